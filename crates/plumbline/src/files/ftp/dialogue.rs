@@ -2,8 +2,8 @@
 //!
 //! What fails in a way that may pass is tried again: four times by default, with waits of one, two
 //! and four seconds between. A server without room is asked once, unless somebody says how often.
-//! What is no is no at once, and so is a connection that is refused where there was none before: the
-//! port or the host is wrong, or the server is not there.
+//! What is no is no at once, and so is a connection that is refused where there was none before:
+//! the port or the host is wrong, or the server is not there.
 
 use super::facts::{Facts, Opening};
 use super::get::Terms;
@@ -201,8 +201,8 @@ impl Caller {
         let Terms { continues, representation, .. } = terms;
         if *continues && !representation.keeps_octets() && !self.is_quiet {
             say(&format!(
-                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its size \
-                 there is not that of the file here",
+                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its \
+                 size there is not that of the file here",
                 representation.data_type, representation.mode, representation.structure
             ));
         }

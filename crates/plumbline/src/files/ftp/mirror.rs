@@ -222,8 +222,8 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         (Place::There(url), Place::Here(folder)) => (url, folder, true),
         (Place::Here(folder), Place::There(url)) => (url, folder, false),
         _ => {
-            let sentence = "say one URL, as ftp://host/folder, and one folder here: what it is made \
-                            from, then what is made";
+            let sentence = "say one URL, as ftp://host/folder, and one folder here: what it is \
+                            made from, then what is made";
             return Err(super::desk::tell(&Trouble::Wrong(sentence.to_owned())));
         }
     };
@@ -413,8 +413,8 @@ fn tell_of_unlike(plan: &Plan) {
     for name in &plan.unlike {
         let shown = shown(name);
         say(&format!(
-            "'{shown}' is a folder on one side and none on the other: it stays as it is, as long as \
-             --delete is not said, or the folder holds what is left out"
+            "'{shown}' is a folder on one side and none on the other: it stays as it is, as long \
+             as --delete is not said, or the folder holds what is left out"
         ));
     }
 }

@@ -196,8 +196,8 @@ pub(super) fn check(representation: &Representation) -> Result<()> {
             bail!("STRU R is for records of octets: TYPE {data_type} has none")
         }
         Structure::Record => bail!(
-            "TYPE {data_type} says itself where a line begins, so there is no STRU R with it: leave \
-             one of the two out"
+            "TYPE {data_type} says itself where a line begins, so there is no STRU R with it: \
+             leave one of the two out"
         ),
         _ if !word_format.holds(size) => bail!(
             "this --store is for words of 36 bits, and TYPE {data_type} has others: say h36, data8 \

@@ -320,7 +320,7 @@ impl Dialogue {
     }
 
     /// Returns everything that a pattern stands for in a folder, whose own name is no pattern. What
-    /// has the very name of a part of the pattern is what that part stands for, and nothing else is.
+    /// has the very name of a part of the pattern is all that this part stands for.
     pub(super) async fn expand_below(
         &mut self,
         folder: &[u8],
@@ -364,8 +364,8 @@ impl Dialogue {
     }
 
     /// Returns everything below a directory, each directory before what it holds. What is not
-    /// `wanted`, by where it is below and whether it is a directory, is left out with all that is in
-    /// it.
+    /// `wanted`, by where it is below and whether it is a directory, is left out with all that is
+    /// in it.
     pub(super) async fn walk(
         &mut self,
         folder: &[u8],
