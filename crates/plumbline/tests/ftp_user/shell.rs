@@ -66,30 +66,6 @@ fn the_folder_where_we_are_is_no_pattern_and_neither_is_a_name_that_is_there() {
 }
 
 #[test]
-fn an_interrupt_at_a_question_is_the_answer_that_nothing_is_wanted() {
-    let place = Place::new("shell-question");
-    let (_server, url) = place.serve("");
-    for name in ["a", "b", "c"] {
-        fs::write(place.0.join("there").join(name), name).unwrap();
-    }
-    let mut command = place.plumb();
-    command.args(["ftp", &url]);
-    let mut person = Person::running(command);
-    person.sees("plumb ftp>");
-    person.types("prompt\r");
-    person.sees("there is a question");
-    person.types("mget *\r");
-    person.sees("get '/a'?");
-    person.types("no\r");
-    person.sees("get '/b'?");
-    person.types("\x03");
-    person.sees("plumb ftp>");
-    person.types("quit\r");
-    assert_eq!(person.leaves().code(), Some(0));
-    assert!(!["a", "b", "c"].into_iter().any(|name| place.0.join(name).exists()));
-}
-
-#[test]
 fn several_are_listed_a_switch_that_is_none_is_said_and_a_pattern_goes_into_a_folder() {
     let place = Place::new("shell-several");
     let (_server, url) = place.serve("");
