@@ -12,7 +12,7 @@
 
 use super::ftp::{TypeWish, type_wish, word_format};
 use anyhow::{Context, Result, bail};
-use protocols::application::ftp::WordFormat;
+use protocols::application::ftp::{ByteSize, Type, WordFormat};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -35,13 +35,19 @@ struct Table {
 /// What is said of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::files) struct HostSettings {
-    /// What it means by TYPE I.
-    pub(in crate::files) image: Option<TypeWish>,
+    /// What is said that it means by TYPE I.
+    image: Option<TypeWish>,
     /// How its words lie in files here.
     pub(in crate::files) store: Option<WordFormat>,
 }
 
 impl HostSettings {
+    /// Returns what it means by TYPE I: words, if it is only said how they lie in files here.
+    pub(in crate::files) fn image(&self) -> TypeWish {
+        let words = self.store.map(|_| Type::Local(ByteSize::WORD36));
+        self.image.unwrap_or(TypeWish::This(words.unwrap_or(Type::Image)))
+    }
+
     /// Returns what the configuration says of `host`; nothing if there is none.
     ///
     /// # Errors
@@ -92,7 +98,6 @@ fn settings(table: &Table) -> Result<HostSettings> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use protocols::application::ftp::{ByteSize, Type};
 
     const TEXT: &str = "[host.\"Its.example\"]\nimage = \"L 36\"\nstore = \"c36\"\n\
         [host.other]\nimage = \"auto\"\n";
@@ -104,6 +109,13 @@ mod tests {
         assert_eq!(its, HostSettings { image, store: Some(WordFormat::C36) });
         assert_eq!(find(TEXT, "other").unwrap().image, Some(TypeWish::Auto));
         assert_eq!(find(TEXT, "third").unwrap(), HostSettings::default());
+    }
+
+    #[test]
+    fn a_host_of_which_it_is_said_how_its_words_lie_has_words() {
+        let words = TypeWish::This(Type::Local(ByteSize::WORD36));
+        assert_eq!(find("[host.a]\nstore = \"c36\"\n", "a").unwrap().image(), words);
+        assert_eq!(find("", "a").unwrap().image(), TypeWish::This(Type::Image));
     }
 
     #[test]

@@ -61,6 +61,86 @@ fn a_server_that_sets_no_times_is_only_spoken_of_to_who_wants_to_know_all() {
     assert_eq!(odd.heard().iter().filter(|verb| *verb == "SITE").count(), 2);
 }
 
+const NO_MFMT: &[Quirk] = &[Quirk::Features(" SIZE\n MFMT"), Quirk::On("MFMT", "550 not here")];
+
+#[test]
+fn a_time_that_mfmt_does_not_set_is_told_to_who_wants_to_know_all() {
+    let place = Place::new("no-mfmt");
+    let odd = Odd::start(NO_MFMT, &[]);
+    fs::write(place.0.join("a"), "text").unwrap();
+    let (code, _, said) =
+        place.ran(&["put", "-v", "a", &format!("ftp://127.0.0.1:{}/a", odd.port)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("'a' has the time of now: the time of 'a' failed"), "{said}");
+}
+
+/// Two names, of which one is only shown to who asks for all.
+const HIDES: &[Quirk] = &[
+    Quirk::Hidden("-rw-r--r-- 1 a b 1 Jan 02 2020 .kept\n-rw-r--r-- 1 a b 1 Jan 02 2020 a\n"),
+    Quirk::Listing("-rw-r--r-- 1 a b 1 Jan 02 2020 a\n"),
+];
+
+/// A folder `here` with files of one byte.
+fn here_with(place: &Place, names: &[&str]) {
+    fs::create_dir_all(place.0.join("here")).unwrap();
+    for name in names {
+        fs::write(place.0.join("here").join(name), "x").unwrap();
+    }
+}
+
+#[test]
+fn what_a_listing_hides_is_not_deleted() {
+    let place = Place::new("hidden");
+    let odd = Odd::start(HIDES, &[]);
+    here_with(&place, &["a", ".kept", "gone"]);
+    let url = format!("ftp://127.0.0.1:{}/d", odd.port);
+    let (code, printed, said) = place.ran(&["mirror", "-n", "--delete", &url, "here"]);
+    assert_eq!((code, printed.as_str()), (Some(0), "delete gone\n"), "{said}");
+}
+
+const IN_NO_DIALECT: &[Quirk] =
+    &[Quirk::Listing("-rw-r--r-- 1 a b 1 Jan 02 2020 a\nfile b, of one byte\n")];
+
+#[test]
+fn nothing_is_deleted_for_a_listing_that_cannot_be_read() {
+    let place = Place::new("unread");
+    let odd = Odd::start(IN_NO_DIALECT, &[]);
+    here_with(&place, &["a", "b"]);
+    let url = format!("ftp://127.0.0.1:{}/d", odd.port);
+    let (code, _, said) = place.ran(&["mirror", "--delete", &url, "here"]);
+    assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("1 entries of its listings could not be read"), "{said}");
+    assert!(place.0.join("here/b").exists());
+    place.done(&["mirror", &url, "here"]);
+    let none = Odd::start(&[Quirk::On("LIST", "450 No files found")], &[]);
+    let url = format!("ftp://127.0.0.1:{}/d", none.port);
+    let (code, _, said) = place.ran(&["mirror", "--delete", &url, "here"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(place.0.join("here/b").exists());
+}
+
+#[test]
+fn the_counterpart_of_a_link_and_a_folder_with_what_is_left_out_are_not_deleted() {
+    let place = Place::new("counterpart");
+    let (_server, url) = place.serve("");
+    here_with(&place, &["a"]);
+    std::os::unix::fs::symlink("a", place.0.join("here/link")).unwrap();
+    for name in ["link", "d/x.o", "d/y", "e/z"] {
+        let file = place.0.join("there").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, name).unwrap();
+    }
+    let to = format!("{url}/");
+    let words = ["mirror", "--delete", "--exclude", "*.o", "here", &to];
+    let (_, printed, said) = place.ran(&[&words[..], &["-n"]].concat());
+    assert_eq!(printed, "delete e/z\ndelete e/\ndelete d/y\nput a\n", "{said}");
+    assert!(said.contains("'link' is a link or a device here: it is left alone"), "{said}");
+    place.done(&words);
+    let is_there = |name: &str| place.0.join("there").join(name).exists();
+    assert!(is_there("link") && is_there("d/x.o") && is_there("a"));
+    assert!(!is_there("d/y") && !is_there("e"));
+}
+
 /// A tree there, and one here with what is not there.
 fn two_trees(name: &str) -> Place {
     let place = Place::new(name);

@@ -40,6 +40,51 @@ fn whoever_wants_to_be_asked_is_asked_before_each_of_many_files() {
     place.types(&url, "prompt\nmdelete *\ny\nq\n");
     let left = ["a", "b", "c", "d"].map(|name| place.0.join("there").join(name).exists());
     assert_eq!(left, [false, true, true, true]);
+    let history = fs::read_to_string(place.0.join("plumb/ftp_history")).unwrap();
+    assert!(history.contains("mdelete *") && !history.lines().any(|line| line == "y"), "{history}");
+}
+
+#[test]
+fn the_folder_where_we_are_is_no_pattern_and_neither_is_a_name_that_is_there() {
+    let place = Place::new("shell-patterns");
+    let (_server, url) = place.serve("");
+    for name in ["a[1]/x", "a[1]/y.gz", "a1/x", "a1/y.gz", "b[1]", "b1", "c[1]/x", "c1/x"] {
+        let file = place.0.join("there").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, name).unwrap();
+    }
+    let lines = "cd 'a[1]'\nls\nmget *.gz\nchmod 600 *.gz\nrm x\nrm *.gz\ncd ..\nrm b[1]\n\
+        rm -r c[1]\n";
+    let (printed, said) = place.types(&url, lines);
+    assert_eq!(place.read("y.gz"), b"a[1]/y.gz", "{said}");
+    assert_eq!(printed, "x\ny.gz\n", "{said}");
+    let is_there = |name: &str| place.0.join("there").join(name).exists();
+    assert!(["a1/x", "a1/y.gz", "b1", "c1/x"].into_iter().all(is_there), "{said}");
+    assert!(!["a[1]/x", "a[1]/y.gz", "b[1]", "c[1]"].into_iter().any(is_there), "{said}");
+    place.types(&url, "rm b[1]\n");
+    assert!(!is_there("b1"), "nothing has that very name now");
+}
+
+#[test]
+fn several_are_listed_a_switch_that_is_none_is_said_and_a_pattern_goes_into_a_folder() {
+    let place = Place::new("shell-several");
+    let (_server, url) = place.serve("");
+    for name in ["d/x", "e/y", "a.gz", "b.gz"] {
+        let file = place.0.join("there").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, name).unwrap();
+    }
+    fs::create_dir(place.0.join("into")).unwrap();
+    let lines = "ls d e\nls -x\nget *.gz into\nget *.gz none\nget a.* one\n";
+    let (printed, said) = place.types(&url, lines);
+    assert_eq!(printed, "d:\nx\ne:\ny\n", "{said}");
+    assert!(said.contains("'ls' is not used so: say ls [-l] [NAME...]"), "{said}");
+    assert!(said.contains("none is no folder: several files need one"), "{said}");
+    assert_eq!(
+        (place.read("into/a.gz"), place.read("into/b.gz")),
+        (b"a.gz".into(), b"b.gz".into())
+    );
+    assert_eq!(place.read("one"), b"a.gz");
 }
 
 #[test]

@@ -57,6 +57,43 @@ fn a_system_of_36_bits_is_asked_for_words_by_who_leaves_the_type_to_it() {
 }
 
 #[test]
+fn who_leaves_the_type_to_the_server_is_told_which_one_it_is() {
+    let place = Place::new("auto-shell");
+    let unix = Odd::start(&[Quirk::On("SYST", "215 UNIX Type: L8")], &[]);
+    let url = format!("127.0.0.1:{}", unix.port);
+    let (printed, said) = place.types(&url, "type A\ntype auto\ntype\n");
+    assert!(printed.contains("TYPE I, MODE S"), "{printed}");
+    assert!(said.contains("the server is UNIX: files move as TYPE I"), "{said}");
+    let tops = Odd::start(TOPS20, &[("pages", Vec::new())]);
+    let url = format!("ftp://127.0.0.1:{}/pages", tops.port);
+    place.ran(&["get", "--type", "auto", "--stru", "P", "--tries", "1", &url]);
+    assert!(tops.has_heard("TYPE L 36") && tops.has_heard("STRU P"));
+    let (code, _, said) = place.ran(&[
+        "get",
+        "--type",
+        "auto",
+        "--stru",
+        "P",
+        &format!("ftp://127.0.0.1:{}/pages", unix.port),
+    ]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the server is UNIX: STRU P counts pages"), "{said}");
+}
+
+#[test]
+fn a_mirror_of_a_host_of_words_does_not_speak_of_going_on() {
+    let place = Place::new("auto-mirror");
+    let tops = Odd::start(TOPS20, &[("d/words", vec![0x12; 9])]);
+    fs::create_dir_all(place.0.join("config/plumb")).unwrap();
+    let configuration = place.0.join("config/plumb/config.toml");
+    fs::write(configuration, "[host.\"127.0.0.1\"]\nimage = \"auto\"\n").unwrap();
+    let (code, _, said) =
+        place.ran(&["mirror", &format!("ftp://127.0.0.1:{}/d", tops.port), "here"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("--continue") && said.contains("move as TYPE L 36"), "{said}");
+}
+
+#[test]
 fn what_a_host_means_by_type_i_may_stand_in_the_configuration() {
     let place = Place::new("configured");
     let odd = Odd::start(&[], &[("words", vec![0x12; 9])]);
@@ -68,6 +105,12 @@ fn what_a_host_means_by_type_i_may_stand_in_the_configuration() {
     assert_eq!(place.read("words"), b"044110220441\n102204411022\n", "{said}");
     assert!(printed.contains(r#""byte_size":36"#), "{printed}");
     assert!(odd.has_heard("TYPE L 36") && !odd.has_heard("TYPE I"));
+    let (printed, said) = place.types(&format!("127.0.0.1:{}", odd.port), "type A\ntype I\ntype\n");
+    assert!(printed.contains("TYPE L 36, MODE S, STRU F, words here as oct"), "{said}");
+    let (printed, said) = place.types(&format!("127.0.0.1:{}", odd.port), "cat words\n");
+    assert_eq!(printed, "044110220441\n102204411022\n", "{said}");
+    let (_, printed, said) = place.ran(&["cat", &url]);
+    assert_eq!(printed, "044110220441\n102204411022\n", "{said}");
     place.done(&["get", "--type", "L8", &url, "octets"]);
     assert_eq!(place.read("octets"), [0x12; 9]);
     assert!(odd.has_heard("TYPE L 8"));

@@ -51,6 +51,7 @@ impl Session {
 
     fn listing(&self, verb: &str, argument: &str) -> String {
         let odd = self.shared.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Hidden(text) if verb == "LIST" && argument.starts_with("-a") => Some(*text),
             Quirk::Listing(text) if verb == "LIST" => Some(*text),
             Quirk::Facts(text) if verb == "MLSD" => Some(*text),
             _ => None,

@@ -51,6 +51,8 @@ pub(crate) enum Quirk {
     Features(&'static str),
     /// What LIST sends.
     Listing(&'static str),
+    /// What LIST sends with `-a`; it stands before the listing without.
+    Hidden(&'static str),
     /// What MLSD sends.
     Facts(&'static str),
     /// There is TLS, by AUTH.

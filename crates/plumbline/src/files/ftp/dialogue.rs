@@ -1,12 +1,14 @@
 //! A session that is opened when it is needed, and again when it was lost.
 //!
 //! What fails in a way that may pass is tried again: four times by default, with waits of one, two
-//! and four seconds between. A server without room is asked once, unless somebody says how often. What is no is no at once, and so is a connection that is refused where
-//! there was none before: the port or the host is wrong, or the server is not there.
+//! and four seconds between. A server without room is asked once, unless somebody says how often.
+//! What is no is no at once, and so is a connection that is refused where there was none before:
+//! the port or the host is wrong, or the server is not there.
 
 use super::facts::{Facts, Opening};
 use super::get::Terms;
 use super::mover::{Moved, Near};
+use super::remote::Audit;
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
@@ -199,8 +201,8 @@ impl Caller {
         let Terms { continues, representation, .. } = terms;
         if *continues && !representation.keeps_octets() && !self.is_quiet {
             say(&format!(
-                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its size \
-                 there is not that of the file here",
+                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its \
+                 size there is not that of the file here",
                 representation.data_type, representation.mode, representation.structure
             ));
         }
@@ -235,12 +237,21 @@ pub(super) struct Dialogue {
     pub(super) expects_transfer: bool,
     /// Names that servers have said to have left out of listings.
     pub(super) left_out: u64,
+    /// What is noted of listings, where something is deleted for not being in them.
+    pub(super) audit: Option<Audit>,
 }
 
 impl Dialogue {
     pub(super) fn new(caller: &Arc<Caller>) -> Self {
         let caller = Arc::clone(caller);
-        Self { caller, session: None, asked: None, expects_transfer: false, left_out: 0 }
+        Self {
+            caller,
+            session: None,
+            asked: None,
+            expects_transfer: false,
+            left_out: 0,
+            audit: None,
+        }
     }
 
     /// Returns the session, which is opened if there is none.

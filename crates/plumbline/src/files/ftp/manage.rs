@@ -1,18 +1,19 @@
 //! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: what needs no file here.
 
 use super::batch::make_there;
-use super::desk::carry_out;
+use super::desk::{carry_out, tell};
 use super::dialogue::Dialogue;
 use super::get::Ending;
 use super::mover::Near;
-use super::options::Reach;
-use super::remote::{Found, is_pattern, join, name_of};
+use super::options::{Reach, host_terms};
+use super::remote::{Found, is_pattern, join, name_of, path_in};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::shown::shown;
 use crate::files::url::{Scheme, Url};
 use crate::transfers::{Record, timed};
 use anyhow::Context;
+use os::jail::Existing;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{Representation, Timestamp};
@@ -131,7 +132,7 @@ pub(crate) fn list(arguments: &List) -> exit::Result {
     let url = &arguments.url;
     carry_out(url, &arguments.reach, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
-        let entries = entries(&mut dialogue, &url.name).await?;
+        let entries = entries(&mut dialogue, b"", &url.name).await?;
         let text = if arguments.reach.json {
             entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
         } else {
@@ -147,20 +148,35 @@ pub(super) fn show(bytes: &[u8]) -> Result<(), Trouble> {
     Ok(std::io::stdout().write_all(bytes).context("the standard output takes no more")?)
 }
 
-/// Returns what a name stands for: what is in a directory, a file, all that fits a pattern.
-pub(super) async fn entries(dialogue: &mut Dialogue, name: &[u8]) -> Result<Vec<Entry>, Trouble> {
+/// Returns what a name stands for in a folder: what is in a directory, a file, all that fits a
+/// pattern.
+pub(super) async fn entries(
+    dialogue: &mut Dialogue,
+    folder: &[u8],
+    name: &[u8],
+) -> Result<Vec<Entry>, Trouble> {
+    let path = path_in(folder, name);
     let mut entries = if is_pattern(name) {
-        let found = dialogue.expand(name).await?;
-        if found.is_empty() {
-            return Err(Trouble::NotThere(format!("nothing there fits '{}'", shown(name))));
+        let found = dialogue.expand_below(folder, name).await?;
+        match found.as_slice() {
+            [] => {
+                return Err(Trouble::NotThere(format!("nothing there fits '{}'", shown(name))));
+            }
+            // A folder of that very name.
+            [one]
+                if one.entry.kind.is_directory()
+                    && path.strip_suffix(b"/").unwrap_or(&path) == one.path =>
+            {
+                dialogue.list_as_asked(&one.path).await?
+            }
+            _ => found.into_iter().map(|it| Entry { name: it.path, ..it.entry }).collect(),
         }
-        found.into_iter().map(|found| Entry { name: found.path, ..found.entry }).collect()
     } else if name.is_empty() || name.ends_with(b"/") {
-        dialogue.list_as_asked(name).await?
+        dialogue.list_as_asked(&path).await?
     } else {
-        match dialogue.look_at(name).await? {
-            Some(entry) if entry.kind == Kind::File => vec![Entry { name: name.to_vec(), ..entry }],
-            _ => dialogue.list_as_asked(name).await?,
+        match dialogue.look_at(&path).await? {
+            Some(entry) if entry.kind == Kind::File => vec![Entry { name: path, ..entry }],
+            _ => dialogue.list_as_asked(&path).await?,
         }
     };
     entries.sort_by(|one, other| one.name.cmp(&other.name));
@@ -232,31 +248,52 @@ pub(super) async fn remove_all(
     name: &[u8],
     is_recursive: bool,
 ) -> Result<(), Trouble> {
-    let found = if is_pattern(name) {
-        dialogue.expand(name).await?
-    } else {
-        let entry = if is_recursive { dialogue.look_at(name).await? } else { None };
-        let entry = entry.unwrap_or_default();
-        vec![Found { path: name.to_vec(), below: Vec::new(), entry }]
-    };
+    if !is_pattern(name) {
+        return remove_named(dialogue, name, is_recursive).await;
+    }
+    let found = dialogue.expand(name).await?;
     if found.is_empty() {
         let shown = shown(name);
         return Err(Trouble::NotThere(format!("nothing there fits '{shown}'")));
     }
     for place in found {
-        if place.entry.kind != Kind::Directory {
-            remove_file(dialogue, &place.path).await?;
-        } else if is_recursive {
-            for inner in dialogue.walk(&place.path, |_, _| true).await?.iter().rev() {
-                match inner.entry.kind {
-                    Kind::Directory => remove_folder(dialogue, &inner.path).await?,
-                    _ => remove_file(dialogue, &inner.path).await?,
-                }
-            }
-            remove_folder(dialogue, &place.path).await?;
-        }
+        remove_found(dialogue, &place, is_recursive).await?;
     }
     Ok(())
+}
+
+/// Removes what has this name, which is no pattern.
+pub(super) async fn remove_named(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    is_recursive: bool,
+) -> Result<(), Trouble> {
+    let entry = if is_recursive { dialogue.look_at(path).await? } else { None };
+    let entry = entry.unwrap_or_default();
+    let place = Found { path: path.to_vec(), below: Vec::new(), entry };
+    remove_found(dialogue, &place, is_recursive).await
+}
+
+/// Removes what was found; its name is no pattern. A folder stays, unless all that is in it is to
+/// go too.
+pub(super) async fn remove_found(
+    dialogue: &mut Dialogue,
+    place: &Found,
+    is_recursive: bool,
+) -> Result<(), Trouble> {
+    if place.entry.kind != Kind::Directory {
+        return remove_file(dialogue, &place.path).await;
+    }
+    if !is_recursive {
+        return Ok(());
+    }
+    for inner in dialogue.walk(&place.path, |_, _| true).await?.iter().rev() {
+        match inner.entry.kind {
+            Kind::Directory => remove_folder(dialogue, &inner.path).await?,
+            _ => remove_file(dialogue, &inner.path).await?,
+        }
+    }
+    remove_folder(dialogue, &place.path).await
 }
 
 /// Removes one file.
@@ -314,15 +351,20 @@ pub(super) async fn rename(dialogue: &mut Dialogue, from: &[u8], to: &[u8]) -> R
 /// Runs `plumb cat`.
 pub(crate) fn cat(arguments: &Cat) -> exit::Result {
     let Some(first) = arguments.urls.first() else { return Err(exit::Failure::WrongArguments) };
+    let mut image = host_terms(first, Existing::Keep).map_err(|trouble| tell(&trouble))?;
     carry_out(first, &arguments.reach, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
+        dialogue.choose_type(&mut image).await?;
         for url in &arguments.urls {
             if url.target != first.target {
                 return Err(Trouble::Wrong(format!("{url} is on another host than {first}")));
             }
-            let is_text = matches!(url.scheme, Scheme::Ftp(_, Some(true)));
+            let representation = match url.scheme {
+                Scheme::Ftp(_, Some(true)) => Representation::default(),
+                _ => image.representation,
+            };
             if !is_pattern(&url.name) {
-                show_file(&mut dialogue, &url.name, is_text).await?;
+                show_file(&mut dialogue, &url.name, representation).await?;
                 continue;
             }
             let mut found = dialogue.expand(&url.name).await?;
@@ -331,7 +373,7 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
                 return Err(Trouble::NotThere(format!("nothing there fits {url}")));
             }
             for found in found {
-                show_file(&mut dialogue, &found.path, is_text).await?;
+                show_file(&mut dialogue, &found.path, representation).await?;
             }
         }
         dialogue.quit().await;
@@ -343,18 +385,17 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
 pub(super) async fn show_file(
     dialogue: &mut Dialogue,
     path: &[u8],
-    is_text: bool,
+    representation: Representation,
 ) -> Result<(), Trouble> {
     let stdout = rustix::io::dup(rustix::stdio::stdout()).map_err(anyhow::Error::new)?;
     let task = Task::Retrieve {
         name: name_of(path)?,
-        representation: if is_text { Representation::default() } else { Representation::IMAGE },
+        representation,
         offset_bytes: 0,
         expected_bytes: None,
     };
     let near = Near::Into { file: File::from(stdout), at: None, enough: None };
     let wanted = format!("to get '{}'", shown(path));
-    let representation = if is_text { Representation::default() } else { Representation::IMAGE };
     let mut record = Record::begin(dialogue, true, path, representation);
     let ((result, moved), cpu) = timed(dialogue.run_once(&wanted, task, Some(near))).await;
     record.take(dialogue, moved.as_ref(), 0);

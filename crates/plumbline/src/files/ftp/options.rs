@@ -55,9 +55,10 @@ pub(in crate::files) struct Reach {
 /// How files move by FTP.
 #[derive(Debug, clap::Args)]
 pub(in crate::files) struct Moving {
-    /// How the bytes are meant: I (as they are), A (text), E (EBCDIC), or L and the bits of a word,
-    /// as in L36; A and E may have N, T or C behind them; auto asks the server what it is, and
-    /// takes L36 for one of 36 bits [default: I, or what config.toml says of the host]
+    /// How the bytes are meant: I (as the host has them: octets, or what config.toml says of it),
+    /// A (text), E (EBCDIC), or L and the bits of a word, as in L36, and L8 for octets at any host;
+    /// A and E may have N, T or C behind them; auto asks the server what it is, and takes L36 for
+    /// one of 36 bits [default: I]
     #[arg(long = "type", value_name = "TYPE", value_parser = type_wish)]
     pub(in crate::files) data_type: Option<TypeWish>,
     /// How the bytes travel: S (stream), B (block), C (compressed) or Z (deflated)
@@ -118,7 +119,13 @@ impl Moving {
             structure: self.stru.unwrap_or_default(),
             word_format: self.store.or(host.store).unwrap_or_default(),
         };
-        check(&representation)?;
+        check(&representation).or_else(|error| {
+            // What the server says that it is may be what goes with the rest.
+            let words = Type::Local(ByteSize::WORD36);
+            let of_words = Representation { data_type: words, ..representation };
+            let may_be = wish == TypeWish::Auto && check(&of_words).is_ok();
+            if may_be { Ok(()) } else { Err(error) }
+        })?;
         Ok(Terms {
             representation,
             existing,
@@ -139,7 +146,7 @@ impl Moving {
         let of_words = is_of_words.then_some(Type::Local(ByteSize::WORD36));
         let said = self.data_type.or(of_url.or(of_words).map(TypeWish::This));
         match said.unwrap_or(TypeWish::This(Type::Image)) {
-            TypeWish::This(Type::Image) => host.image.unwrap_or(TypeWish::This(Type::Image)),
+            TypeWish::This(Type::Image) => host.image(),
             other => other,
         }
     }
@@ -153,7 +160,7 @@ impl Moving {
 pub(super) fn host_terms(url: &Url, existing: Existing) -> Result<Terms, Trouble> {
     let host = HostSettings::of(&url.target.host);
     let host = host.map_err(|error| Trouble::Wrong(format!("{error:#}")))?;
-    let image = host.image.unwrap_or(TypeWish::This(Type::Image));
+    let image = host.image();
     let word_format = host.store.unwrap_or_default();
     let mut representation = Representation { word_format, ..Representation::IMAGE };
     if let TypeWish::This(data_type) = image {
@@ -189,8 +196,8 @@ pub(super) fn check(representation: &Representation) -> Result<()> {
             bail!("STRU R is for records of octets: TYPE {data_type} has none")
         }
         Structure::Record => bail!(
-            "TYPE {data_type} says itself where a line begins, so there is no STRU R with it: leave \
-             one of the two out"
+            "TYPE {data_type} says itself where a line begins, so there is no STRU R with it: \
+             leave one of the two out"
         ),
         _ if !word_format.holds(size) => bail!(
             "this --store is for words of 36 bits, and TYPE {data_type} has others: say h36, data8 \

@@ -2,8 +2,8 @@
 //!
 //! If it is broken off, another attempt asks how much is there, and goes on behind it, unless that
 //! may be an older file of the name: some servers keep that one until the new one is whole. A file
-//! that was put together so is compared by HASH, where the server has that. A pipe cannot be read twice,
-//! and is tried once, if anything of it has gone.
+//! that was put together so is compared by HASH, where the server has that. A pipe cannot be read
+//! twice, and is tried once, if anything of it has gone.
 //!
 //! The file there gets the time of ours, where the server can set one.
 
@@ -137,7 +137,8 @@ pub(super) async fn put(
 
 /// Gives the file there a time: by MFMT, where the server says that it has that; else by the SITE
 /// UTIME of several servers, of which not all say so, and whose three times are those of access,
-/// change and making. One that does not know it is not asked again.
+/// change and making. One that refuses that is not asked again; the file is there all the same, and
+/// has a time.
 async fn set_time(
     dialogue: &mut Dialogue,
     path: &[u8],
@@ -145,23 +146,27 @@ async fn set_time(
 ) -> Result<(), Trouble> {
     let wanted = format!("the time of '{}'", shown(path));
     let caller = Arc::clone(&dialogue.caller);
-    if dialogue.has("MFMT") {
-        let task = Task::SetModified(modified, name_of(path)?);
-        // The file is there, and has a time.
-        _ = dialogue.run_once(&wanted, task, None).await;
-        return Ok(());
-    }
-    if !caller.avoids_times.load(Ordering::Relaxed) {
-        let time = modified.to_text();
-        let times = format!(" {time} {time} {time} UTC");
-        let task = Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?);
-        if dialogue.run_once(&wanted, task, None).await.0.is_ok() {
-            return Ok(());
+    let has_command = dialogue.has("MFMT");
+    let mut why = "the server sets no times".to_owned();
+    if has_command || !caller.avoids_times.load(Ordering::Relaxed) {
+        let task = match has_command {
+            true => Task::SetModified(modified, name_of(path)?),
+            false => {
+                let time = modified.to_text();
+                let times = format!(" {time} {time} {time} UTC");
+                Task::Quote(name_of(&[b"SITE UTIME ", path, times.as_bytes()].concat())?)
+            }
+        };
+        match dialogue.run_once(&wanted, task, None).await.0 {
+            Ok(_) => return Ok(()),
+            Err(trouble) if !trouble.is_refusal() => return Err(trouble),
+            // It may set that of another file.
+            Err(trouble) if has_command => why = trouble.sentence(),
+            Err(_) => caller.avoids_times.store(true, Ordering::Relaxed),
         }
-        caller.avoids_times.store(true, Ordering::Relaxed);
     }
     if caller.shared.is_verbose.load(Ordering::Relaxed) {
-        say(&format!("'{}' has the time of now: the server sets no times", shown(path)));
+        say(&format!("'{}' has the time of now: {why}", shown(path)));
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 //!
 //! MLSD and MLST are asked where the server says that it has them, and LIST in every dialect of it
 //! otherwise. A name from a listing is one component; what would lead elsewhere is left out.
+//!
+//! Whoever deletes for want of a name in a listing has it audited ([`Audit`]): it is asked for with
+//! the hidden names, and what could not be read of it is counted.
 
 use super::dialogue::Dialogue;
 use super::trouble::Trouble;
@@ -10,6 +13,7 @@ use crate::files::shown::shown;
 use protocols::application::ftp::listing::{Entry, Kind, ListReader, Pattern, parse_facts};
 use protocols::application::ftp::user::{ListKind, Task};
 use protocols::application::ftp::{LocalName, Name, Reply, Timestamp};
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 /// The most entries of a tree, and how deep it may be: links may lead in circles.
@@ -24,6 +28,16 @@ pub(super) struct Found {
     /// Where it is below what was walked.
     pub(super) below: Vec<u8>,
     pub(super) entry: Entry,
+}
+
+/// What is noted of listings by which something may be deleted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Audit {
+    /// The folder whose listing must come as one: that there are no files is not taken from a
+    /// refusal.
+    pub(super) root: Vec<u8>,
+    /// Lines that say nothing, names without a kind, and folders that were not looked into.
+    pub(super) unread: u64,
 }
 
 /// What the server says of a path.
@@ -50,6 +64,11 @@ pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
         _ if folder.ends_with(b"/") => [folder, name].concat(),
         _ => [folder, b"/", name].concat(),
     }
+}
+
+/// Returns where a name is that is said in a folder; an absolute one says it itself.
+pub(super) fn path_in(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if name.starts_with(b"/") { name.to_vec() } else { join(folder, name) }
 }
 
 /// Splits a path before its last component, without the slash between; that of the root stays.
@@ -87,18 +106,31 @@ impl Dialogue {
                 Ok((_, listing)) if !has_facts(&listing) => {}
                 Ok((done, listing)) => {
                     self.note_left_out(folder, &done.reply);
-                    return Ok(entries(&listing, parse_facts));
+                    let mut unread = 0;
+                    let read = |line: &[u8]| {
+                        let entry = parse_facts(line);
+                        unread += u64::from(entry.is_none());
+                        entry
+                    };
+                    let entries = entries(&listing, read);
+                    self.note_unread(unread);
+                    return Ok(entries);
                 }
-                Err(trouble) if trouble.is_empty_folder() => return Ok(Vec::new()),
+                Err(trouble) if self.is_empty(folder, &trouble) => return Ok(Vec::new()),
                 Err(trouble) if trouble.is_refusal() => {}
                 Err(trouble) => return Err(trouble),
             }
         }
         match self.fetch(&wanted, Task::List(ListKind::Long, name.clone())).await {
-            Err(trouble) if trouble.is_empty_folder() => Ok(Vec::new()),
+            Err(trouble) if self.is_empty(folder, &trouble) => Ok(Vec::new()),
             Ok((_, listing)) => {
-                let mut reader = ListReader::new(now());
-                Ok(entries(&listing, |line| reader.line(line)))
+                let (shown, unread) = read_long(&listing);
+                let (entries, unread) = match self.audit {
+                    Some(_) => self.with_hidden(&wanted, name, shown, unread).await?,
+                    None => (shown, unread),
+                };
+                self.note_unread(unread);
+                Ok(entries)
             }
             Err(trouble) if trouble.is_unknown_command() => {
                 let (done, listing) =
@@ -108,9 +140,44 @@ impl Dialogue {
                     let last = split(line).1.to_vec();
                     Some(Entry { name: last, ..Entry::default() })
                 };
-                Ok(entries(&listing, named))
+                let entries = entries(&listing, named);
+                self.note_unread(u64::try_from(entries.len()).unwrap_or(u64::MAX));
+                Ok(entries)
             }
             Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Returns whether a refusal says of a folder that it is empty, and may be believed.
+    fn is_empty(&self, folder: &[u8], trouble: &Trouble) -> bool {
+        let must_come = self.audit.as_ref().is_some_and(|audit| audit.root == folder);
+        trouble.is_empty_folder() && !must_come
+    }
+
+    /// Asks for a listing again, with the names that Unix hides. Who takes the `-a` for a name
+    /// tells of another place, or of none: what does not hold all that was `shown` is not believed.
+    async fn with_hidden(
+        &mut self,
+        wanted: &str,
+        name: Option<Name>,
+        shown: Vec<Entry>,
+        unread: u64,
+    ) -> Result<(Vec<Entry>, u64), Trouble> {
+        match self.fetch(wanted, Task::List(ListKind::LongWithHidden, name)).await {
+            Ok((_, listing)) => {
+                let (all, unread_of_all) = read_long(&listing);
+                let names: BTreeSet<_> = all.iter().map(|entry| &entry.name).collect();
+                let holds_all = shown.iter().all(|entry| names.contains(&entry.name));
+                Ok(if holds_all { (all, unread_of_all) } else { (shown, unread) })
+            }
+            Err(trouble) if trouble.is_refusal() => Ok((shown, unread)),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    fn note_unread(&mut self, count: u64) {
+        if let Some(audit) = &mut self.audit {
+            audit.unread = audit.unread.saturating_add(count);
         }
     }
 
@@ -249,8 +316,18 @@ impl Dialogue {
 
     /// Returns everything that a pattern stands for.
     pub(super) async fn expand(&mut self, pattern: &[u8]) -> Result<Vec<Found>, Trouble> {
+        self.expand_below(b"", pattern).await
+    }
+
+    /// Returns everything that a pattern stands for in a folder, whose own name is no pattern. What
+    /// has the very name of a part of the pattern is all that this part stands for.
+    pub(super) async fn expand_below(
+        &mut self,
+        folder: &[u8],
+        pattern: &[u8],
+    ) -> Result<Vec<Found>, Trouble> {
         let is_absolute = pattern.starts_with(b"/");
-        let root = if is_absolute { b"/".to_vec() } else { Vec::new() };
+        let root = if is_absolute { b"/".to_vec() } else { folder.to_vec() };
         let parts: Vec<_> =
             pattern.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect();
         let mut places = vec![Found { path: root, below: Vec::new(), entry: Entry::default() }];
@@ -263,15 +340,16 @@ impl Dialogue {
                     found.push(Found { path, below: Vec::new(), entry: Entry::default() });
                     continue;
                 }
-                let Some(matcher) = Pattern::parse(part) else {
-                    let shown = shown(pattern);
-                    return Err(Trouble::Wrong(format!("'{shown}' is no pattern")));
-                };
                 let entries = self.list(&place.path).await?;
+                let matcher = Pattern::parse(part);
+                let matcher = matcher.filter(|_| !entries.iter().any(|entry| entry.name == *part));
                 let fits = |entry: &Entry| {
-                    let is_hidden = entry.name.starts_with(b".") && !part.starts_with(b".");
                     let is_way = is_last || entry.kind != Kind::File;
-                    matcher.matches(&entry.name) && !is_hidden && is_way
+                    let is_named = match &matcher {
+                        Some(matcher) => matcher.matches(&entry.name),
+                        None => entry.name == *part,
+                    };
+                    is_named && is_way
                 };
                 found.extend(entries.into_iter().filter(fits).map(|entry| Found {
                     path: join(&place.path, &entry.name),
@@ -286,12 +364,12 @@ impl Dialogue {
     }
 
     /// Returns everything below a directory, each directory before what it holds. What is not
-    /// `wanted`, by where it is below and whether it is a directory, is left out with all that is in
-    /// it.
+    /// `wanted`, by where it is below and whether it is a directory, is left out with all that is
+    /// in it.
     pub(super) async fn walk(
         &mut self,
         folder: &[u8],
-        wanted: impl Fn(&[u8], bool) -> bool,
+        mut wanted: impl FnMut(&[u8], bool) -> bool,
     ) -> Result<Vec<Found>, Trouble> {
         let mut found = Vec::new();
         let mut open = vec![(folder.to_vec(), Vec::new(), 0)];
@@ -310,6 +388,8 @@ impl Dialogue {
                 }
                 if is_folder && depth < DEPTH_MAX {
                     open.push((here.path.clone(), here.below.clone(), depth + 1));
+                } else if is_folder {
+                    self.note_unread(1);
                 }
                 found.push(here);
             }
@@ -338,6 +418,13 @@ fn is_component(name: &[u8]) -> bool {
 fn has_facts(listing: &[u8]) -> bool {
     let mut lines = listing.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
     listing.trim_ascii().is_empty() || lines.any(|line| parse_facts(line).is_some())
+}
+
+/// Reads a listing of LIST, and counts the lines that say nothing.
+fn read_long(listing: &[u8]) -> (Vec<Entry>, u64) {
+    let mut reader = ListReader::new(now());
+    let entries = entries(listing, |line| reader.line(line));
+    (entries, reader.unknown_lines())
 }
 
 /// Reads a listing; names that are none of ours are left out.

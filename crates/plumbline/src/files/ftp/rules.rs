@@ -58,11 +58,6 @@ impl Rule {
 }
 
 impl Rules {
-    /// Returns whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns whether a name goes along, without regard to the folders above it.
     pub(super) fn takes(&self, name: &[u8], is_folder: bool) -> bool {
         let last = self.0.iter().rev().find(|rule| rule.fits(name, is_folder));

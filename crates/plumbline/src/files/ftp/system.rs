@@ -11,7 +11,7 @@ use super::trouble::Trouble;
 use crate::files::progress::say;
 use crate::files::shown::shown;
 use protocols::application::ftp::user::Task;
-use protocols::application::ftp::{ByteSize, Type};
+use protocols::application::ftp::{ByteSize, Representation, Type};
 
 /// Systems whose words have 36 bits.
 const OF_36_BITS: [&str; 9] =
@@ -46,17 +46,23 @@ impl Dialogue {
             Err(trouble) if trouble.is_refusal() => String::new(),
             Err(trouble) => return Err(trouble),
         };
-        let Some(size) = word_size(&told).filter(|size| *size != ByteSize::OCTET) else {
-            return Ok(());
-        };
-        terms.representation.data_type = Type::Local(size);
-        check(&terms.representation).map_err(|error| Trouble::Wrong(error.to_string()))?;
+        let size = word_size(&told).filter(|size| *size != ByteSize::OCTET);
+        let data_type = size.map_or(Type::Image, Type::Local);
+        let representation = Representation { data_type, ..terms.representation };
+        let name = told.split_whitespace().next().map(|name| shown(name.as_bytes()));
+        let who = name.map_or_else(
+            || "the server does not say what it is".to_owned(),
+            |name| format!("the server is {name}"),
+        );
+        check(&representation).map_err(|error| Trouble::Wrong(format!("{who}: {error}")))?;
+        terms.representation = representation;
         if !self.caller.is_quiet {
-            let name = told.split_whitespace().next().unwrap_or_default();
-            let (name, bits) = (shown(name.as_bytes()), size.bits());
-            say(&format!(
-                "the server is {name}: its words have {bits} bits, and move as TYPE L {bits}"
-            ));
+            say(&match size.map(ByteSize::bits) {
+                Some(bits) => {
+                    format!("{who}: its words have {bits} bits, and move as TYPE L {bits}")
+                }
+                None => format!("{who}: files move as TYPE I"),
+            });
         }
         Ok(())
     }

@@ -39,8 +39,8 @@ use Group::{Here, Moving, Session, There};
 
 /// All commands, as help lists them.
 pub(super) const COMMANDS: [Command; 36] = [
-    command(There, "ls", &["list", "nlist"], "[-l] [NAME]", "what is here, or in what is named"),
-    command(There, "dir", &[], "[NAME]", "the same with sizes and times"),
+    command(There, "ls", &["list", "nlist"], "[-l] [NAME...]", "what is here, or in what is named"),
+    command(There, "dir", &[], "[NAME...]", "the same with sizes and times"),
     command(There, "cd", &["cwd"], "FOLDER", "go to a folder there"),
     command(There, "cdup", &[], "", "go up"),
     command(There, "pwd", &[], "", "where we are there"),
@@ -90,7 +90,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
     ("ascii", "say type A"),
     ("hash", "how far it is is shown anyway"),
     ("lmkdir", "say !mkdir FOLDER"),
-    ("glob", "patterns are always read; a name between quotes is a pattern too"),
+    ("glob", "patterns are always read, but for a name that is there as it was typed"),
 ];
 
 /// Returns the command of this name.
@@ -219,14 +219,17 @@ pub(super) fn quoted(name: &str) -> String {
 
 /// Why a command is not sent as it is: what it changes must be known here.
 pub(super) fn instead_of_quote(command: &str) -> Option<&'static str> {
-    let verb = command.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
+    let mut words = command.split_whitespace();
+    let verb = words.next().unwrap_or_default().to_ascii_uppercase();
+    let is_of_facts = words.next().is_some_and(|word| word.eq_ignore_ascii_case("MLST"));
     Some(match verb.as_str() {
         "TYPE" => "say type",
         "MODE" => "say mode",
         "STRU" => "say stru",
-        "CWD" | "XCWD" | "CDUP" | "XCUP" => "say cd",
-        "PASV" | "EPSV" => "say passive",
-        "PORT" | "EPRT" => "say active",
+        "CWD" | "XCWD" | "CDUP" | "XCUP" | "SMNT" => "say cd",
+        "PASV" | "EPSV" | "LPSV" | "SPSV" | "CPSV" => "say passive",
+        "PORT" | "EPRT" | "LPRT" => "say active",
+        "OPTS" if is_of_facts => "what a listing tells is asked for here",
         "RETR" | "REST" => "say get",
         "STOR" | "STOU" | "APPE" | "ALLO" => "say put",
         "LIST" | "NLST" | "MLSD" => "say ls",
@@ -258,6 +261,14 @@ mod tests {
         assert_eq!(unknown("renmae"), "there is no command 'renmae': perhaps 'rename' was meant");
         assert_eq!(unknown("frobnicate"), "there is no such command: 'help' tells of all");
         assert_eq!(unknown("ascii"), "there is no 'ascii': say type A");
+    }
+
+    #[test]
+    fn what_would_move_a_data_connection_or_a_listing_unnoticed_is_not_sent() {
+        for command in ["LPRT 4,4", "lpsv", "SPSV", "CPSV", "SMNT /", "opts  mlst size;"] {
+            assert!(instead_of_quote(command).is_some(), "{command}");
+        }
+        assert_eq!(instead_of_quote("OPTS UTF8 ON"), None);
     }
 
     #[test]

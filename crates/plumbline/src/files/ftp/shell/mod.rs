@@ -21,10 +21,10 @@ use super::desk::{Interrupt, carry_out_with, tell};
 use super::dialogue::{Caller, Dialogue};
 use super::get::Terms;
 use super::manage::{
-    entries, line, remove_all, remove_file, remove_folder, rename, show, show_file, time_text,
+    entries, line, remove_folder, remove_found, remove_named, rename, show, show_file, time_text,
 };
 use super::options::{Reach, host_terms};
-use super::remote::{is_pattern, join, name_of, split};
+use super::remote::{is_pattern, name_of, path_in, split};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::progress::say;
@@ -33,7 +33,9 @@ use crate::files::url::Url;
 use crate::state::state_folder;
 use commands::{Group, Line, find, unknown};
 use completion::Known;
+use moving::flags;
 use os::jail::Existing;
+use protocols::application::ftp::Representation;
 use protocols::application::ftp::user::Task;
 use rustix::termios::{self, OptionalActions};
 use rustyline::error::ReadlineError;
@@ -91,6 +93,8 @@ struct Desk {
     names: Vec<String>,
     /// How files move.
     terms: Terms,
+    /// What the host means by TYPE I.
+    image: Representation,
     /// Whether there is a question before each of many files.
     asks: bool,
 }
@@ -101,6 +105,14 @@ enum Answer {
     Yes,
     No,
     Quit,
+}
+
+/// What a line is to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Command,
+    /// The answer to a question, which an interrupt leaves unanswered and nobody looks up later.
+    Answer,
 }
 
 /// Runs `plumb ftp`.
@@ -122,11 +134,13 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
             folder: Vec::new(),
             names: Vec::new(),
             terms,
+            image: Representation::IMAGE,
             asks: false,
         };
         desk.go(if url.name.is_empty() { b"." } else { &url.name }).await?;
         desk.dialogue.choose_type(&mut desk.terms).await?;
-        while let Some(line) = desk.read("plumb ftp> ").await? {
+        desk.image = desk.terms.representation;
+        while let Some(line) = desk.read("plumb ftp> ", Asked::Command).await? {
             let line = Line::parse(&line);
             match line.words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
                 [] => {}
@@ -159,10 +173,11 @@ async fn read(
     caller: &Caller,
     mut editor: Reader,
     prompt: &'static str,
+    asked: Asked,
 ) -> Result<(Reader, Result<Option<String>, Trouble>), Trouble> {
     let terminal = termios::tcgetattr(rustix::stdio::stdin()).ok();
     let reading = tokio::task::spawn_blocking(move || {
-        let line = read_line(&mut editor, prompt);
+        let line = read_line(&mut editor, prompt, asked);
         (editor, line)
     });
     let mut stop = caller.shared.stop.clone();
@@ -179,13 +194,16 @@ async fn read(
     }
 }
 
-fn read_line(editor: &mut Reader, prompt: &str) -> Result<Option<String>, Trouble> {
+fn read_line(editor: &mut Reader, prompt: &str, asked: Asked) -> Result<Option<String>, Trouble> {
     match editor.readline(prompt) {
         Ok(line) => {
-            // A line with a password of a command is kept too; there is none among ours.
-            _ = editor.add_history_entry(&line);
+            if asked == Asked::Command {
+                // A line with a password of a command is kept too; there is none among ours.
+                _ = editor.add_history_entry(&line);
+            }
             Ok(Some(line))
         }
+        Err(ReadlineError::Interrupted) if asked == Asked::Answer => Ok(None),
         Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Some(String::new())),
         Err(ReadlineError::Eof) => Ok(None),
         Err(error) => Err(Trouble::Ours(error.into())),
@@ -193,10 +211,14 @@ fn read_line(editor: &mut Reader, prompt: &str) -> Result<Option<String>, Troubl
 }
 
 impl Desk {
-    /// Reads a line; `None` at the end of all.
-    async fn read(&mut self, prompt: &'static str) -> Result<Option<String>, Trouble> {
+    /// Reads a line; `None` at the end of all, and where a question is left unanswered.
+    async fn read(
+        &mut self,
+        prompt: &'static str,
+        asked: Asked,
+    ) -> Result<Option<String>, Trouble> {
         let Some(editor) = self.editor.take() else { return Ok(None) };
-        let (editor, line) = read(&self.dialogue.caller, editor, prompt).await?;
+        let (editor, line) = read(&self.dialogue.caller, editor, prompt, asked).await?;
         self.editor = Some(editor);
         line
     }
@@ -212,7 +234,7 @@ impl Desk {
                 "{what} '{}'? y: yes, n: no, a: this one and all others, q: none",
                 shown(name)
             ));
-            let answer = self.read("y/n/a/q> ").await?;
+            let answer = self.read("y/n/a/q> ", Asked::Answer).await?;
             return Ok(match answer.as_deref().map(str::trim) {
                 Some("y" | "yes") => Answer::Yes,
                 Some("n" | "no") => Answer::No,
@@ -228,10 +250,7 @@ impl Desk {
 
     /// Returns where a name of the person's is.
     fn at(&self, name: &str) -> Vec<u8> {
-        match name.as_bytes() {
-            absolute @ [b'/', ..] => absolute.to_vec(),
-            name => join(&self.folder, name),
-        }
+        path_in(&self.folder, name.as_bytes())
     }
 
     async fn command(&mut self, word: &str, words: &[&str], rest: &str) -> Result<(), Trouble> {
@@ -252,14 +271,16 @@ impl Desk {
     /// Does what is asked for there; `None` if it is asked for in another way than there is.
     async fn there(&mut self, name: &str, words: &[&str]) -> Option<Result<(), Trouble>> {
         Some(match (name, words) {
-            ("ls", words) => self.list(words, false).await,
-            ("dir", words) => self.list(words, true).await,
+            ("ls" | "dir", words) => {
+                let (flags, names) = flags(words, "l")?;
+                self.list(names, name == "dir" || flags.contains('l')).await
+            }
             ("cd", [folder]) => self.go(&self.at(folder)).await,
             ("cdup", []) => self.go(split(&self.folder.clone()).0).await,
             ("pwd", []) => show(&[self.folder.as_slice(), b"\n"].concat()),
             ("cat", [name]) => {
                 let path = self.at(name);
-                show_file(&mut self.dialogue, &path, false).await
+                show_file(&mut self.dialogue, &path, self.image).await
             }
             ("rm", ["-r", names @ ..]) if !names.is_empty() => self.remove(names, true).await,
             ("rm", names) if !names.is_empty() => self.remove(names, false).await,
@@ -276,15 +297,19 @@ impl Desk {
         })
     }
 
-    async fn list(&mut self, words: &[&str], is_long: bool) -> Result<(), Trouble> {
-        let is_long = is_long || words.contains(&"-l");
-        let name = words.iter().find(|word| !word.starts_with('-'));
-        let place = name.map_or_else(|| join(&self.folder, b""), |name| self.at(name));
-        let entries = entries(&mut self.dialogue, &place).await?;
+    async fn list(&mut self, names: &[&str], is_long: bool) -> Result<(), Trouble> {
+        let (is_many, mut listed) = (names.len() > 1, Vec::new());
+        for name in if names.is_empty() { &[""] } else { names } {
+            let entries = entries(&mut self.dialogue, &self.folder, name.as_bytes()).await?;
+            let lines: String = entries.iter().map(|entry| line(entry, is_long)).collect();
+            let head =
+                if is_many { format!("{}:\n", shown(name.as_bytes())) } else { String::new() };
+            show(format!("{head}{lines}").as_bytes())?;
+            listed.extend(entries);
+        }
         let named = |name: &[u8]| String::from_utf8(name.to_vec()).ok();
-        self.names = entries.iter().filter_map(|entry| named(&entry.name)).collect();
-        let text: String = entries.iter().map(|entry| line(entry, is_long)).collect();
-        show(text.as_bytes())
+        self.names = listed.iter().filter_map(|entry| named(&entry.name)).collect();
+        Ok(())
     }
 
     async fn go(&mut self, folder: &[u8]) -> Result<(), Trouble> {
@@ -300,23 +325,13 @@ impl Desk {
     async fn remove(&mut self, names: &[&str], is_recursive: bool) -> Result<(), Trouble> {
         let mut others = true;
         for name in names {
-            let path = self.at(name);
-            if !self.asks || !is_pattern(&path) {
-                match self.ask("remove", &path, &mut others).await? {
-                    Answer::Yes => remove_all(&mut self.dialogue, &path, is_recursive).await?,
-                    Answer::No => {}
-                    Answer::Quit => return Ok(()),
-                }
-                continue;
-            }
+            let is_named = !is_pattern(name.as_bytes());
             for found in self.expand(name).await? {
-                let is_folder = found.entry.kind.is_directory();
                 match self.ask("remove", &found.path, &mut others).await? {
-                    Answer::Yes if is_folder && !is_recursive => {}
-                    Answer::Yes if is_folder => {
-                        remove_all(&mut self.dialogue, &found.path, true).await?;
+                    Answer::Yes if is_named => {
+                        remove_named(&mut self.dialogue, &found.path, is_recursive).await?;
                     }
-                    Answer::Yes => remove_file(&mut self.dialogue, &found.path).await?,
+                    Answer::Yes => remove_found(&mut self.dialogue, &found, is_recursive).await?,
                     Answer::No => {}
                     Answer::Quit => return Ok(()),
                 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Splits the flags from the words; `None` if one is not of those.
-fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
+pub(super) fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
     let (mut flags, mut rest) = (String::new(), words);
     while let [word, behind @ ..] = rest
         && let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty())
@@ -51,12 +51,17 @@ impl Desk {
         }
         self.dialogue.caller.tell_of_no_comparison(&terms);
         Some(match (name, words) {
-            ("get", [one]) if is_pattern(one.as_bytes()) => self.get_all(words, &terms).await,
+            ("get" | "reget", [one]) if is_pattern(one.as_bytes()) => {
+                self.get_all(words, None, &terms).await
+            }
+            ("get" | "reget", [one, here]) if is_pattern(one.as_bytes()) => {
+                self.get_into(one, Path::new(here), &terms).await
+            }
             ("get" | "reget", [one]) => self.get(&self.at(one), None, &terms).await,
             ("get" | "reget", [one, here]) => {
                 self.get(&self.at(one), Some(Path::new(here)), &terms).await
             }
-            ("mget", [_, ..]) => self.get_all(words, &terms).await,
+            ("mget", [_, ..]) => self.get_all(words, None, &terms).await,
             ("put", [one]) if is_pattern(one.as_bytes()) => self.put_all(words, &terms).await,
             ("put" | "reput", [here]) => self.put_here(Path::new(here), &terms).await,
             ("put" | "reput", [here, there]) => {
@@ -104,10 +109,31 @@ impl Desk {
         Shown::begin(&self.dialogue.caller)
     }
 
-    async fn get_all(&mut self, words: &[&str], terms: &Terms) -> Result<(), Trouble> {
+    /// Gets what a pattern stands for into a folder here; a single file may have a name of its own.
+    async fn get_into(&mut self, word: &str, here: &Path, terms: &Terms) -> Result<(), Trouble> {
+        if here.is_dir() {
+            return self.get_all(&[word], Some(here), terms).await;
+        }
+        match self.expand(word).await?.as_slice() {
+            [one] if !one.entry.kind.is_directory() => self.get(&one.path, Some(here), terms).await,
+            _ => {
+                let name = here.display();
+                Err(Trouble::Wrong(format!("{name} is no folder: several files need one")))
+            }
+        }
+    }
+
+    async fn get_all(
+        &mut self,
+        words: &[&str],
+        folder: Option<&Path>,
+        terms: &Terms,
+    ) -> Result<(), Trouble> {
         let mut all = true;
         for word in words {
-            for found in self.expand(word).await? {
+            let found = self.expand(word).await?;
+            let is_alone = !is_pattern(word.as_bytes());
+            for found in if is_alone { found } else { self.dialogue.for_here(found) } {
                 if found.entry.kind.is_directory() {
                     let name = shown(&found.path);
                     say(&format!("'{name}' is a folder, and stays there: see plumb get -r"));
@@ -118,24 +144,24 @@ impl Desk {
                     Answer::No => continue,
                     Answer::Quit => return Ok(()),
                 }
-                let result = self.get(&found.path, None, terms).await;
+                let result = self.get(&found.path, folder, terms).await;
                 one_of_many(result)?;
             }
         }
         Ok(())
     }
 
-    /// Returns what a name or a pattern stands for.
+    /// Returns what a name or a pattern stands for. The folder where we are is no part of it.
     pub(super) async fn expand(&mut self, word: &str) -> Result<Vec<Found>, Trouble> {
-        let path = self.at(word);
-        if !is_pattern(&path) {
+        if !is_pattern(word.as_bytes()) {
+            let path = self.at(word);
             return Ok(vec![Found { below: split(&path).1.to_vec(), path, entry: <_>::default() }]);
         }
-        let found = self.dialogue.expand(&path).await?;
+        let found = self.dialogue.expand_below(&self.folder, word.as_bytes()).await?;
         if found.is_empty() {
             return Err(Trouble::NotThere(format!("nothing there fits '{word}'")));
         }
-        Ok(self.dialogue.for_here(found))
+        Ok(found)
     }
 
     async fn put_here(&mut self, here: &Path, terms: &Terms) -> Result<(), Trouble> {

@@ -62,7 +62,11 @@ impl Desk {
 
     async fn set_type(&mut self, wanted: &str) -> Result<(), Trouble> {
         match type_wish(wanted).map_err(|error| wrong(&error))? {
-            TypeWish::This(data_type) => self.set(Ok(data_type), |to, kind| to.data_type = kind),
+            TypeWish::This(data_type) => {
+                let is_image = data_type == Type::Image;
+                let data_type = if is_image { self.image.data_type } else { data_type };
+                self.set(Ok(data_type), |to, kind| to.data_type = kind)
+            }
             TypeWish::Auto => {
                 self.terms.asks_system = true;
                 self.dialogue.choose_type(&mut self.terms).await

@@ -30,6 +30,8 @@ pub struct ListReader {
     /// A VMS name that waits for its second line.
     held: Option<Vec<u8>>,
     mvs: Mvs,
+    /// Lines that nobody understands.
+    unknown: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +45,29 @@ impl ListReader {
     /// Makes a reader. `now` is the time by the calendar, for dates without a year.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
-        Self { now, held: None, mvs: Mvs::No }
+        Self { now, held: None, mvs: Mvs::No, unknown: 0 }
     }
 
     /// Reads one line, without its end. Headings, totals and what nobody understands are `None`.
     pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let (was_held, was_mvs) = (self.held.is_some(), self.mvs);
+        let entry = self.read(line);
+        let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
+        if !is_understood && (was_held || !is_heading(line)) {
+            self.unknown = self.unknown.saturating_add(1);
+        }
+        entry
+    }
+
+    /// Returns how many lines there were that are no headings and that no dialect explains: what
+    /// they name is not known.
+    #[must_use]
+    pub fn unknown_lines(&self) -> u64 {
+        self.unknown.saturating_add(u64::from(self.held.is_some()))
+    }
+
+    fn read(&mut self, line: &[u8]) -> Option<Entry> {
         if let Some(first) = self.held.take() {
             return vms(&[&first, b" ".as_slice(), line].concat());
         }
@@ -79,13 +98,20 @@ impl ListReader {
 
     /// Reads one line as [`Self::line`] does, and counts one that says nothing.
     pub fn counted_line(&mut self, line: &[u8], cx: &mut Cx<'_>) -> Option<Entry> {
+        let before = self.unknown;
         let entry = self.line(line);
-        let is_heading = line.trim_ascii().is_empty() || line.starts_with(b"total");
-        if entry.is_none() && self.held.is_none() && !is_heading {
+        if self.unknown > before {
             cx.meter.count(Counter::FtpListingLinesUnknown);
         }
         entry
     }
+}
+
+/// Returns whether a line names nothing: totals, and what VMS puts above a directory.
+fn is_heading(line: &[u8]) -> bool {
+    let line = line.trim_ascii().to_ascii_lowercase();
+    let known: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
+    line.is_empty() || line == b"total" || known.iter().any(|word| line.starts_with(word))
 }
 
 /// The words of a line, each with what follows it.
@@ -571,6 +597,21 @@ mod tests {
                 row("OS2 test1.file", Kind::File, Some(36_611), "19970423105700"),
             ]
         );
+    }
+
+    #[test]
+    fn lines_that_no_dialect_explains_are_counted_and_headings_are_not() {
+        let unknown = |lines: &[&str]| {
+            let mut reader = ListReader::new(NOW);
+            lines.iter().for_each(|line| _ = reader.line(line.as_bytes()));
+            reader.unknown_lines()
+        };
+        let file = "-rw-r--r-- 1 a b 280 Jan 02 2020 a";
+        assert_eq!(unknown(&["total 8", file, "", "Total of 1 file, 2 blocks."]), 0);
+        assert_eq!(unknown(&[file, "-rw-r--r-- a long forgotten form", "totals.csv 7"]), 2);
+        assert_eq!(unknown(&["LONG-NAME.TXT;1", "   2/8  4-OCT-1993 13:23 [G,O] (R,R,,)"]), 0);
+        assert_eq!(unknown(&["LONG-NAME.TXT;1", "Total of 1 file"]), 1);
+        assert_eq!(unknown(&["LONG-NAME.TXT;1"]), 1);
     }
 
     #[test]
