@@ -21,6 +21,7 @@ pub enum Acknowledgment {
     /// At the next output, after the application has run: on its answer if it gives one.
     AtOutput,
     /// After this time, or with the second full segment (RFC 9293 §3.8.6.3), or with an answer.
+    /// A time of 0.5 s or more counts as 499 ms (MUST-40).
     Delayed(Duration),
 }
 

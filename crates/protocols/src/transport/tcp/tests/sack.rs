@@ -76,6 +76,49 @@ fn what_comes_twice_is_reported_before_the_block_that_it_is_part_of() {
 }
 
 #[test]
+fn a_segment_that_repeats_old_and_early_data_reports_the_first_duplicate_range() {
+    let mut script = established(SACK);
+    script.peer(Flags::ACK, 1, 1, &[1; 99]);
+    for seq in [200, 400, 600] {
+        script.peer(Flags::ACK, seq, 1, &[1; 100]);
+    }
+    let sent = script.peer(Flags::ACK, 1, 1, &[1; 799]);
+    assert_eq!((sent[0].ack, blocks(&script, &sent[0])), (800, Vec::from([(1, 100)])));
+}
+
+#[test]
+fn a_segment_that_repeats_early_data_only_reports_its_first_part_of_it() {
+    let mut script = established(SACK);
+    script.peer(Flags::ACK, 1, 1, &[1; 99]);
+    for seq in [200, 400] {
+        script.peer(Flags::ACK, seq, 1, &[1; 100]);
+    }
+    let sent = script.peer(Flags::ACK, 150, 1, &[1; 300]);
+    assert_eq!(blocks(&script, &sent[0]), [(200, 300), (150, 500)]);
+}
+
+#[test]
+fn a_duplicate_of_early_data_with_an_outdated_timestamp_is_reported() {
+    let timestamps = Some((1000, 0));
+    let offered =
+        Options { mss: Some(1000), sack_permitted: true, timestamps, ..Options::default() };
+    let mut script = Script::asked_for(SACK, offered);
+    script.options.timestamps = timestamps;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.peer(Flags::ACK, 101, 1, &[1; 100]);
+    script.options.timestamps = Some((999, 0));
+    // More often than a connection sends challenge acknowledgments in a second.
+    for _ in 0..20 {
+        let sent = script.peer(Flags::ACK, 151, 1, &[1; 100]);
+        assert_eq!((sent.len(), sent[0].ack), (1, 1));
+        assert_eq!(blocks(&script, &sent[0]), [(151, 201), (101, 201)]);
+    }
+    assert_eq!(script.counted(Counter::TcpPawsDropped), 20);
+    let sent = script.peer(Flags::ACK, 301, 1, &[1; 100]);
+    assert_eq!(blocks(&script, &sent[0]), [(101, 201)], "new data is no duplicate");
+}
+
+#[test]
 fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
     let mut script = established(SACK);
     script.deliver(Flags::ACK, 301, 1, &[1; 100]);
