@@ -78,8 +78,8 @@ pub use keep_alive::KeepAlive;
 pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
 pub use profile::{
-    Acknowledgment, Congestion, Marking, Profile, ReceiveWindow, Retransmission, SendLimit,
-    WindowUpdate,
+    Acknowledgment, BlackHoleDetection, Congestion, Marking, Profile, ReceiveWindow,
+    Retransmission, SendLimit, WindowUpdate,
 };
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
