@@ -374,3 +374,30 @@ fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
     assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);
     assert!(status.rto <= Duration::from_millis(320), "{:?}", status.rto);
 }
+
+#[test]
+fn the_tail_is_not_probed_at_a_shut_window() {
+    let mut script = established(SACK);
+    script.send(&pattern(1000));
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.wait_millis(500), []);
+    assert_eq!(script.status().statistics.tail_probes, 0);
+}
+
+// RFC 6298 (5.1)
+#[test]
+fn what_goes_again_behind_the_first_hole_does_not_put_off_the_timeout() {
+    const MS: Duration = Duration::from_millis(1);
+    let mut script = twenty_out(SACK);
+    let first = report(&mut script, 10_001, &[(11_001, 14_001)]);
+    assert_eq!(extents(&first), [(10_001, 1000)]);
+    let rto = script.status().rto;
+    script.wait(MS * 50);
+    let second = report(&mut script, 10_001, &[(15_001, 18_001), (11_001, 14_001)]);
+    assert!(extents(&second).contains(&(14_001, 1000)), "{second:?}");
+    script.wait(rto - MS * 51);
+    assert_eq!(script.status().statistics.timeouts, 0);
+    script.wait(MS * 2);
+    assert_eq!(script.status().statistics.timeouts, 1);
+}
