@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_searched_for_must_be_lost_three_times_however_soon_one_in_use_is_not() {
+    fn a_probed_length_needs_three_losses_even_if_the_length_in_use_needs_one() {
         let mut search = Search::from_base(LIMITS).with_vanished_max(1);
         search.transmit(WAIT, Instant::ZERO);
         search.acknowledged(1280, Instant::ZERO);

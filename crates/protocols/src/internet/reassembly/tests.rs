@@ -355,7 +355,7 @@ fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
 #[test]
 fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
     let (mut bench, data) = (Bench::default(), vec![0; 60_000]);
-    let mut receive = |bench: &mut Bench, n: u128, len: usize| {
+    let receive = |bench: &mut Bench, n: u128, len: usize| {
         let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
         bench.receive(&Fragment { key, ..fragment(8, &data[..len], true) });
     };
