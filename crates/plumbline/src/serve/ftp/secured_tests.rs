@@ -54,7 +54,7 @@ impl Desk {
         let (near, _) = listener.accept().await.unwrap();
         let name = ServerName::try_from("host").unwrap();
         let connector = TlsConnector::from(Arc::clone(&self.client));
-        let accepted = Secured::accept(near, security, is_incoming);
+        let accepted = Secured::accept(near.into(), security, is_incoming);
         let (near, far) = tokio::join!(accepted, connector.connect(name, far));
         (near, far.unwrap())
     }
