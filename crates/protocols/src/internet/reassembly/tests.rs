@@ -387,3 +387,40 @@ fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
     assert_eq!(bench.lab.counted(Counter::IpReassemblyTimeouts), 1);
     assert!(bench.reassembler.is_empty());
 }
+
+// attack row 3
+// attack row 4
+#[test]
+fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
+    let (mut bench, data) = (Bench::default(), vec![0; 60_000]);
+    let mut receive = |bench: &mut Bench, n: u128, len: usize| {
+        let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
+        bench.receive(&Fragment { key, ..fragment(8, &data[..len], true) });
+    };
+    let overhead = DATAGRAM_OVERHEAD + FRAGMENT_OVERHEAD;
+    (0..34).for_each(|n| receive(&mut bench, n, 60_000));
+    let rest = BYTES_MAX - 34 * (overhead + 60_000) - overhead;
+    receive(&mut bench, 34, rest);
+    assert_eq!((bench.reassembler.bytes(), bench.reassembler.len()), (BYTES_MAX, 35));
+    receive(&mut bench, 35, 8);
+    assert_eq!(bench.reassembler.len(), 35);
+    assert_eq!(bench.lab.counted(Counter::IpReassemblyEvicted), 1);
+}
+
+// attack row 3
+#[test]
+fn each_fragment_counts_with_what_holds_it() {
+    let mut bench = Bench::default();
+    (1..=5).for_each(|n| _ = bench.receive(&fragment(n * 16, &[0; 8], true)));
+    let expected = DATAGRAM_OVERHEAD + 5 * (FRAGMENT_OVERHEAD + 8);
+    assert_eq!(bench.reassembler.bytes(), expected);
+}
+
+// attack row 2
+#[test]
+fn a_datagram_of_65535_bytes_is_reassembled() {
+    let mut bench = Bench::default();
+    assert_eq!(bench.whole(&fragment(0, &[1; 65_512], true)), None);
+    let whole = bench.whole(&fragment(65_512, &[2; 3], false)).unwrap();
+    assert_eq!(whole.len() + 20, LEN_MAX);
+}
