@@ -4,7 +4,7 @@ use super::*;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use std::future::poll_fn;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
