@@ -16,7 +16,7 @@ use os::interface::Interface;
 use os::process::Program;
 use os::readiness::{PollFd, PollFlags, wait};
 use os::tun::{Kind, Options, Tun};
-use protocols::application::Stream;
+use protocols::application::{Stream, dhcp};
 use protocols::chance::Chance;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
@@ -29,7 +29,7 @@ use protocols::transport::tcp::Profile;
 use protocols::{Cx, station};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -377,6 +377,105 @@ fn the_dhcp_server_of_busybox_lends_an_address() {
         command.args(["udhcpd", "-f", &configuration]).stderr(Stdio::null());
         let _server = Program::start(&mut command).unwrap();
         is_lent_an_address(120..=129);
+    });
+}
+
+const ROGUE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 66);
+const HONEST_LEASE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 110);
+
+/// What a hostile server sends before the honest answer to `asked`.
+fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>> {
+    let rogue = |yours: Ipv4Addr, change: &dyn Fn(&mut dhcp::Message)| {
+        let mut forged = dhcp::Message { yours, ..honest.clone() };
+        forged.options.server = Some(ROGUE);
+        forged.options.routers = vec![ROGUE];
+        change(&mut forged);
+        forged
+    };
+    let mut answers: Vec<Vec<u8>> =
+        [0, 1, 239, 240, 250].map(|len| honest.emit().into_iter().take(len).collect()).into();
+    // Options that end behind the message, and ones that continue in each other's fields.
+    let mut bytes = honest.emit();
+    bytes.truncate(240);
+    answers.push([&bytes[..], &[53, 200, 2]].concat());
+    bytes[44..236].fill(52);
+    answers.push([&bytes[..], &[53, 1, 2, 52, 1, 3, 54, 4, 0, 0, 0, 0, 255]].concat());
+    let mut forged = vec![
+        rogue("10.0.0.255".parse().unwrap(), &|_| {}),
+        rogue("10.0.0.0".parse().unwrap(), &|_| {}),
+        rogue(Ipv4Addr::BROADCAST, &|_| {}),
+        rogue(ROGUE, &|_| {}),
+        rogue(HONEST_LEASE, &|forged| forged.options.lease_s = Some(0)),
+        rogue(HONEST_LEASE, &|forged| forged.transaction ^= 1),
+    ];
+    if asked.kind == dhcp::Kind::Request {
+        // The number of the question is no secret: an answer in another server's place.
+        forged.push(rogue(HONEST_LEASE, &|_| {}));
+        forged.push(rogue(HONEST_LEASE, &|forged| forged.options.server = None));
+        forged.push(rogue(Ipv4Addr::UNSPECIFIED, &|forged| forged.kind = dhcp::Kind::Nak));
+    } else {
+        // An offer that will not be kept.
+        forged.push(rogue("10.0.0.67".parse().unwrap(), &|_| {}));
+    }
+    answers.extend(forged.iter().map(dhcp::Message::emit));
+    answers
+}
+
+/// Answers as a hostile server and an honest one, the hostile one first, until the test ends.
+fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
+    let mut room = [0; 2000];
+    while let Ok((len, _)) = socket.recv_from(&mut room) {
+        let Ok(asked) = dhcp::Message::parse(&room[..len]) else { continue };
+        let kind = match asked.kind {
+            dhcp::Kind::Discover => dhcp::Kind::Offer,
+            dhcp::Kind::Request => dhcp::Kind::Ack,
+            _ => continue,
+        };
+        let options = dhcp::Options {
+            prefix_len: Some(24),
+            routers: vec![KERNEL],
+            lease_s: Some(3600),
+            server: Some(KERNEL),
+            ..dhcp::Options::default()
+        };
+        let (op, yours) = (dhcp::Op::Reply, HONEST_LEASE);
+        let honest = dhcp::Message { op, kind, yours, options, ..asked.clone() };
+        let mut answers = hostile_answers(&asked, &honest);
+        if asked.options.server.is_none_or(|server| server == KERNEL) {
+            answers.push(honest.emit());
+        } else {
+            // The rogue takes its offer back.
+            let mut refusal = dhcp::Message { kind: dhcp::Kind::Nak, ..honest.clone() };
+            refusal.options.server = Some(ROGUE);
+            answers.push(refusal.emit());
+        }
+        for answer in answers {
+            socket.send_to(&answer, (Ipv4Addr::BROADCAST, dhcp::CLIENT_PORT)).unwrap();
+        }
+    }
+}
+
+// attack row 136
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away() {
+    on_a_segment(&[], || {
+        let route = ["route", "add", "255.255.255.255/32", "dev", TAP];
+        assert!(Command::new("ip").args(route).status().unwrap().success());
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, dhcp::SERVER_PORT)).unwrap();
+        socket.set_broadcast(true).unwrap();
+        let server = socket.try_clone().unwrap();
+        // The thread ends with the process of the test.
+        thread::spawn(move || serve_dhcp_beside_a_rogue(&server));
+        let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
+        let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
+        host.run_until("lease", |host| !host.station.address().is_unspecified());
+        let lease = host.station.layers.ethernet().unwrap().lease().cloned().unwrap();
+        assert_eq!((lease.address, lease.server), (HONEST_LEASE, KERNEL));
+        assert_eq!((lease.prefix_len, &lease.routers[..]), (24, &[KERNEL][..]));
+        host.ping(KERNEL.into());
+        assert!(host.meter.counted(Counter::DhcpIgnored) > 10);
+        assert!(host.meter.counted(Counter::DhcpErrors) > 5);
     });
 }
 

@@ -14,6 +14,8 @@ mod broken_off;
 mod ftp_desk;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
+#[path = "ftp_serve/own_host.rs"]
+mod own_host;
 #[path = "ftp_serve/system_users.rs"]
 mod system_users;
 
