@@ -5,7 +5,6 @@
 //! has come about, at most thirty seconds: DHCP and Duplicate Address Detection take some.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[path = "login_desk/names.rs"]
 mod names;
@@ -33,6 +32,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+use test_support::peers;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -168,10 +168,10 @@ impl Host {
         self.run_until("echo reply", |host| host.station.take_echo_reply().is_some());
     }
 
-    /// Runs until a program has ended, which must be with success.
+    /// Runs until a program of busybox has ended, which must be with success.
     fn run_beside(&mut self, arguments: &[&str]) {
-        let mut command = Command::new(arguments[0]);
-        command.args(&arguments[1..]).stdout(Stdio::null());
+        let mut command = peers::BUSYBOX.command();
+        command.args(arguments).stdout(Stdio::null());
         let mut program = Program::start(&mut command).unwrap();
         let mut status = None;
         self.run_until(arguments[0], |_| {
@@ -186,17 +186,9 @@ fn fixed() -> Ipv4 {
     Ipv4::Static { address: OURS, prefix_len: 24, router: Some(KERNEL) }
 }
 
-/// Runs `test` in a network namespace of its own with a TAP, if the programs are there.
-fn on_a_segment(programs: &[&str], test: impl FnOnce() + Send + 'static) {
-    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    let is_missing =
-        |program: &&&str| !folders.iter().any(|folder| Path::new(folder).join(program).exists());
-    if let Some(missing) = programs.iter().find(is_missing) {
-        println!("skipped: {missing} is not installed");
-        return;
-    }
-    let run = thread::spawn(move || {
-        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+/// Runs `test` in a network namespace of its own with a TAP.
+fn on_a_segment(test: impl FnOnce() + Send + 'static) {
+    test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in [
             &["tuntap", "add", TAP, "mode", "tap"][..],
             &["address", "add", "10.0.0.1/24", "dev", TAP],
@@ -207,9 +199,6 @@ fn on_a_segment(programs: &[&str], test: impl FnOnce() + Send + 'static) {
         }
         test();
     });
-    if let Err(panic) = run.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 /// A folder of its own for a server, until it is dropped.
@@ -242,9 +231,9 @@ fn pattern(len: u32) -> Vec<u8> {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn the_kernel_and_the_station_ping_each_other() {
-    on_a_segment(&["busybox"], || {
+    on_a_segment(|| {
         let mut host = Host::at_fixed_address();
-        host.run_beside(&["busybox", "ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
+        host.run_beside(&["ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
         host.ping(KERNEL.into());
         assert_eq!(host.station.packets_lent(), 0);
     });
@@ -253,7 +242,7 @@ fn the_kernel_and_the_station_ping_each_other() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let mut host = Host::at_fixed_address();
         let caller = thread::spawn(|| {
             let mut socket = TcpStream::connect((OURS, PORT)).unwrap();
@@ -274,7 +263,7 @@ fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
         let echo = thread::spawn(move || {
@@ -297,7 +286,7 @@ fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_neighbor_that_does_not_exist_is_not_reached() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let remote = SocketAddr::from(([10, 0, 0, 77], PORT));
         let opening = Opening::Active { local: OURS.into(), remote };
         let mut host = Host::new(fixed(), Ipv6::Off, Talker::default(), opening);
@@ -309,7 +298,7 @@ fn a_neighbor_that_does_not_exist_is_not_reached() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn the_kernel_with_our_address_is_noticed() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let ipv4 = Ipv4::Static { address: KERNEL, prefix_len: 24, router: None };
         let talker = Talker::default();
         let mut host = Host::new(ipv4, Ipv6::Off, talker, Opening::Passive { port: PORT });
@@ -335,14 +324,14 @@ fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
     assert_eq!(lease.dns_servers, [Ipv4Addr::new(10, 0, 0, 53)]);
     host.ping(KERNEL.into());
     let address = lease.address.to_string();
-    host.run_beside(&["busybox", "ping", "-c", "1", &address]);
+    host.run_beside(&["ping", "-c", "1", &address]);
     assert_eq!(host.meter.counted(Counter::DhcpErrors), 0);
 }
 
 /// Starts Debian's dnsmasq, which lends 10.0.0.100 to 10.0.0.109.
 fn start_dnsmasq(folder: &Folder) -> Program {
     let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
-    let mut command = Command::new("dnsmasq");
+    let mut command = peers::DNSMASQ.command();
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", &leases]);
     command.args(["--interface=plumb0", "--bind-interfaces", "--user=root", "--no-ping"]);
     command.args(["--dhcp-range=10.0.0.100,10.0.0.109,1h", "--dhcp-option=6,10.0.0.53"]);
@@ -353,7 +342,7 @@ fn start_dnsmasq(folder: &Folder) -> Program {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn dnsmasq_lends_an_address() {
-    on_a_segment(&["busybox", "dnsmasq"], || {
+    on_a_segment(|| {
         let folder = Folder::new("dnsmasq");
         let _server = start_dnsmasq(&folder);
         is_lent_an_address(100..=109);
@@ -363,7 +352,7 @@ fn dnsmasq_lends_an_address() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's busybox"]
 fn the_dhcp_server_of_busybox_lends_an_address() {
-    on_a_segment(&["busybox"], || {
+    on_a_segment(|| {
         let folder = Folder::new("udhcpd");
         let leases = folder.file("leases", "");
         let pid = folder.0.join("pid").display().to_string();
@@ -373,7 +362,7 @@ fn the_dhcp_server_of_busybox_lends_an_address() {
              option dns 10.0.0.53\noption lease 3600\n"
         );
         let configuration = folder.file("conf", &text);
-        let mut command = Command::new("busybox");
+        let mut command = peers::BUSYBOX.command();
         command.args(["udhcpd", "-f", &configuration]).stderr(Stdio::null());
         let _server = Program::start(&mut command).unwrap();
         is_lent_an_address(120..=129);
@@ -489,7 +478,7 @@ fn start_radvd(folder: &Folder) -> Program {
                 RDNSS 2001:db8:7::53 { }; };\n";
     let configuration = folder.file("radvd.conf", text);
     let pid = folder.0.join("pid").display().to_string();
-    let mut command = Command::new("radvd");
+    let mut command = peers::RADVD.command();
     command.args(["-n", "-C", &configuration, "-p", &pid, "-u", "root", "-m", "stderr"]);
     Program::start(command.stderr(Stdio::null())).unwrap()
 }
@@ -511,13 +500,13 @@ fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
-    on_a_segment(&["busybox", "radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("radvd-ping");
         let _router = start_radvd(&folder);
         let opening = Opening::Passive { port: PORT };
         let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, Talker::default(), opening);
         let ours = has_a_global_address(&mut host).to_string();
-        host.run_beside(&["busybox", "ping6", "-c", "3", "-i", "0.1", &ours]);
+        host.run_beside(&["ping6", "-c", "3", "-i", "0.1", &ours]);
         host.ping(ROUTER.into());
         assert_eq!(host.station.packets_lent(), 0);
     });
@@ -526,7 +515,7 @@ fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&["radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("radvd-called");
         let _router = start_radvd(&folder);
         let talker = Talker { echoes: true, ..Talker::default() };
@@ -552,7 +541,7 @@ fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
         assert!(Command::new("ip").args(address).status().unwrap().success());
         let listener = TcpListener::bind((ROUTER, 0)).unwrap();
@@ -579,7 +568,7 @@ fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn radvd_gives_a_prefix_a_router_and_a_name_server() {
-    on_a_segment(&["radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("radvd");
         let _router = start_radvd(&folder);
         let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
@@ -622,7 +611,7 @@ fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
         assert!(Command::new("ip").args(address).status().unwrap().success());
         logs_in("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
@@ -632,7 +621,7 @@ fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
-    on_a_segment(&["dnsmasq"], || {
+    on_a_segment(|| {
         let folder = Folder::new("dnsmasq-login");
         let _server = start_dnsmasq(&folder);
         logs_in("tap:plumb0", KERNEL.into());
@@ -642,7 +631,7 @@ fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq and radvd"]
 fn a_host_whose_ipv6_is_dead_is_called_by_ipv4_as_soon_as_dnsmasq_has_lent_an_address() {
-    on_a_segment(&["dnsmasq", "radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("both-login");
         let _router = start_radvd(&folder);
         let _server = start_dnsmasq(&folder);

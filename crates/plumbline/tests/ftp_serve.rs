@@ -626,7 +626,7 @@ fn a_small_file_costs_few_calls_of_the_kernel() {
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     let counts = desk.here("counts");
-    let mut command = Command::new("strace");
+    let mut command = test_support::peers::STRACE.command();
     command.args(["-f", "-c", "-o", counts.to_str().unwrap(), "-p"]);
     command.arg(server.program.id().to_string()).stderr(Stdio::piped());
     let mut strace = Program::start(&mut command).unwrap();
