@@ -293,8 +293,8 @@ impl<W: Wire> Session<W> {
         let mut far = pin!(self.wire.ready(wants_far, wants_room));
         let mut near = pin!(near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed));
         let mut rung = pin!(alarm.rung());
-        // In this order, and with nothing beside it: most of a key's way is this. Only a client that
-        // sends without an end lets the program be first.
+        // In this order, and with nothing beside it: most of a key's way is this. The program is
+        // first only if the client sends without an end.
         let is_far_busy = self.is_far_busy;
         poll_fn(|context| {
             if is_far_busy && let Poll::Ready(woken) = near.as_mut().poll(context) {

@@ -1,8 +1,8 @@
 //! `bench flood`: how long ^C takes while a program floods a display that is slow.
 //!
 //! The shell runs `yes`, the driver reads the pseudo-terminal at a limited rate, types ^C after a
-//! while, and reads on at that rate until the prompt. What the time consists of is mostly output that
-//! was buffered on its way, so each client is compared with inetutils telnet at the same server.
+//! while, and reads on at that rate until the prompt. Most of the time passes while buffered output
+//! is displayed, so each client is compared with inetutils telnet at the same server.
 
 use super::desk::Desk;
 use super::path::{INETUTILS, OURS, OURS_ON_TUN, Path};
