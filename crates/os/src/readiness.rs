@@ -102,6 +102,41 @@ impl News {
         self.add(descriptor, flags_for(wanted))
     }
 
+    /// Watches `descriptor` for `wanted`, and reports it once; again after each [`Self::rearm`]. For
+    /// a descriptor that is ready most of the time, when that matters rarely.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::watch`].
+    pub fn watch_once(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        wanted: PollFlags,
+    ) -> io::Result<usize> {
+        self.add(descriptor, flags_for(wanted) | epoll::EventFlags::ONESHOT)
+    }
+
+    /// Reports a descriptor that is watched by [`Self::watch_once`] once more: at once, if it is
+    /// ready now.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, if the kernel has no memory left.
+    pub fn rearm(
+        &mut self,
+        number: usize,
+        descriptor: BorrowedFd<'_>,
+        wanted: PollFlags,
+    ) -> io::Result<()> {
+        if self.ready(number) == ALWAYS {
+            return Ok(());
+        }
+        self.clear(number, PollFlags::all());
+        let data = epoll::EventData::new_u64(number as u64);
+        let flags = flags_for(wanted) | epoll::EventFlags::ONESHOT;
+        Ok(epoll::modify(&self.epoll, descriptor, data, flags)?)
+    }
+
     /// Has a descriptor that is watched by [`Self::watch_level`] be watched for something else.
     ///
     /// # Errors
@@ -431,6 +466,21 @@ mod tests {
         news.clear(number, PollFlags::IN);
         news.wait(&clock, None).unwrap();
         assert_eq!(news.ready(number), PollFlags::OUT);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_watched_once_is_reported_once_after_each_rearm() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+        let number = news.watch_once(near.as_fd(), PollFlags::OUT).unwrap();
+        for _ in 0..2 {
+            assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
+            assert_eq!(news.ready(number), PollFlags::OUT);
+            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+            news.rearm(number, near.as_fd(), PollFlags::OUT).unwrap();
+            assert_eq!(news.ready(number), PollFlags::empty());
+        }
     }
 
     #[test]

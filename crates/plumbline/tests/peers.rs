@@ -341,6 +341,10 @@ fn synch_by(way: Way) {
     assert!(!person.screen().contains("discarded"), "{}", person.screen());
     person.types("\x1dsend synch\r");
     assert_eq!(tcp_urgent::receive(&far), b"\xff\xf2");
+    for (command, code) in [("ip", 0xf4), ("ao", 0xf5), ("abort", 0xee), ("brk", 0xf3)] {
+        person.types(&format!("\x1dsend {command}\r"));
+        assert_eq!(tcp_urgent::receive(&far), [0xff, code, 0xff, 0xf2], "{command}");
+    }
 }
 
 #[test]

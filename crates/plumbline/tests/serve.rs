@@ -165,6 +165,65 @@ fn a_client_of_tls_works_and_one_without_is_turned_away() {
     });
 }
 
+/// WONT TERMINAL-TYPE and WONT NAWS, so that nothing else is waited for.
+const NO_TERMINAL: &[u8] = b"\xff\xfc\x18\xff\xfc\x1f";
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_client_that_refuses_sga_gets_a_go_ahead_behind_each_prompt() {
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut caller = Caller::new();
+        // DO ECHO, DONT SUPPRESS-GO-AHEAD.
+        caller.says(&[b"\xff\xfd\x01\xff\xfe\x03", NO_TERMINAL].concat());
+        caller.hears(b"ready:");
+        caller.hears(b"\xff\xf9");
+        caller.says(b"echo $((6*7))\r\n");
+        caller.hears(b"42\r\n");
+        caller.hears(b"ready:");
+        caller.hears(b"\xff\xf9");
+        // DO SUPPRESS-GO-AHEAD: from then on there are none.
+        caller.says(b"\xff\xfd\x03");
+        caller.hears(b"\xff\xfb\x03");
+        caller.says(b"echo $((7*7)); sleep 0.2; echo $((8*8))\r\n");
+        caller.hears(b"49\r\n64\r\nready:");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_client_that_refuses_echo_sees_what_it_types_once_until_it_asks_for_echo() {
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut caller = Caller::new();
+        // DONT ECHO, DO SUPPRESS-GO-AHEAD.
+        caller.says(&[b"\xff\xfe\x01\xff\xfd\x03", NO_TERMINAL].concat());
+        caller.hears(b"ready:");
+        caller.says(b"echo A$((1+1))\r\n");
+        caller.hears(b"A2\r\nready:");
+        assert!(!caller.heard.windows(3).any(|typed| typed == b"A$("));
+        // DO ECHO.
+        caller.says(b"\xff\xfd\x01");
+        caller.hears(b"\xff\xfb\x01");
+        caller.says(b"echo B$((1+1))\r\n");
+        caller.hears(b"echo B$((1+1))\r\nB2\r\n");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_window_of_65535_columns_and_rows_is_bounded() {
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut caller = Caller::new();
+        caller.says(b"\xff\xfd\x01\xff\xfd\x03\xff\xfc\x18\xff\xfb\x1f");
+        caller.says(&[b"\xff\xfa\x1f", &[0xff; 8][..], b"\xff\xf0"].concat());
+        caller.hears(b"ready:");
+        caller.says(b"stty size\r\n");
+        caller.hears(b"1000 1000\r\n");
+    });
+}
+
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn what_a_pipe_types_is_answered_before_the_program_is_hung_up_on() {

@@ -8,6 +8,7 @@ pub(crate) mod tcp_urgent;
 
 use os::clock::Monotonic;
 use os::interface::Interface;
+use os::output::Output;
 use os::process::Program;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
@@ -18,10 +19,13 @@ use protocols::chance::Chance;
 use protocols::meter::Meter;
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
+use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, tcgetattr};
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use test_support::peers;
@@ -262,6 +266,15 @@ impl Person {
         assert_eq!(self.pty.write(keys.as_bytes()).unwrap(), Some(keys.len()));
     }
 
+    /// Waits until the display, which is not read meanwhile, has no room.
+    pub(crate) fn has_a_full_display(&mut self) {
+        let path = format!("/proc/{}/fd/1", self.pty.program().id());
+        let flags = (OFlags::NOCTTY | OFlags::NONBLOCK).bits().cast_signed();
+        let open = || OpenOptions::new().write(true).custom_flags(flags).open(&path).ok();
+        let display = Output::to(within_the_limit(open).as_fd()).unwrap();
+        within_the_limit(|| (!display.wait_for_room(Some(Duration::ZERO)).unwrap()).then_some(()));
+    }
+
     pub(crate) fn resizes(&mut self, size: WindowSize) {
         self.terminal.resize(size.columns, size.rows);
         self.pty.resize(size).unwrap();
@@ -319,6 +332,17 @@ impl Person {
         let status = status.unwrap_or_else(|| panic!("plumb still runs:\n{}", self.screen()));
         while self.has_unread() && self.read() {}
         status
+    }
+
+    /// Reads the display until plumb has ended.
+    pub(crate) fn reads_to_the_end(&mut self) -> ExitStatus {
+        within_the_limit(|| (!self.read()).then_some(()));
+        self.leaves()
+    }
+
+    /// Returns all that was written.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     fn has_unread(&self) -> bool {

@@ -78,8 +78,8 @@ async fn carry(
             let mut desk = console.desk.borrow_mut();
             (!desk.waiting_for_line().is_empty(), desk.wants_wires())
         };
+        // In random order: a line that is never silent must not keep what is typed waiting.
         let carried = tokio::select! {
-            biased;
             carried = read(console, line, &mut marks, record, shop) => carried,
             carried = write(console, line), if has_output => carried,
             () = console.work.notified() => Ok(()),
