@@ -192,8 +192,6 @@ impl Login {
         self.pass_prediction(cx);
         self.predictor = None;
         self.screen.restore();
-        // Where nobody reads any more nothing need be taken away.
-        _ = self.screen.flush();
     }
 }
 

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
     /// Files are served.
-    ServingFtp { at: SocketAddr, how: &'static str, what: String },
+    ServingFtp { at: String, how: &'static str, what: String },
     /// The fingerprint of the certificate.
     Certificate { sha256: String },
     /// This process may not have as many descriptors as all sessions could need.
@@ -132,7 +132,7 @@ mod tests {
         let host = || Some(text());
         let (is_read, bytes) = (true, 1);
         let events = [
-            Event::ServingFtp { at: from, how: "how", what: text() },
+            Event::ServingFtp { at: text(), how: "how", what: text() },
             Event::Certificate { sha256: text() },
             Event::FewDescriptors { allowed: 1, sessions: 1 },
             Event::NoTls { why: text() },

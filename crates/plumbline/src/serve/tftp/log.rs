@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
     /// Files are served.
-    Serving { at: SocketAddr, root: String, rights: &'static str },
+    Serving { at: String, root: String, rights: &'static str },
     /// Somebody asked in vain. The name is escaped already.
     Declined { from: SocketAddr, name: String, why: String },
     /// A file has gone out or come in.
@@ -49,7 +49,7 @@ mod tests {
         let from = SocketAddr::from(([192, 0, 2, 7], 6969));
         let text = || HOSTILE.to_owned();
         let events = [
-            Event::Serving { at: from, root: text(), rights: "rights" },
+            Event::Serving { at: text(), root: text(), rights: "rights" },
             Event::Declined { from, name: text(), why: text() },
             Event::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
             Event::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
