@@ -384,6 +384,16 @@ impl Tcp {
         Ok(self.table.get(id)?.receive.data())
     }
 
+    /// RECEIVE: returns what can be read without a break from `offset` bytes behind the next one
+    /// on, for a look ahead. It is empty behind the last byte that can be read.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn received_from(&self, id: ConnectionId, offset: usize) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.receive.data_from(offset))
+    }
+
     /// RECEIVE: drops `count` bytes that were read.
     ///
     /// # Errors

@@ -257,4 +257,12 @@ impl Profile {
         marking: Marking::DEFAULT,
         fast_open: false,
     };
+
+    /// For files with their commands: a command must not wait for an acknowledgment, nor the peer
+    /// for ours.
+    pub const FILES: Self =
+        Self { nagle: false, acknowledgment: Acknowledgment::AtOutput, ..Self::BULK };
+
+    /// For a server of logins: a window of 32 KiB holds what people type, and what they paste.
+    pub const LOGINS: Self = Self::serving(32 * 1024);
 }

@@ -16,7 +16,7 @@ fn with_cookie(profile: Profile) -> (Script, Option<FastOpen>) {
 }
 
 /// A SYN with a good cookie and data.
-fn early(data: &[u8]) -> (Script, Vec<script::Sent>) {
+fn early(data: &[u8]) -> (Script, Vec<Sent>) {
     let (mut script, given) = with_cookie(FAST);
     script.options = Options { fast_open: given, mss: Some(1000), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, data);
