@@ -288,7 +288,7 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    /// RFC 3659 §4.1: the bytes that RETR would send.
+    /// RFC 3659 §4.1: the bytes that RETR would send in stream mode.
     fn size(
         &self,
         path: &VirtualPath,

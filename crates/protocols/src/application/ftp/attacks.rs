@@ -177,6 +177,21 @@ fn row_95_the_size_of_a_text_has_a_bound_and_beyond_it_is_550() {
     assert_eq!(alone.take_output().1, [200, 550]);
 }
 
+#[test]
+fn size_counts_the_bytes_of_stream_mode_in_every_mode() {
+    for mode in ["MODE B", "MODE C", "MODE Z"] {
+        let mut alone = Alone::logged_in(server_settings());
+        let Alone(world) = &mut alone;
+        let lines = format!("TYPE I\r\n{mode}\r\nSIZE file\r\n");
+        world.server.receive(&mut lines.as_bytes(), &mut world.lab.cx());
+        let event = world.server.event();
+        let Some(ServerEvent::Perform(Operation::Size { representation, .. })) = event else {
+            panic!("{mode}: {event:?}");
+        };
+        assert_eq!(representation, Representation::IMAGE, "{mode}");
+    }
+}
+
 // attack row 96
 #[test]
 fn row_96_a_hundred_thousand_pasv_have_one_listener_at_a_time() {

@@ -119,8 +119,8 @@ pub enum Operation {
         /// The new name.
         to: VirtualPath,
     },
-    /// SIZE. Answer: `Size`, in bytes of the wire in this representation; `TooLarge` if a text is
-    /// longer than the limit and would have to be read for it.
+    /// SIZE. Answer: `Size`, the bytes that this representation has in stream mode, whatever MODE is
+    /// set; `TooLarge` if the file is longer than the limit and must be read to count them.
     Size {
         /// The file.
         path: VirtualPath,
@@ -255,7 +255,7 @@ impl FileError {
             Self::IsADirectory => (550, "Is a directory"),
             Self::Exists => (550, "Exists already"),
             Self::NotEmpty => (550, "Directory not empty"),
-            Self::TooLarge => (550, "Text too large to count the bytes it would have, use TYPE I"),
+            Self::TooLarge => (550, "File too large to count its bytes in this TYPE and STRU, use TYPE I and STRU F"),
             Self::Limit => (552, "File larger than this server takes"),
             Self::BeyondEnd => (554, "REST is beyond the end of the file"),
             Self::UnknownHost => (504, "No such host here"),

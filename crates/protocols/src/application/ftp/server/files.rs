@@ -161,7 +161,9 @@ impl Server {
         let (operation, pending) = match command {
             Command::Mdtm(_) => (Operation::Modified(path), Pending::Modified),
             Command::Size(_) => {
-                let representation = self.representation;
+                // RFC 3659 §4 counts the bytes of the current MODE, but clients take SIZE for the
+                // size of the file: lftp switches to MODE Z by itself and then compares the two.
+                let representation = Representation { mode: Mode::Stream, ..self.representation };
                 let text_max_bytes = self.settings.text_size_max_bytes;
                 (Operation::Size { path, representation, text_max_bytes }, Pending::Size)
             }

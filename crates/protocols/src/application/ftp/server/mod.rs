@@ -53,7 +53,7 @@ use super::line::{Line, LineReader};
 use super::listing::FactSet;
 use super::name::{Name, VirtualPath};
 use super::reply;
-use super::representation::{Representation, Type};
+use super::representation::{Mode, Representation, Type};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::Instant;
