@@ -363,6 +363,8 @@ fn with_hosts(desk: &Desk) -> Server {
     fs::write(desk.here("org.key"), made.signing_key.serialize_pem()).unwrap();
     let here = desk.here("").display().to_string();
     let lines = HOSTS.replace("ORG", org.to_str().unwrap()).replace("HERE/", &here);
+    // ftplib does not resume TLS sessions.
+    let lines = format!("requires-session-reuse = false\n{lines}");
     configured(desk, &lines, &[])
 }
 

@@ -114,8 +114,24 @@ impl Server {
             Site::Help => {
                 return self.reply_lines(
                     214,
-                    &[b"SITE commands:", b"HELP", b"CHMOD mode file", b"UTIME time file", b"End"],
+                    &[
+                        b"SITE commands:",
+                        b"HELP",
+                        b"CHMOD mode file",
+                        b"UTIME time file",
+                        b"PARTIAL file",
+                        b"End",
+                    ],
                 );
+            }
+            Site::Partial(name) => {
+                if WRITES.iter().any(|right| self.is_granted(*right))
+                    || self.has_right(Right::Write, cx)
+                {
+                    let Some(path) = self.path_of(Some(&name), cx) else { return };
+                    self.perform(Operation::Partial(path), Pending::Size);
+                }
+                return;
             }
             Site::Chmod(mode, name) => (SetFacts { mode: Some(mode), ..SetFacts::default() }, name),
             Site::Utime(time, name) => {
@@ -239,7 +255,8 @@ impl Server {
                 self.reply(350, b"Send RNTO");
             }
             (Pending::Plain(code, text), Outcome::Done) => self.reply(code, text.as_bytes()),
-            (Pending::Size | Pending::Available, Outcome::Size(size)) => {
+            (Pending::Size | Pending::Available, Outcome::Size(size))
+            | (Pending::Size, Outcome::PartialSize(size)) => {
                 self.reply(213, format!("{size}").as_bytes());
             }
             (Pending::Modified, Outcome::Modified(time)) => {
