@@ -17,6 +17,8 @@ use std::sync::Arc;
 
 /// How the name of a draft begins.
 const PREFIX: &[u8] = b".plumb-draft-";
+/// The directory at the root of a jail in which drafts are kept that were broken off.
+pub(crate) const KEPT_FOLDER: &str = ".plumb-partial";
 /// How often another name is tried.
 const ATTEMPTS: usize = 16;
 
@@ -136,9 +138,21 @@ impl Draft {
         name: &[u8],
         existing: Existing,
     ) -> io::Result<Self> {
+        let from = folder.try_clone()?;
+        Self::take_from(&from, kept, folder, name, existing)
+    }
+
+    /// As [`Self::take_up`], of what is in the directory `from`.
+    pub(crate) fn take_from(
+        from: &OwnedFd,
+        kept: &[u8],
+        folder: OwnedFd,
+        name: &[u8],
+        existing: Existing,
+    ) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let from = OsStr::from_bytes(kept);
-        let file = File::from(fs::openat(&folder, from, flags, Mode::empty())?);
+        let kept = OsStr::from_bytes(kept);
+        let file = File::from(fs::openat(from, kept, flags, Mode::empty())?);
         if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Errno::ACCESS.into());
         }
@@ -146,7 +160,7 @@ impl Draft {
             return Err(Errno::BUSY.into());
         }
         let draft_name = [PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat();
-        fs::renameat(&folder, from, &folder, OsStr::from_bytes(&draft_name))?;
+        fs::renameat(from, kept, &folder, OsStr::from_bytes(&draft_name))?;
         let (draft_name, name) = (Some(draft_name), name.to_vec());
         Ok(Self { folder, draft_name, name, existing, file, rights: None })
     }
@@ -162,6 +176,51 @@ impl Draft {
         lend(self.rights.as_deref(), || Ok(fs::renameat(&self.folder, from, &self.folder, to)?))?;
         self.draft_name = None;
         Ok(())
+    }
+
+    /// Leaves what there is under the single component `kept` of another directory.
+    pub(crate) fn keep_in(mut self, folder: &OwnedFd, kept: &[u8]) -> io::Result<()> {
+        let Some(draft_name) = &self.draft_name else { return Ok(()) };
+        let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
+        lend(self.rights.as_deref(), || Ok(fs::renameat(&self.folder, from, folder, to)?))?;
+        self.draft_name = None;
+        Ok(())
+    }
+
+    /// Brings the bytes to the disk. This waits for it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn sync(&self) -> io::Result<()> {
+        lend(self.rights.as_deref(), || Ok(fs::fsync(&self.file)?))
+    }
+
+    /// Makes the file what its name stands for, and returns how many bytes the regular file had that
+    /// it replaces. The name is lasting behind [`Self::sync_name`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::commit`], but the draft is still there.
+    pub fn take_name(&mut self) -> io::Result<u64> {
+        let rights = self.rights.clone();
+        lend(rights.as_deref(), || {
+            let name = OsStr::from_bytes(&self.name);
+            let old = fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+            let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+            let old = old.ok().filter(|old| is_file(old.st_mode));
+            self.publish()?;
+            Ok(old.and_then(|old| u64::try_from(old.st_size).ok()).unwrap_or(0))
+        })
+    }
+
+    /// Brings the name to the disk. This waits for it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn sync_name(&self) -> io::Result<()> {
+        lend(self.rights.as_deref(), || Ok(fs::fsync(&self.folder)?))
     }
 
     /// Makes the file what its name stands for, without waiting for the disk: a crash of the
@@ -245,8 +304,13 @@ fn create_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     Ok(there.is_ok_and(|there| there.st_ino == ours.st_ino).then_some(file))
 }
 
+/// Returns whether this is a name that only this module uses.
+pub(crate) fn is_internal(name: &[u8]) -> bool {
+    is_draft(name) || name == KEPT_FOLDER.as_bytes()
+}
+
 /// Returns whether this is the name of a draft.
-pub(crate) fn is_draft(name: &[u8]) -> bool {
+fn is_draft(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
 }
 

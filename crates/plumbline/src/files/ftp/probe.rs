@@ -407,7 +407,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             kind: StoreKind::Replace,
             representation: Representation::IMAGE,
             offset_bytes: 0,
-            allocation_bytes: None,
+            // As `plumb put` does.
+            allocation_bytes: Some(size).filter(|_| self.dialogue.has("SITE PARTIAL")),
         };
         let wanted = format!("to put '{}'", shown(path));
         let near = Near::From(file);

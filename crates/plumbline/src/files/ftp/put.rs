@@ -99,7 +99,9 @@ pub(super) async fn put(
             kind: if at > 0 { StoreKind::Append } else { StoreKind::Replace },
             representation: terms.representation,
             offset_bytes: 0,
-            allocation_bytes: None,
+            // A server that keeps partial uploads commits at once what came as it was announced, and
+            // else waits for the end of the control connection.
+            allocation_bytes: size.filter(|_| is_image && at == 0 && dialogue.has("SITE PARTIAL")),
         };
         let near = Near::From(file.try_clone().map_err(anyhow::Error::new)?);
         let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;

@@ -13,6 +13,7 @@ use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::serve::charged::{Charged, Metered};
 use protocols::meter::Account;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use std::cell::RefCell;
 use std::io;
@@ -127,6 +128,23 @@ impl Control {
         }
     }
 
+    /// Returns whether the client has ended the connection, although what it sent before may not have
+    /// been read.
+    pub(super) fn has_ended(&self) -> bool {
+        let stream = match &self.way {
+            Way::Clear(stream) => stream,
+            Way::Secured(stream) => stream.get_ref().0.inner(),
+            Way::Leaving(leaving) => &leaving.stream,
+            Way::Gone => return true,
+        };
+        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // If the kernel cannot say, the connection is as good as it was.
+        rustix::event::poll(&mut polled, Some(&now))
+            .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
+    }
+
     /// Begins TLS, whose tickets are to hold `token`.
     ///
     /// # Errors
@@ -143,7 +161,7 @@ impl Control {
         };
         let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
         // Whoever was here before may take that session up again, and gets tickets of this one.
-        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, false));
+        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, None));
         let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
         self.way = Way::Secured(Box::new(stream));

@@ -166,7 +166,8 @@ pub enum Task {
         representation: Representation,
         /// Where in the file it begins, bytes.
         offset_bytes: u64,
-        /// For ALLO.
+        /// For ALLO, whose reply is not waited for: only for servers that heed commands which come
+        /// before the reply to the last one.
         allocation_bytes: Option<u64>,
     },
     /// LIST, NLST, MLSD.
