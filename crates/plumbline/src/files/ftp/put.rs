@@ -95,14 +95,16 @@ async fn begun(
         _ if there > size => false,
         Some(is_same) => is_same,
         None => {
-            // A part is younger than the file it is of. In the same second, that is not certain.
+            // A part is younger than the file it is of; in the same second, its content decides.
             let ages = time.zip(modified).map(|(there, here)| (there.seconds, here.seconds));
+            let is_not_older = ages.is_some_and(|(there, here)| there >= here);
+            let is_younger = ages.is_some_and(|(there, here)| there > here);
             match found {
-                Begun::Whole => ages.is_some_and(|(there, here)| there >= here),
-                _ if ages.is_some_and(|(there, here)| there > here) => {
-                    sample_is_same(dialogue, errand, file, there).await?
-                }
-                _ => false,
+                Begun::Whole => is_not_older,
+                _ => match sample_is_same(dialogue, errand, file, there).await? {
+                    Some(is_same) => is_same && (is_not_older || there <= SAMPLE_BYTES),
+                    None => is_younger,
+                },
             }
         }
     };
@@ -151,13 +153,13 @@ fn mismatch(errand: &Errand) -> Trouble {
     ))
 }
 
-/// Compares the last bytes of a part on the server with ours. Where it cannot be read, it passes.
+/// Compares the last bytes of a part on the server with ours; `None` if it cannot be read.
 async fn sample_is_same(
     dialogue: &mut Dialogue,
     errand: &Errand,
     file: &File,
     there: u64,
-) -> Result<bool, Trouble> {
+) -> Result<Option<bool>, Trouble> {
     let from = there.saturating_sub(SAMPLE_BYTES);
     let task = Task::Retrieve {
         name: name_of(&errand.path)?,
@@ -170,13 +172,13 @@ async fn sample_is_same(
     let (result, moved) = dialogue.run_once(&wanted, task, near).await;
     match result {
         Ok(_) => {}
-        Err(trouble) if trouble.is_refusal() || trouble.is_restart() => return Ok(true),
+        Err(trouble) if trouble.is_refusal() || trouble.is_restart() => return Ok(None),
         Err(trouble) => return Err(trouble),
     }
     let theirs = moved.map(|moved| moved.memory).unwrap_or_default();
     let mut ours = vec![0; usize::try_from(there - from).unwrap_or(0)];
     let is_read = file.read_exact_at(&mut ours, from).is_ok();
-    Ok(is_read && ours == theirs)
+    Ok(Some(is_read && ours == theirs))
 }
 
 /// From where an upload is sent, and how it goes on there.
