@@ -248,16 +248,35 @@ impl Jail {
         Ok(draft?.with_rights(self.rights.clone()))
     }
 
+    /// Begins a file that can be resumed: see [`Draft::begin_resumable`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    pub fn create_resumable(&self, name: &[u8], existing: Existing, key: u64) -> io::Result<Draft> {
+        let draft = self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            Draft::begin_resumable(folder, leaf, existing, key)
+        });
+        Ok(draft?.with_rights(self.rights.clone()))
+    }
+
     /// Takes up what a draft has left as `kept`, beside `name`, to go on with it: see
     /// [`Draft::take_up`].
     ///
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn take_up(&self, kept: &[u8], name: &[u8], existing: Existing) -> io::Result<Draft> {
+    pub fn take_up(
+        &self,
+        kept: &[u8],
+        name: &[u8],
+        existing: Existing,
+        key: Option<u64>,
+    ) -> io::Result<Draft> {
         let draft = self.lend(|| {
             let ((folder, kept), (_, name)) = (self.place(kept)?, self.place(name)?);
-            Draft::take_up(folder, kept, name, existing)
+            Draft::take_up(folder, kept, name, existing, key)
         });
         Ok(draft?.with_rights(self.rights.clone()))
     }

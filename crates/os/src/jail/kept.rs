@@ -78,7 +78,7 @@ impl Jail {
         let draft = self.lend(|| {
             let from = self.kept_folder()?;
             let (folder, leaf) = self.place(name)?;
-            let draft = Draft::take_from(&from, key, folder, leaf, existing)?;
+            let draft = Draft::take_from(&from, key, folder, leaf, existing, None)?;
             fs::ftruncate(draft.file(), len)?;
             draft.file().seek(SeekFrom::End(0))?;
             self.remove_kept_folder();

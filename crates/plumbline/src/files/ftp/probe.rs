@@ -377,7 +377,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             false => {
                 let nowhere = File::options().write(true).open("/dev/null");
                 let file = nowhere.map_err(anyhow::Error::new)?;
-                Near::Into { file, at: None, enough: None }
+                let most = part.whole.map(|whole| whole.saturating_sub(part.from));
+                Near::Into { file, at: None, enough: None, most }
             }
         };
         let task = Task::Retrieve {

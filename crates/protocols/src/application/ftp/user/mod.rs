@@ -35,7 +35,7 @@ pub use task::{
 use super::address::Family;
 use super::command::Protection;
 use super::line::{DM, IAC, IP};
-use super::reply::{Reply, ReplyReader};
+use super::reply::{Reply, ReplyError, ReplyReader};
 use super::representation::{Mode, Structure, Type};
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -205,9 +205,13 @@ impl User {
                     self.mind_loose_end(cx);
                     break;
                 }
-                Err(_) => {
+                Err(error) => {
                     let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
-                    self.close(Some(Failure { step, why: Why::Malformed }), cx);
+                    let why = match error {
+                        ReplyError::Malformed => Why::NotReply(self.replies.take_rejected()),
+                        ReplyError::TooLong => Why::Malformed,
+                    };
+                    self.close(Some(Failure { step, why }), cx);
                 }
             }
         }
