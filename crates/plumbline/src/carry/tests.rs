@@ -199,13 +199,9 @@ fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
     assert!(call.session.received == text(100));
 }
 
-/// Runs `test` in a thread with a network namespace of its own, or says why it cannot.
+/// Runs `test` in a network namespace of its own; fails where there can be none.
 pub(super) fn in_new_network(test: fn()) {
-    let thread = std::thread::spawn(move || match os::namespace::enter_new_network() {
-        Ok(()) => test(),
-        Err(refused) => println!("skipped: {refused}"),
-    });
-    thread.join().unwrap();
+    test_support::in_new_network(os::namespace::enter_new_network, test);
 }
 
 /// Makes a TUN that the kernel is on with both families; nobody else is behind it.
