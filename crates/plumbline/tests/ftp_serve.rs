@@ -16,6 +16,8 @@ mod data_tls;
 mod ftp_desk;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
+#[path = "ftp_serve/own_host.rs"]
+mod own_host;
 #[path = "ftp_serve/system_users.rs"]
 mod system_users;
 #[path = "ftp_serve/uploads.rs"]
@@ -664,7 +666,7 @@ fn a_small_file_costs_few_calls_of_the_kernel() {
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     let counts = desk.here("counts");
-    let mut command = Command::new("strace");
+    let mut command = test_support::peers::STRACE.command();
     command.args(["-f", "-c", "-o", counts.to_str().unwrap(), "-p"]);
     command.arg(server.program.id().to_string()).stderr(Stdio::piped());
     let mut strace = Program::start(&mut command).unwrap();

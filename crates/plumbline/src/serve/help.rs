@@ -46,6 +46,7 @@ Examples:
   plumb serve --listen 127.0.0.1:2323 --exec bash
   plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml
   plumb serve --via tun:plumb0 --listen-tls '[::]:992'
+  plumb serve --via tun:plumb0 --ftp --root /srv/ftp --ftp-listen '[::]:21'
   plumb serve --listen '[::]:23' --tls required --users /etc/plumb/users.toml
   plumb serve --console '/dev/ttyUSB0?baud=115200' --listen 127.0.0.1:2217
   printf secret | plumb serve --hash-password

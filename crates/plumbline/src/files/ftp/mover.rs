@@ -14,8 +14,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -77,10 +77,42 @@ impl Watch {
     }
 }
 
+/// Ends a transfer that waits for its rate limit. The end of the connection alone would not do:
+/// the kernel still returns the data that it has buffered, which then drains at the limited rate.
+#[derive(Debug, Default)]
+pub(super) struct Cancellation {
+    is_cancelled: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Cancellation {
+    /// Cancels the transfer, and wakes its thread if that waits.
+    pub(super) fn cancel(&self) {
+        *self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for `time`, or until the transfer is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// If it is cancelled.
+    fn wait(&self, time: Duration) -> Result<(), Broken> {
+        let is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(is_cancelled, time, |cancelled| !*cancelled);
+        let (is_cancelled, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match *is_cancelled {
+            true => Err(lost(io::Error::other("the transfer was cancelled"))),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What a thread needs to know of a transfer.
 #[derive(Debug)]
 pub(super) struct Mover {
     pub(super) link: Link,
+    pub(super) cancellation: Arc<Cancellation>,
     pub(super) near: Near,
     pub(super) representation: Representation,
     pub(super) pace: Pace,
@@ -152,7 +184,7 @@ impl Mover {
     }
 
     /// Counts what has moved, and waits where that was too fast.
-    fn count(&mut self, bytes: usize) {
+    fn count(&mut self, bytes: usize) -> Result<(), Broken> {
         let counted = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(counted, Ordering::Relaxed);
         self.tally.fetch_add(counted, Ordering::Relaxed);
@@ -161,8 +193,9 @@ impl Mover {
         }
         let now = self.clock.now();
         self.pace.spend(bytes, now);
-        if let Some(until) = self.pace.waits_until(now) {
-            std::thread::sleep(until - now);
+        match self.pace.waits_until(now) {
+            Some(until) => self.cancellation.wait(until - now),
+            None => Ok(()),
         }
     }
 
@@ -198,7 +231,7 @@ impl Mover {
                 Some(Err(error)) => return Err(lost(error)),
             };
             ended.data.first_byte.get_or_insert_with(Instant::now);
-            self.count(count);
+            self.count(count)?;
             let began = Instant::now();
             while chute.held_bytes() > 0 {
                 ended.data.count_call();
@@ -268,7 +301,7 @@ impl Mover {
                 }
                 Err(error) => return Err(lost(error)),
             };
-            self.count(count);
+            self.count(count)?;
             taken?;
             if ended.is_enough {
                 return Ok(());
@@ -343,7 +376,7 @@ impl Mover {
             }
             let sent = bytes.len();
             wire.clear();
-            self.count(sent);
+            self.count(sent)?;
             if count == 0 {
                 break;
             }
@@ -361,6 +394,7 @@ impl Mover {
         let at_most = self.pace.burst_bytes().map_or(usize::MAX, |_| self.piece_len());
         let (moved, tally) = (Arc::clone(&self.moved), Arc::clone(&self.tally));
         let (mut pace, clock) = (self.pace, self.clock);
+        let cancellation = Arc::clone(&self.cancellation);
         let sent = self.link.send_file(&file, at_most, &mut |count| {
             ended.data.count_call();
             let counted = u64::try_from(count).unwrap_or(u64::MAX);
@@ -368,10 +402,10 @@ impl Mover {
             tally.fetch_add(counted, Ordering::Relaxed);
             let now = clock.now();
             pace.spend(count, now);
-            if let Some(until) = pace.waits_until(now) {
-                std::thread::sleep(until - now);
+            match pace.waits_until(now) {
+                Some(until) => cancellation.wait(until - now).map_err(|(_, error)| error),
+                None => Ok(()),
             }
-            Ok(())
         });
         ended.file_bytes = self.moved.load(Ordering::Relaxed);
         // The last call has found the end of the file.
@@ -449,5 +483,44 @@ impl Near {
         }
         ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+
+    /// Far beyond what a loaded machine needs.
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_cancelled_transfer_does_not_drain_buffered_data_at_its_limited_rate() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (data, _) = listener.accept().unwrap();
+        // More than an hour at ten bytes in a second, and less than the kernel buffers.
+        server.write_all(&[7; 40_000]).unwrap();
+        let cancellation = Arc::new(Cancellation::default());
+        let mover = Mover {
+            link: Link::Clear(Plain::Kernel(data)),
+            cancellation: Arc::clone(&cancellation),
+            near: Near::Memory(Vec::new()),
+            representation: Representation::IMAGE,
+            pace: Pace::new(Some(10)),
+            moved: Arc::default(),
+            tally: Arc::default(),
+            watch: None,
+            expected_bytes: None,
+            clock: Monotonic::start(),
+        };
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || sender.send(mover.run()));
+        cancellation.cancel();
+        let moved = receiver.recv_timeout(TIMEOUT).expect("the transfer ends");
+        thread.join().unwrap().unwrap();
+        assert!(moved.result.is_err());
+        assert!(moved.wire_bytes < 40_000, "{}", moved.wire_bytes);
     }
 }

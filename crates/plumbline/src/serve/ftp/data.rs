@@ -11,6 +11,7 @@ use super::listing::Lister;
 use super::post::Post;
 use super::secured::{Secured, Security};
 use super::session::Marker;
+use super::socket::Socket;
 use super::upload::Upload;
 use super::work::converts_words;
 use crate::files::pace::Pace;
@@ -56,23 +57,22 @@ const SMALL_BYTES: u64 = 256 * 1024;
 pub(super) enum Stream {
     /// Nobody watches it yet.
     Fresh(std::net::TcpStream),
-    Watched(TcpStream),
+    Watched(Socket),
 }
 
 impl Stream {
-    fn watched(self) -> io::Result<TcpStream> {
+    fn watched(self) -> io::Result<Socket> {
         match self {
-            Self::Fresh(stream) => TcpStream::from_std(stream),
-            Self::Watched(stream) => Ok(stream),
+            Self::Fresh(stream) => TcpStream::from_std(stream).map(Socket::Kernel),
+            Self::Watched(socket) => Ok(socket),
         }
     }
-}
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    /// Returns its descriptor, if it is the kernel's.
+    fn kernel(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Fresh(stream) => stream.as_fd(),
-            Self::Watched(stream) => stream.as_fd(),
+            Self::Fresh(stream) => Some(stream.as_fd()),
+            Self::Watched(socket) => socket.kernel().map(AsFd::as_fd),
         }
     }
 }
@@ -88,6 +88,7 @@ pub(super) fn send_at_once(
     clock: Monotonic,
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
+    let Some(stream) = stream.kernel() else { return 0 };
     let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
     let (began, cpu) = (clock.now(), thread_cpu_time());
     let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
@@ -100,8 +101,8 @@ pub(super) fn send_at_once(
     if sent == count {
         ledger.is_by_one_call.set((sent as u64) < UNSETTLED_MIN_BYTES);
         ledger.ended.set(Some(ended));
-        ledger.open(stream);
-        ledger.ask(stream);
+        ledger.open(&stream);
+        ledger.ask(&stream);
     }
     sent as u64
 }
@@ -110,9 +111,10 @@ pub(super) fn send_at_once(
 /// one flight, TCP is asked when it has arrived.
 pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instant) {
     if sent >= UNSETTLED_MIN_BYTES
-        && rustix::net::shutdown(&stream, rustix::net::Shutdown::Write).is_ok()
+        && let Some(stream) = stream.kernel()
+        && rustix::net::shutdown(stream, rustix::net::Shutdown::Write).is_ok()
     {
-        let duplicate = rustix::io::fcntl_dupfd_cloexec(&stream, 0).ok();
+        let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
         ledger.unsettled.replace(duplicate.map(|stream| (stream, began)));
     }
     // Its end goes with its last byte.
@@ -131,6 +133,7 @@ pub(super) fn receive_at_once(
     ledger: &Ledger,
     clock: Monotonic,
 ) -> Result<bool> {
+    let Some(stream) = stream.kernel() else { return Ok(false) };
     let cpu = thread_cpu_time();
     let mut pieces = 0_u32;
     let received = loop {
@@ -161,11 +164,11 @@ pub(super) fn receive_at_once(
     if received != Ok(false) {
         ledger.is_by_one_call.set(pieces == 1);
         ledger.ended.set(Some(ended));
-        ledger.open(stream);
-        ledger.ask(stream);
+        ledger.open(&stream);
+        ledger.ask(&stream);
     }
     if received.is_err() {
-        reset(stream);
+        reset(&stream);
     }
     received
 }
@@ -210,11 +213,13 @@ impl Mover {
     ) -> Result<Option<Upload>> {
         let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
         let is_incoming = matches!(work, Work::Receive(_));
-        if !is_incoming || security.is_some() {
-            // What is small goes at once.
-            _ = stream.set_nodelay(true);
+        if let Some(stream) = stream.kernel() {
+            if !is_incoming || security.is_some() {
+                // What is small goes at once.
+                _ = stream.set_nodelay(true);
+            }
+            self.ledger.open(stream);
         }
-        self.ledger.open(&stream);
         let began = self.clock.now();
         let mut connection = Connection::open(stream, security, is_incoming).await?;
         if let Way::Secured(secured) = &connection.way {
@@ -230,9 +235,10 @@ impl Mover {
         if let Way::Secured(secured) = &connection.way {
             self.ledger.crypto.set(Some(secured.spent()));
         }
-        self.ledger.ask(connection.stream());
+        let Some(stream) = connection.socket().kernel() else { return moved };
+        self.ledger.ask(stream);
         if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
-            let duplicate = rustix::io::fcntl_dupfd_cloexec(connection.stream(), 0).ok();
+            let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
             self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
         }
         moved
@@ -268,7 +274,7 @@ impl Mover {
     async fn send(&self, to: &mut Connection, file: File, offset: u64, len: u64) -> Result<()> {
         // An empty file has no piece that would be counted.
         self.ledger.add_file(0);
-        if let (true, Way::Clear(stream)) = (self.representation.passes_through(), &to.way) {
+        if let (true, Some(stream)) = (self.representation.passes_through(), to.clear_kernel()) {
             return self.send_by_kernel(stream, &file, offset, len).await;
         }
         let mut file = file;
@@ -375,7 +381,7 @@ impl Mover {
         let passes = self.representation.passes_through();
         let (mut file, limit) = (Vec::new(), self.piece_bytes(from.piece_bytes()));
         loop {
-            if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
+            if let (true, Some(stream)) = (passes && limit == PIECE_BYTES, from.clear_kernel())
                 && self.ledger.moved.get() >= LARGE_BYTES
             {
                 self.receive_by_kernel(stream, &mut upload).await?;
@@ -512,16 +518,12 @@ struct Connection {
 }
 
 enum Way {
-    Clear(TcpStream),
+    Clear(Socket),
     Secured(Box<Secured>),
 }
 
 impl Connection {
-    async fn open(
-        stream: TcpStream,
-        security: Option<Security>,
-        is_incoming: bool,
-    ) -> Result<Self> {
+    async fn open(stream: Socket, security: Option<Security>, is_incoming: bool) -> Result<Self> {
         let way = match security {
             None => Way::Clear(stream),
             Some(security) => {
@@ -540,10 +542,19 @@ impl Connection {
     }
 
     /// Returns what is below TLS, or the connection itself.
-    fn stream(&self) -> &TcpStream {
+    fn socket(&self) -> &Socket {
         match &self.way {
-            Way::Clear(stream) => stream,
+            Way::Clear(socket) => socket,
             Way::Secured(secured) => secured.stream(),
+        }
+    }
+
+    /// Returns the connection if it is one of the kernel's without TLS, to which the kernel can move
+    /// files itself.
+    fn clear_kernel(&self) -> Option<&TcpStream> {
+        match &self.way {
+            Way::Clear(socket) => socket.kernel(),
+            Way::Secured(_) => None,
         }
     }
 
@@ -638,8 +649,12 @@ impl Gathered<'_> {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if !self.is_over {
-            reset(self.stream());
+        if self.is_over {
+            return;
+        }
+        match self.socket() {
+            Socket::Kernel(stream) => reset(stream),
+            Socket::Own(stream) => stream.abort(),
         }
     }
 }

@@ -41,6 +41,7 @@ mod post;
 mod rights;
 mod secured;
 mod session;
+mod socket;
 mod space;
 mod system;
 mod tickets;
@@ -60,14 +61,16 @@ use super::log::Log;
 use super::metrics::{Protocol, Traffic};
 use crate::carry::{Bench, Lent};
 use crate::meters::Board;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use configuration::Protection;
 use host::Certificates;
 use log::Event;
+use os::host::Host;
 use os::jail::Jail;
 use session::Session;
+use socket::{ControlListener, Socket};
 use space::Space;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -75,7 +78,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
@@ -106,6 +109,8 @@ pub(super) struct Server {
     tls: RefCell<Option<Tls>>,
     /// Sessions of one user at one address, whose TLS tickets are as good.
     families: RefCell<tickets::Families>,
+    /// The host of our own that carries the sessions, if it is not this machine's.
+    host: OnceCell<Host>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
@@ -164,6 +169,7 @@ impl Server {
             spaces: RefCell::default(),
             tls: RefCell::new(tls),
             families: RefCell::default(),
+            host: OnceCell::new(),
             closing: watch::Sender::new(false),
             log,
             clerk,
@@ -172,6 +178,21 @@ impl Server {
 
     fn settings(&self) -> Rc<Settings> {
         Rc::clone(&self.settings.borrow())
+    }
+
+    /// Serves by `host` instead of this machine's TCP. To be called before [`Self::serve`].
+    pub(super) fn carry_by(&self, host: &Host) {
+        _ = self.host.set(socket::for_files(host));
+    }
+
+    fn host(&self) -> Option<&Host> {
+        self.host.get()
+    }
+
+    /// Returns how many connections a host of our own needs for all sessions: each has one for its
+    /// commands and one for data, and another that is being closed.
+    pub(super) fn connections_max(&self) -> usize {
+        self.settings().rules.sessions_max.saturating_mul(3)
     }
 
     /// Returns how many sessions there are.
@@ -206,8 +227,14 @@ impl Server {
         let mut doors = JoinSet::new();
         tokio::task::spawn_local(Rc::clone(&self).look_after_roots());
         let places = settings.listen.iter().map(|place| (place, false));
+        let mut ports = Vec::new();
         for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
-            let door = open(*place)?;
+            if self.host().is_some() && ports.contains(&(place.port(), is_tls)) {
+                // A port of our own host is one of all its addresses.
+                continue;
+            }
+            ports.push((place.port(), is_tls));
+            let door = self.open(*place)?;
             let has_tls = self.tls.borrow().is_some();
             let how = match (is_tls, settings.tls, has_tls) {
                 (true, ..) => "in TLS",
@@ -215,12 +242,12 @@ impl Server {
                 (_, _, true) => "in cleartext or with AUTH TLS",
                 (_, _, false) => "in CLEARTEXT, which everybody on the way can read",
             };
-            let (at, what) = (door.local_addr()?, what.clone());
+            let (at, what) = (door.name()?, what.clone());
             self.log.say(&Event::ServingFtp { at, how, what });
             doors.spawn_local(Rc::clone(&self).attend(door, is_tls));
         }
-        while doors.join_next().await.transpose()?.is_some() {}
-        Ok(())
+        let failed = doors.join_next().await.transpose()?;
+        failed.map_or(Ok(()), |error| Err(error).context("FTP connections cannot be accepted"))
     }
 
     /// Counts quotas again and removes old partial uploads, now and then.
@@ -248,13 +275,25 @@ impl Server {
         }
     }
 
-    /// Takes everybody who comes, for ever.
-    async fn attend(self: Rc<Self>, door: TcpListener, is_implicit_tls: bool) {
+    fn open(&self, place: SocketAddr) -> Result<ControlListener> {
+        let Some(host) = self.host() else { return open(place) };
+        let port = place.port();
+        let listener = host.listen(port);
+        let listener = listener.with_context(|| format!("cannot listen at our port {port}"))?;
+        Ok(ControlListener::Own(listener))
+    }
+
+    /// Accepts connections until the host of our own has failed; those of the kernel, indefinitely.
+    async fn attend(self: Rc<Self>, door: ControlListener, is_implicit_tls: bool) -> io::Error {
         loop {
-            let Ok((stream, peer)) = door.accept().await else {
-                // No descriptors are left, or somebody has gone before he was let in.
-                tokio::time::sleep(PAUSE).await;
-                continue;
+            let (stream, peer) = match door.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) if self.host().is_some() => return error,
+                Err(_) => {
+                    // No descriptors are left, or the client has gone before it was accepted.
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
             };
             if *self.closing.borrow() {
                 continue;
@@ -284,7 +323,7 @@ impl Server {
 
     async fn hold(
         self: Rc<Self>,
-        stream: TcpStream,
+        stream: Socket,
         peer: SocketAddr,
         is_implicit_tls: bool,
     ) -> io::Result<()> {
@@ -359,14 +398,14 @@ fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
     Ok((Tls { configuration: Arc::new(tls), certificates }, sha256))
 }
 
-fn open(place: SocketAddr) -> Result<TcpListener> {
+fn open(place: SocketAddr) -> Result<ControlListener> {
     let socket = match place {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
     socket.set_reuseaddr(true)?;
     let bound = socket.bind(place).and_then(|()| socket.listen(BACKLOG));
-    bound.map_err(|error| {
+    bound.map(ControlListener::Kernel).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::PermissionDenied => "ports below 1024 need root",
             io::ErrorKind::AddrInUse => "somebody listens there already",

@@ -14,9 +14,10 @@ use super::mail::{Sender, Spool};
 use super::passive::Listener;
 use super::post::Post;
 use super::secured::Security;
+use super::socket::Socket;
 use super::tickets;
 use super::upload::Upload;
-use super::waits::{accept, connect, elapse};
+use super::waits::{accept, elapse};
 use super::work::open;
 use super::{Entrance, Server, Tls};
 use crate::files::pace::Pace;
@@ -37,7 +38,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -60,7 +60,7 @@ enum Answer {
     Performed(Result<Outcome, FileError>),
     Opened(TransferId, Result<(Opened, Work), FileError>),
     /// With the number of the route that it belongs to.
-    Connected(u64, io::Result<TcpStream>),
+    Connected(u64, io::Result<Socket>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
 }
@@ -159,12 +159,10 @@ impl Session {
     pub(super) async fn begin(
         server: Rc<Server>,
         mut entrance: Entrance,
-        stream: TcpStream,
+        stream: Socket,
         peer: SocketAddr,
     ) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        // The data mark of a Synch is to be found where it was sent (RFC 1123 §4.1.2.10).
-        os::socket::set_urgent_inline(&stream, true)?;
+        stream.set_for_commands()?;
         let local = stream.local_addr()?;
         let chance = [os::entropy::seed()?, os::entropy::seed()?];
         let [high, low] = chance.map(u64::to_be_bytes);
@@ -290,7 +288,7 @@ impl Session {
                 // Somebody has gone before he was let in, or there are no descriptors: others may
                 // come.
                 if let Ok((stream, from)) = arrived {
-                    self.arrive(Stream::Fresh(stream), from);
+                    self.arrive(stream, from);
                 }
             }
             answer = self.answers.take() => self.take_answer(answer),
@@ -473,7 +471,8 @@ impl Session {
         self.data_asked_at = Some(self.clock.now());
         let settings = self.server.settings();
         let ip = self.local.ip().to_canonical();
-        let (listener, address) = Listener::open(&settings.passive_ports, ip).unzip();
+        let (listener, address) =
+            Listener::open(&settings.passive_ports, ip, self.server.host()).unzip();
         let seen = settings.passive_address.filter(|told| told.is_ipv4() == ip.is_ipv4());
         let told = address.map(|at| SocketAddr::new(seen.unwrap_or(ip), at.port()));
         (self.listener, self.is_told) = (listener, false);
@@ -486,7 +485,10 @@ impl Session {
         self.data_asked_at = Some(self.clock.now());
         let (route, from) = (self.route, self.local.ip().to_canonical());
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-        self.spawn(async move { Answer::Connected(route, connect(from, to).await) });
+        let server = Rc::clone(&self.server);
+        self.spawn(async move {
+            Answer::Connected(route, Socket::connect(server.host(), from, to).await)
+        });
     }
 
     fn close_data(&mut self) {
@@ -586,7 +588,7 @@ impl Session {
     /// Takes who has come to the listener already. Returns whether it is the one.
     fn meet(&mut self) -> bool {
         while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::try_accept) {
-            if self.arrive(Stream::Fresh(stream), from) {
+            if self.arrive(stream, from) {
                 return true;
             }
         }
