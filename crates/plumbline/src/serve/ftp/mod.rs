@@ -111,8 +111,6 @@ pub(super) struct Server {
     host: OnceCell<Host>,
     /// Sessions of one user at one address, whose TLS tickets are as good.
     families: RefCell<tickets::Families>,
-    /// The host of our own that carries the sessions, if it is not this machine's.
-    host: OnceCell<Host>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
@@ -172,7 +170,6 @@ impl Server {
             tls: RefCell::new(tls),
             host: OnceCell::new(),
             families: RefCell::default(),
-            host: OnceCell::new(),
             closing: watch::Sender::new(false),
             log,
             clerk,
