@@ -1,10 +1,21 @@
 //! What the server says of itself: one line an event, on stderr, for people or as JSON.
 //!
-//! Nothing that a client sent stands in a line but names, and those are escaped (attack 75).
+//! Nothing that a client sent stands in a line but names, and those are escaped (attack 75). Lines are
+//! written by a thread of their own ([`LineWriter`]), so that no server waits for the log's reader.
 
+use super::line_writer::{LineWriter, StandardError};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How long the end of the process waits for the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Every log of this process goes to its standard error.
+static STANDARD_ERROR: LazyLock<Option<LineWriter>> =
+    LazyLock::new(|| LineWriter::start(StandardError).ok());
 
 /// An event.
 #[derive(Clone, Debug, Serialize)]
@@ -40,6 +51,12 @@ pub(super) enum Event<'a> {
     NoStartTls { why: String },
     /// Somebody writes at a console now.
     Writes { from: SocketAddr, device: String },
+    /// The users' file and the prefixes of the login server were read again.
+    ReloadedLogins,
+    /// They could not be, and the old ones are in force.
+    NotReloaded { why: String },
+    /// Lines were dropped, because the log was not read.
+    LinesDropped { count: u64 },
     /// The server ends.
     Closing { sessions: usize },
 }
@@ -69,6 +86,11 @@ impl std::fmt::Display for Event<'_> {
             Self::NoMeters { why } => write!(f, "the meters are not shown: {why}"),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
             Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
+            Self::ReloadedLogins => f.write_str("the users and prefixes of logins were read again"),
+            Self::NotReloaded { why } => write!(f, "the configuration stays as it was: {why}"),
+            Self::LinesDropped { count } => {
+                write!(f, "{count} lines were dropped here, because the log was not read")
+            }
             Self::Closing { sessions: 0 } => f.write_str("closing"),
             Self::Closing { sessions } => write!(f, "closing, with {sessions} sessions"),
         }
@@ -88,19 +110,56 @@ impl Log {
         if self.is_quiet {
             return;
         }
-        let line = match self.is_json {
-            true => format!("{}\n", serde_json::to_string(event).unwrap_or_default()),
-            false => format!("plumb: {event}\n"),
-        };
-        // In one call of the kernel, as stderr keeps nothing back. Where it is closed there is
-        // nobody to tell.
-        _ = std::io::stderr().lock().write_all(line.as_bytes());
+        let line = self.line(event);
+        match &*STANDARD_ERROR {
+            Some(writer) if self.is_json => {
+                writer.put(&line, |count| JSON.line(&Event::LinesDropped { count }));
+            }
+            Some(writer) => writer.put(&line, |count| TEXT.line(&Event::LinesDropped { count })),
+            // The thread could not be started.
+            None => _ = StandardError.write_all(&line),
+        }
     }
+
+    /// Returns an event as one line, whatever stands in it.
+    fn line(self, event: &(impl std::fmt::Display + Serialize)) -> Vec<u8> {
+        if self.is_json {
+            return format!("{}\n", serde_json::to_string(event).unwrap_or_default()).into_bytes();
+        }
+        let mut line = String::from("plumb: ");
+        for c in event.to_string().chars() {
+            match c {
+                '\n' => line.push(' '),
+                c if c.is_control() => line.extend(c.escape_default()),
+                c => line.push(c),
+            }
+        }
+        line.push('\n');
+        line.into_bytes()
+    }
+}
+
+const TEXT: Log = Log { is_json: false, is_quiet: false };
+const JSON: Log = Log { is_json: true, is_quiet: false };
+
+/// Waits a little until all lines are written. Returns whether they are.
+pub(super) fn flush() -> bool {
+    STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // attack row 75
+    #[test]
+    fn an_event_is_one_line_whatever_stands_in_it() {
+        let why = "expected `=`\n  |\n3 | a\x1b[2Jb\u{9b}\n".to_owned();
+        let line = String::from_utf8(TEXT.line(&Event::NotReloaded { why: why.clone() })).unwrap();
+        assert!(line.ends_with('\n') && !line.trim_end().contains(char::is_control), "{line}");
+        let json = String::from_utf8(JSON.line(&Event::NotReloaded { why })).unwrap();
+        assert_eq!(json.matches('\n').count(), 1);
+    }
 
     // attack row 75
     #[test]

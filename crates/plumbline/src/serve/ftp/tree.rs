@@ -1,12 +1,10 @@
 //! The files that one user sees, and what is done with them. All of it waits for the disk.
 
-use super::digest;
-use super::listing::{entry_of, lines};
+use super::listing::entry_of;
 use super::mail::Spool;
 use super::rights::Access;
 use super::upload::{Space, Upload};
 use os::jail::{Existing, Jail, Kind, Status};
-use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::server::{
     FileError, Operation, Outcome, Rights, Transfer, TransferKind,
 };
@@ -16,9 +14,6 @@ use protocols::application::ftp::{
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
-
-/// What is read at a time.
-const PIECE_BYTES: usize = 256 * 1024;
 
 /// In which form words that are no octets lie in the files of a folder and of those beneath, by the
 /// name of the folder as users see it.
@@ -186,9 +181,8 @@ impl Tree {
             Operation::Delete(path) => self.delete(path),
             Operation::Exists(path) => self.status(path).map(|_| Outcome::Done),
             Operation::Rename { from, to } => self.rename(from, to),
-            Operation::Size { path, representation, text_max_bytes } => {
-                let representation = self.representation(path, *representation);
-                self.size(path, &representation, *text_max_bytes)
+            Operation::Size { path, .. } => {
+                self.open_for_size(path).map(|(_, len_bytes)| Outcome::Size(len_bytes))
             }
             Operation::Modified(path) => {
                 let status = self.status(path)?;
@@ -201,31 +195,24 @@ impl Tree {
                 Ok(Outcome::Entry(entry_of(name, status, held)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
-            Operation::Hash(algorithm, path, range) => {
-                let (file, _) = self.read(path)?;
-                let (digits, len_bytes) = digest::of_file(*algorithm, file, *range)?;
-                Ok(Outcome::Hash { digits, len_bytes })
-            }
-            Operation::Combine { target, parts } => self.combine(target, parts),
             Operation::Available(_) => {
                 let free = self.jail.free_bytes().map_err(|error| file_error(&error))?;
                 let left = self.space.as_ref().map_or(u64::MAX, |space| space.left_bytes());
                 Ok(Outcome::Size(free.min(left)))
             }
-            Operation::Status { path, pattern, shows_hidden } => {
-                let is_directory = self.status(path)?.kind == Kind::Folder;
-                let lines = lines(self, path, pattern.as_ref(), *shows_hidden)?;
-                Ok(Outcome::Lines { lines, is_directory })
-            }
             Operation::Allocate(bytes) => self.room(*bytes).map(|()| Outcome::Done),
-            Operation::Host(_) | Operation::Mailbox(_) | Operation::Deliver { .. } => {
-                Err(FileError::NotSupported)
-            }
+            // Those that take long are not done in one go (`long_work`).
+            Operation::Hash(..)
+            | Operation::Combine { .. }
+            | Operation::Status { .. }
+            | Operation::Host(_)
+            | Operation::Mailbox(_)
+            | Operation::Deliver { .. } => Err(FileError::NotSupported),
         }
     }
 
     /// Looks whether he may do it where he wants to.
-    fn look_at_rights(&self, operation: &Operation) -> Result<(), FileError> {
+    pub(super) fn look_at_rights(&self, operation: &Operation) -> Result<(), FileError> {
         let access = &self.access;
         match operation {
             Operation::ChangeDirectory(path) => {
@@ -288,43 +275,15 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    /// RFC 3659 §4.1: the bytes that RETR would send.
-    fn size(
-        &self,
-        path: &VirtualPath,
-        representation: &Representation,
-        text_max_bytes: u64,
-    ) -> Result<Outcome, FileError> {
+    /// Opens a file whose length is asked for.
+    pub(super) fn open_for_size(&self, path: &VirtualPath) -> Result<(File, u64), FileError> {
         // To know how long it is takes no right to read it.
-        let (mut file, status) =
+        let (file, status) =
             self.jail.read(&path.to_bytes()).map_err(|error| file_error(&error))?;
         if self.is_for_all && !status.is_readable_by_all() {
             return Err(FileError::Denied);
         }
-        let len = status.len;
-        if representation.passes_through() {
-            return Ok(Outcome::Size(len));
-        }
-        if len > text_max_bytes {
-            return Err(FileError::TooLarge);
-        }
-        let mut encoder =
-            Encoder::new(representation, None).map_err(|_| FileError::NotSupported)?;
-        let (mut piece, mut wire, mut total) = (vec![0; PIECE_BYTES], Vec::new(), 0);
-        loop {
-            let count = file.read(&mut piece).map_err(|error| file_error(&error))?;
-            let read = piece.get(..count).unwrap_or_default();
-            let encoded = match read {
-                [] => encoder.finish(&mut wire),
-                read => encoder.encode(read, &mut wire),
-            };
-            encoded.map_err(|_| FileError::Local)?;
-            total += wire.len() as u64;
-            wire.clear();
-            if count == 0 {
-                return Ok(Outcome::Size(total));
-            }
-        }
+        Ok((file, status.len))
     }
 
     fn set_facts(&self, path: &VirtualPath, facts: &SetFacts) -> Result<Outcome, FileError> {
@@ -341,7 +300,8 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    fn combine(&self, target: &VirtualPath, parts: &[VirtualPath]) -> Result<Outcome, FileError> {
+    /// Begins the file into which others are combined.
+    pub(super) fn begin_combined(&self, target: &VirtualPath) -> Result<Upload, FileError> {
         let name = target.to_bytes();
         let old = self.status(target).ok();
         let needed = if old.is_some() { Right::Overwrite } else { Right::Write };
@@ -352,13 +312,7 @@ impl Tree {
             _ => Existing::Keep,
         };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
-        let mut upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old);
-        for part in parts {
-            let (file, len) = self.read(part)?;
-            upload.copy(file, len)?;
-        }
-        upload.commit()?;
-        Ok(Outcome::Done)
+        Ok(Upload::new(draft, self.space.clone(), self.file_max_bytes, old))
     }
 }
 
