@@ -640,7 +640,9 @@ fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
     _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty());
     assert!(scrape(&place, SCRAPE).starts_with("HTTP/1.1 200 "));
-    assert!(scrape(&place, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(
+        scrape(&place, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 ")
+    );
     server.end();
 }
 

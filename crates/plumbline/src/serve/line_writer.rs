@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The most bytes that wait to be written.
 const WAITING_MAX_BYTES: usize = 1 << 20;
+/// How long the thread waits after a write, so that many lines cost one wake and one write.
+const GATHERING: Duration = Duration::from_millis(10);
 
 /// Makes the line that reports a number of dropped lines.
 type Report = fn(u64) -> Vec<u8>;
@@ -32,6 +34,8 @@ struct State {
     /// How the dropped lines are reported.
     report: Option<Report>,
     is_writing: bool,
+    /// The thread waits to be woken.
+    is_idle: bool,
     /// Nothing can be written any more.
     has_failed: bool,
 }
@@ -63,8 +67,11 @@ impl LineWriter {
             return;
         }
         state.waiting.extend_from_slice(line);
-        drop(state);
-        self.0.changed.notify_all();
+        if state.is_idle {
+            state.is_idle = false;
+            drop(state);
+            self.0.changed.notify_all();
+        }
     }
 
     /// Waits until all lines are written, at most for `limit`. Returns whether they are.
@@ -97,8 +104,10 @@ fn write_all(shared: &Shared, mut output: impl Write) {
             state.is_writing = false;
             shared.changed.notify_all();
             while state.waiting.is_empty() && state.dropped == 0 {
+                state.is_idle = true;
                 state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
+            state.is_idle = false;
             std::mem::swap(&mut lines, &mut state.waiting);
             let dropped = std::mem::take(&mut state.dropped);
             if let Some(report) = state.report.filter(|_| dropped > 0) {
@@ -117,6 +126,7 @@ fn write_all(shared: &Shared, mut output: impl Write) {
         lines.clear();
         // Memory of a burst is given back.
         lines.shrink_to(64 * 1024);
+        std::thread::sleep(GATHERING);
     }
 }
 

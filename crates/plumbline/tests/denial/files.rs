@@ -107,9 +107,9 @@ fn a_server_ends_while_large_directories_are_listed() {
     let mut open = Vec::new();
     for _ in 0..20 {
         let mut line = ftp_desk::Line::logged_in(&server);
-        let data = line.passive();
+        let data = line.passive_with(4096);
         assert_eq!(line.says("MLSD"), 150);
-        // It is never read.
+        // It is never read, and most of it has no room on its way.
         open.push((line, data));
     }
     ends(&mut server.program);
