@@ -5,7 +5,7 @@
 
 use crate::device::Device;
 use crate::dialect;
-use crate::settings::{Dialect, Flags};
+use crate::settings::{Dialect, Flags, Policies};
 use protocols::chance::Chance;
 use protocols::internet::Internet;
 use protocols::internet::ipv4::Protocol;
@@ -45,7 +45,8 @@ pub(crate) struct Host {
     pool: Pool,
     internet: Internet,
     tcp: Tcp,
-    dialect: Dialect,
+    /// Whether the options of a SYN are laid out as the script's system does.
+    lays_out_syns: bool,
     device: Device,
     sent: VecDeque<Sent>,
     /// Connections that were opened from here or have been accepted.
@@ -57,7 +58,7 @@ pub(crate) struct Host {
 impl Host {
     /// Makes the host.
     pub(crate) fn new(flags: &Flags) -> Self {
-        let now = Instant::ZERO + START;
+        let (now, is_tuned) = (Instant::ZERO + START, flags.policies == Policies::Tuned);
         let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
         let internet = Internet::new(LOCAL, PREFIX_LEN, flags.mtu);
         let lower = LowerLevel { segments: true, ..LowerLevel::plain(internet.mtu()) };
@@ -70,10 +71,10 @@ impl Host {
             pool: Pool::new(PACKETS, usize::from(flags.mtu)),
             internet,
             tcp,
-            dialect: flags.dialect,
+            lays_out_syns: is_tuned && flags.dialect == Dialect::FreeBsd,
             device: match flags.dialect {
-                Dialect::Linux => Device::pushing(),
-                Dialect::FreeBsd => Device::default(),
+                Dialect::Linux if is_tuned => Device::pushing(),
+                Dialect::Linux | Dialect::FreeBsd => Device::default(),
             },
             sent: VecDeque::new(),
             known: BTreeSet::new(),
@@ -191,7 +192,7 @@ impl Host {
     fn leave(&mut self, packet: Packet) {
         let (mut bytes, segment_size) = (packet.data().to_vec(), packet.offload.segment_size);
         self.pool.put(packet);
-        if self.dialect == Dialect::FreeBsd {
+        if self.lays_out_syns {
             bytes = dialect::as_freebsd(bytes);
         }
         let at = self.now;
@@ -239,9 +240,9 @@ impl Host {
         self.tcp.status(id).ok()
     }
 
-    /// Returns what can be read without a break.
-    pub(crate) fn received(&self, id: ConnectionId) -> &[u8] {
-        self.tcp.received(id).unwrap_or_default()
+    /// Returns what can be read without a break from `offset` bytes behind the next one on.
+    pub(crate) fn received_from(&self, id: ConnectionId, offset: usize) -> &[u8] {
+        self.tcp.received_from(id, offset).unwrap_or_default()
     }
 
     /// Drops `count` bytes that were read.

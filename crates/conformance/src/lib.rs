@@ -16,9 +16,12 @@
 //! | `socket.rs` | a stream socket by the rules of POSIX |
 //! | `options.rs`, `tcp_info.rs` | socket options, and what `TCP_INFO` says |
 //! | `readiness.rs` | poll and epoll |
-//! | `settings.rs` | what the script sets beside its sockets, and whose habits it expects |
+//! | `settings.rs` | what the script sets beside its sockets, its dialect, and the policies |
 //! | `device.rs` | a device that cuts super-segments |
 //! | `dialect.rs` | the order of the options in a SYN, which differs from system to system |
+//!
+//! With the tuned policies two things are rewritten on their way to the script: the options of SYNs
+//! (`dialect.rs`) and PSH (`device.rs`). With the profiles that users get nothing is.
 //!
 //! Left out: everything but TCP over IPv4 sockets, pipes and splice between two sockets.
 

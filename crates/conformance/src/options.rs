@@ -1,13 +1,14 @@
 //! Socket options: what was set, and the profile of a connection that follows from it.
 
 use crate::host::Host;
-use crate::settings::{Dialect, Sysctl};
+use crate::settings::{Dialect, Policies, Sysctl};
 use crate::socket::{Errno, Phase, Stream};
 use crate::tcp_info;
 use protocols::transport::tcp::{
-    Acknowledgment, Congestion, Profile, ReceiveWindow, SendLimit, State, WindowUpdate,
+    Acknowledgment, Congestion, Patience, Profile, ReceiveWindow, SendLimit, State, WindowUpdate,
 };
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The level and the name of an option, as in `setsockopt`.
 type Name = (i32, i32);
@@ -16,6 +17,7 @@ type Name = (i32, i32);
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     dialect: Dialect,
+    policies: Policies,
     sysctl: Sysctl,
     numbers: BTreeMap<Name, i32>,
     congestion_control: Vec<u8>,
@@ -72,10 +74,11 @@ const NUMBERS: [(Name, i32); 29] = [
 
 impl Options {
     /// Makes the options of a new socket.
-    pub(crate) fn new(dialect: Dialect, sysctl: Sysctl) -> Self {
+    pub(crate) fn new(dialect: Dialect, policies: Policies, sysctl: Sysctl) -> Self {
         let congestion_control =
             sysctl.text("net.ipv4.tcp_congestion_control").unwrap_or("cubic").into();
-        Self { dialect, sysctl, numbers: BTreeMap::new(), congestion_control, linger: (0, 0) }
+        let (numbers, linger) = (BTreeMap::new(), (0, 0));
+        Self { dialect, policies, sysctl, numbers, congestion_control, linger }
     }
 
     fn number(&self, name: Name) -> Option<i32> {
@@ -168,6 +171,42 @@ impl Options {
 
     /// Returns the policies of a connection of this socket.
     pub(crate) fn profile(&self) -> Profile {
+        match self.policies.profile() {
+            Some(profile) => self.with_wishes(profile),
+            None => self.tuned(),
+        }
+    }
+
+    /// TCP_USER_TIMEOUT as the profile has it: 0 is the system's own.
+    fn patience(&self, profile: Patience) -> Patience {
+        let set = self.numbers.get(&(TCP, libc::TCP_USER_TIMEOUT)).copied();
+        let millis = set.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
+        Patience { r2: millis.map(Duration::from_millis).or(profile.r2), ..profile }
+    }
+
+    /// A profile as users get it, with what the script asks for by name, as a program would.
+    fn with_wishes(&self, profile: Profile) -> Profile {
+        let set = |name: Name| self.numbers.get(&name).copied();
+        let bytes = |name: Name| set(name).and_then(|bytes| usize::try_from(bytes).ok());
+        let (extensions, timestamps) = self.extensions();
+        Profile {
+            receive_window: bytes((SOCKET, libc::SO_RCVBUF))
+                .map_or(profile.receive_window, ReceiveWindow::Bytes),
+            send_limit: bytes((SOCKET, libc::SO_SNDBUF))
+                .map_or(profile.send_limit, |_| SendLimit::Bytes(self.send_limit())),
+            nagle: set((TCP, libc::TCP_NODELAY)).map_or(profile.nagle, |value| value == 0),
+            mss_max: set((TCP, libc::TCP_MAXSEG)).and_then(|mss| u16::try_from(mss).ok()),
+            extensions,
+            timestamps,
+            congestion: self.congestion(),
+            ecn: self.has_ecn(),
+            patience: self.patience(profile.patience),
+            ..profile
+        }
+    }
+
+    /// The policies of the system for which the script was written.
+    fn tuned(&self) -> Profile {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
         let (extensions, timestamps) = self.extensions();
         Profile {
@@ -185,6 +224,7 @@ impl Options {
             ecn: self.has_ecn(),
             // The scripts say when segments leave as if nothing held them back.
             pacing: false,
+            patience: self.patience(Profile::BULK.patience),
             ..Profile::BULK
         }
     }

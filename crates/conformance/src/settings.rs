@@ -5,6 +5,7 @@
 //! of that name first in the search path that appends `name=value` to the file `sysctl` in a
 //! folder, and the library reads that file when it opens a socket.
 
+use protocols::transport::tcp::Profile;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -18,11 +19,39 @@ pub(crate) enum Dialect {
     FreeBsd,
 }
 
+/// The policies with which connections run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Policies {
+    /// Those of the system for which the script was written; the device adapts what leaves to it.
+    #[default]
+    Tuned,
+    /// What a program gets that embeds the library: `Profile::BULK` without Nagle's algorithm.
+    Library,
+    /// What `plumb get`, `put` and the servers of files use.
+    Files,
+    /// What the login server uses.
+    Logins,
+}
+
+impl Policies {
+    /// Returns the profile as users get it; `None` for the tuned one, which the script determines.
+    pub(crate) fn profile(self) -> Option<Profile> {
+        match self {
+            Self::Tuned => None,
+            Self::Library => Some(Profile { nagle: false, ..Profile::BULK }),
+            Self::Files => Some(Profile::FILES),
+            Self::Logins => Some(Profile::LOGINS),
+        }
+    }
+}
+
 /// What was said in `--so_flags`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
     /// Whose habits.
     pub(crate) dialect: Dialect,
+    /// With which policies.
+    pub(crate) policies: Policies,
     /// The longest datagram of the link, in bytes.
     pub(crate) mtu: u16,
     /// Where the settings of the script are, and where the table of connections goes.
@@ -35,10 +64,16 @@ const ETHERNET_MTU: u16 = 1500;
 impl Flags {
     /// Reads `key=value,key=value`; what is unknown is left to others.
     pub(crate) fn parse(text: &str) -> Self {
-        let mut flags = Self { dialect: Dialect::Linux, mtu: ETHERNET_MTU, folder: None };
+        let mut flags = Self {
+            dialect: Dialect::Linux,
+            policies: Policies::Tuned,
+            mtu: ETHERNET_MTU,
+            folder: None,
+        };
         for (key, value) in text.split(',').filter_map(|item| item.split_once('=')) {
             match key {
                 "dialect" if value == "freebsd" => flags.dialect = Dialect::FreeBsd,
+                "profile" => flags.policies = policies_of(value),
                 "mtu" => flags.mtu = value.parse().unwrap_or(ETHERNET_MTU),
                 "folder" => flags.folder = Some(PathBuf::from(value)),
                 _ => {}
@@ -52,6 +87,15 @@ impl Flags {
         let path = self.folder.as_ref().map(|folder| folder.join("sysctl"));
         let text = path.and_then(|path| std::fs::read_to_string(path).ok());
         Sysctl::parse(&text.unwrap_or_default())
+    }
+}
+
+fn policies_of(name: &str) -> Policies {
+    match name {
+        "library" => Policies::Library,
+        "files" => Policies::Files,
+        "logins" => Policies::Logins,
+        _ => Policies::Tuned,
     }
 }
 
@@ -90,6 +134,15 @@ mod tests {
         let flags = Flags::parse("dialect=freebsd,mtu=72,colour=red,folder=a/b");
         assert_eq!(flags.dialect, Dialect::FreeBsd);
         assert_eq!((flags.mtu, flags.folder), (72, Some(PathBuf::from("a/b"))));
+    }
+
+    #[test]
+    fn the_policies_are_those_of_the_flag() {
+        let policies = |text| Flags::parse(text).policies;
+        assert_eq!(policies("dialect=linux"), Policies::Tuned);
+        assert_eq!(policies("profile=library,mtu=72"), Policies::Library);
+        assert_eq!(policies("profile=files"), Policies::Files);
+        assert_eq!(policies("profile=logins"), Policies::Logins);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::host::{Host, LOCAL, errno_of};
 use crate::options::Options;
-use crate::settings::{Dialect, Sysctl};
+use crate::settings::{Flags, Sysctl};
 use crate::stage::Attempt;
 use protocols::transport::tcp::{ConnectionId, State, Status};
 use std::net::SocketAddr;
@@ -45,8 +45,9 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Makes a socket of nothing.
-    pub(crate) fn new(dialect: Dialect, sysctl: Sysctl) -> Self {
-        Self::with(Phase::Unconnected(None), Options::new(dialect, sysctl))
+    pub(crate) fn new(flags: &Flags, sysctl: Sysctl) -> Self {
+        let options = Options::new(flags.dialect, flags.policies, sysctl);
+        Self::with(Phase::Unconnected(None), options)
     }
 
     fn with(phase: Phase, options: Options) -> Self {
@@ -280,22 +281,24 @@ impl Stream {
     }
 }
 
-/// Copies what was received into `buffer`, and drops it unless it is only looked at.
+/// Copies what was received into `buffer`, and drops it unless MSG_PEEK is set.
 fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) -> usize {
+    let is_peek = flags & libc::MSG_PEEK != 0;
     let mut taken = 0;
     loop {
-        let received = host.received(id);
+        let received = host.received_from(id, if is_peek { taken } else { 0 });
         let room = buffer.get_mut(taken..).unwrap_or_default();
         let count = received.len().min(room.len());
         for (to, from) in room.iter_mut().zip(received) {
             *to = *from;
         }
         taken += count;
-        // What lies beyond the turn of the ring is not seen by a look.
-        if count == 0 || flags & libc::MSG_PEEK != 0 {
+        if count == 0 {
             return taken;
         }
-        host.consume(id, count);
+        if !is_peek {
+            host.consume(id, count);
+        }
     }
 }
 
@@ -306,6 +309,7 @@ mod tests {
     use crate::testing::{
         ACK, FIN, IRS, PEER, PORT, RST, SYN, accepted, datagram, done, listener, seen, stage,
     };
+    use std::time::Duration;
 
     fn read(stage: &Stage, fd: i32, flags: i32) -> Result<Vec<u8>, Errno> {
         let mut buffer = [0; 100];
@@ -382,6 +386,49 @@ mod tests {
         assert_eq!(read(&stage, fd, libc::MSG_PEEK).unwrap(), b"hello");
         assert_eq!(read(&stage, fd, 0).unwrap(), b"hello");
         assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
+    }
+
+    #[test]
+    fn a_look_sees_what_came_in_several_segments_and_out_of_order() {
+        let stage = stage();
+        let (fd, ours) = accepted(&stage);
+        let long = vec![b'x'; 600];
+        stage.inject(&datagram(PORT, ACK, IRS + 1 + 605, ours, b"world"));
+        stage.inject(&datagram(PORT, ACK, IRS + 1, ours, b"hello"));
+        stage.inject(&datagram(PORT, ACK, IRS + 6, ours, &long));
+        let mut buffer = [0; 1000];
+        for flags in [libc::MSG_PEEK, libc::MSG_PEEK, 0] {
+            let read = stage.call(|world| done(world.read(fd, &mut buffer, flags)));
+            assert_eq!(read, Ok(610));
+            assert!(buffer.starts_with(b"hellox") && buffer[605..].starts_with(b"world\0"));
+            buffer = [0; 1000];
+        }
+        assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
+    }
+
+    /// How long data stays unacknowledged until a connection with this TCP_USER_TIMEOUT ends.
+    fn seconds_until_timed_out(timeout_ms: i32) -> u64 {
+        let stage = stage();
+        let (fd, _) = accepted(&stage);
+        set(&stage, fd, (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), timeout_ms).unwrap();
+        assert_eq!(write(&stage, fd, b"lost"), Ok(4));
+        let error = (libc::SOL_SOCKET, libc::SO_ERROR);
+        for seconds in 0..10_000 {
+            match number(&stage, fd, error).unwrap() {
+                0 => stage.sleep(Duration::from_secs(1)),
+                ended => {
+                    assert_eq!(ended, libc::ETIMEDOUT);
+                    return seconds;
+                }
+            }
+        }
+        panic!("it never ends");
+    }
+
+    #[test]
+    fn data_that_is_not_acknowledged_within_the_user_timeout_ends_the_connection() {
+        assert!((3..=5).contains(&seconds_until_timed_out(3000)));
+        assert!(seconds_until_timed_out(0) > 100);
     }
 
     #[test]

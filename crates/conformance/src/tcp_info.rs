@@ -92,7 +92,8 @@ fn encode_connection(status: &Status, out: &mut Writer) {
     out.word(status.slow_start_threshold.map_or(unset, |bytes| u64::from(bytes) / mss));
     out.word(u64::from(status.congestion_window) / mss);
     out.word(mss); // The advertised segment.
-    out.word(3); // How many duplicates mean a loss.
+    // Linux counts in segments, and never less than the three of RFC 5681.
+    out.word(segments(recovery.reordering).max(3));
     out.word(0); // The receiver's round trip.
     out.word(0); // The receiver's space.
     out.word(statistics.retransmissions);

@@ -138,7 +138,7 @@ impl World {
         if kind & 0xF != libc::SOCK_STREAM || ![0, libc::IPPROTO_TCP].contains(&protocol) {
             return Err(Errno(libc::EPROTONOSUPPORT));
         }
-        let mut stream = Stream::new(self.flags.dialect, self.flags.sysctl());
+        let mut stream = Stream::new(&self.flags, self.flags.sysctl());
         stream.is_nonblocking = kind & libc::SOCK_NONBLOCK != 0;
         self.add(Meaning::Stream(stream))
     }

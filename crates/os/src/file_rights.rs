@@ -180,17 +180,17 @@ fn set_capabilities(sets: &Capabilities) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::user::is_root;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
+    use test_support::is_root_of_the_machine;
 
-    /// A folder for everybody with a file of root alone; `None` where the test is not root.
+    /// A folder for everybody with a file of root alone; `None` where the test is not configured.
     fn desk(name: &str) -> Option<(PathBuf, FileRights)> {
-        // In a user namespace of one user there is nobody else to be.
-        let nobody = User::named("nobody").unwrap().filter(|_| is_root())?;
+        is_root_of_the_machine().then_some(())?;
+        let nobody = User::named("nobody").unwrap().unwrap();
         let rights = FileRights::of(&nobody).unwrap();
-        rights.lend(|| Ok(())).ok()?;
+        rights.lend(|| Ok(())).unwrap();
         let seed = crate::entropy::seed().unwrap();
         let path = std::env::temp_dir().join(format!("plumb-file-rights-{name}-{seed:x}"));
         fs::create_dir(&path).unwrap();

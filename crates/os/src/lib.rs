@@ -47,6 +47,7 @@ mod netlink;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod offload_tests;
+pub mod output;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
 #[cfg(target_os = "linux")]

@@ -7,7 +7,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{ioctl_tiocsctty, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{SpecialCodeIndex, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
+use rustix::termios::{tcgetattr, tcsetattr, tcsetwinsize};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -67,6 +68,15 @@ impl Pty {
         // SAFETY: TIOCPKT reads an int, which outlives the call.
         let answer = unsafe { libc::ioctl(self.ours.as_raw_fd(), libc::TIOCPKT, &raw const on) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Sets whether the terminal echoes what is typed, before a program is started.
+    ///
+    /// # Errors
+    ///
+    /// EIO, if the terminal has hung up.
+    pub fn set_echo(&self, is_on: bool) -> io::Result<()> {
+        set_echo(&self.ours, is_on)
     }
 
     /// Starts `command` in a session of its own, whose controlling terminal this is.
@@ -187,6 +197,15 @@ impl PtyProgram {
         Ok(tcsetwinsize(&self.ours, size.into())?)
     }
 
+    /// Sets whether the terminal echoes what is typed, until the program sets it otherwise.
+    ///
+    /// # Errors
+    ///
+    /// EIO, if the program has hung up.
+    pub fn set_echo(&self, is_on: bool) -> io::Result<()> {
+        set_echo(&self.ours, is_on)
+    }
+
     /// Returns the characters that the terminal takes as more than data.
     ///
     /// # Errors
@@ -227,6 +246,12 @@ impl AsRawFd for PtyProgram {
     fn as_raw_fd(&self) -> RawFd {
         self.ours.as_raw_fd()
     }
+}
+
+fn set_echo(ours: &OwnedFd, is_on: bool) -> io::Result<()> {
+    let mut modes = tcgetattr(ours)?;
+    modes.local_modes.set(LocalModes::ECHO, is_on);
+    Ok(tcsetattr(ours, OptionalActions::Now, &modes)?)
 }
 
 fn read(ours: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
@@ -273,6 +298,18 @@ pub(crate) mod tests {
         let pty = Pty::open(SIZE).unwrap().start(command).unwrap();
         assert_eq!(pty.write(b"plumb\n").unwrap(), Some(6));
         read_until(&pty, "plumb\r\nplumb\r\n");
+    }
+
+    #[test]
+    fn a_terminal_whose_echo_is_off_shows_what_the_program_writes_alone() {
+        let pty = Pty::open(SIZE).unwrap();
+        pty.set_echo(false).unwrap();
+        let pty = pty.start(Command::new("cat")).unwrap();
+        pty.write(b"typed\n").unwrap();
+        assert_eq!(read_until(&pty, "typed"), "typed\r\n");
+        pty.set_echo(true).unwrap();
+        pty.write(b"again\n").unwrap();
+        read_until(&pty, "again\r\nagain\r\n");
     }
 
     #[test]

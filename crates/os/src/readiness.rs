@@ -15,6 +15,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
@@ -99,6 +100,41 @@ impl News {
         wanted: PollFlags,
     ) -> io::Result<usize> {
         self.add(descriptor, flags_for(wanted))
+    }
+
+    /// Watches `descriptor` for `wanted`, and reports it once; again after each [`Self::rearm`]. For
+    /// a descriptor that is ready most of the time, when that matters rarely.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::watch`].
+    pub fn watch_once(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        wanted: PollFlags,
+    ) -> io::Result<usize> {
+        self.add(descriptor, flags_for(wanted) | epoll::EventFlags::ONESHOT)
+    }
+
+    /// Reports a descriptor that is watched by [`Self::watch_once`] once more: at once, if it is
+    /// ready now.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, if the kernel has no memory left.
+    pub fn rearm(
+        &mut self,
+        number: usize,
+        descriptor: BorrowedFd<'_>,
+        wanted: PollFlags,
+    ) -> io::Result<()> {
+        if self.ready(number) == ALWAYS {
+            return Ok(());
+        }
+        self.clear(number, PollFlags::all());
+        let data = epoll::EventData::new_u64(number as u64);
+        let flags = flags_for(wanted) | epoll::EventFlags::ONESHOT;
+        Ok(epoll::modify(&self.epoll, descriptor, data, flags)?)
     }
 
     /// Has a descriptor that is watched by [`Self::watch_level`] be watched for something else.
@@ -254,15 +290,57 @@ unsafe impl OwnsDescriptor for crate::datagram::DatagramSocket {}
 // SAFETY: a serial line is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::serial::Serial {}
 
-/// Has a tokio runtime wait for what `owner` owns.
+/// A descriptor that is registered at a tokio runtime, with its owner.
+///
+/// It gives what [`AsyncFd`] gives by a shared reference. There is no mutable access to the owner:
+/// with it, safe code could put another owner in its place, and the runtime would keep a
+/// registration for a descriptor that is closed.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let (first, second) = std::os::unix::net::UnixStream::pair().unwrap();
+/// let registered = os::readiness::register(first.into(), tokio::io::Interest::READABLE).unwrap();
+/// let first: &std::os::fd::OwnedFd = registered.get_ref();
+/// # _ = (first, second);
+/// # });
+/// ```
+///
+/// ```compile_fail,E0596
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let (first, second) = std::os::unix::net::UnixStream::pair().unwrap();
+/// let mut registered =
+///     os::readiness::register(first.into(), tokio::io::Interest::READABLE).unwrap();
+/// *registered.get_mut() = std::os::fd::OwnedFd::from(second);
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Registered<T: OwnsDescriptor>(AsyncFd<T>);
+
+impl<T: OwnsDescriptor> Registered<T> {
+    /// Ends the registration and returns the owner.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T: OwnsDescriptor> Deref for Registered<T> {
+    type Target = AsyncFd<T>;
+
+    fn deref(&self) -> &AsyncFd<T> {
+        &self.0
+    }
+}
+
+/// Registers the descriptor of `owner` at the tokio runtime of the calling task.
 ///
 /// # Errors
 ///
-/// Where there are no descriptors left, and for what cannot be waited for.
-pub fn register<T: OwnsDescriptor>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
-    // SAFETY: the descriptor is owned, so it stays open and the same until the drop.
+/// If there are no descriptors left, or the descriptor is of a kind that is always ready.
+pub fn register<T: OwnsDescriptor>(owner: T, interest: Interest) -> io::Result<Registered<T>> {
+    // SAFETY: the owner keeps its descriptor open and the same until it is dropped, and nothing
+    // replaces the owner: `Registered` lends it only by a shared reference.
     let registered = unsafe { AsyncFd::register_with_interest(owner, interest) };
-    registered.map_err(io::Error::from)
+    registered.map(Registered).map_err(io::Error::from)
 }
 
 /// A descriptor of somebody else's whose input a tokio runtime waits for.
@@ -388,6 +466,21 @@ mod tests {
         news.clear(number, PollFlags::IN);
         news.wait(&clock, None).unwrap();
         assert_eq!(news.ready(number), PollFlags::OUT);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_watched_once_is_reported_once_after_each_rearm() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
+        let number = news.watch_once(near.as_fd(), PollFlags::OUT).unwrap();
+        for _ in 0..2 {
+            assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
+            assert_eq!(news.ready(number), PollFlags::OUT);
+            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
+            news.rearm(number, near.as_fd(), PollFlags::OUT).unwrap();
+            assert_eq!(news.ready(number), PollFlags::empty());
+        }
     }
 
     #[test]

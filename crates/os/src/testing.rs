@@ -1,24 +1,47 @@
 //! What the tests of this crate share: a network of their own, and a program of their own.
 
+use crate::batch::Batch;
 use crate::clock::Monotonic;
+use crate::device::Device;
 use crate::readiness::{PollFd, PollFlags, Wake, wait};
 use protocols::time::Duration;
+use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::process::Command;
-use std::thread;
+use test_support::not_configured;
 
-/// Runs `test` in a network namespace of its own, or says why it cannot.
+/// Runs `test` in a network namespace of its own; fails where there can be none.
 #[cfg(target_os = "linux")]
-pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
-    // Root's namespace belongs to the thread, so that tests may run side by side.
-    let name = thread::current().name().map(str::to_owned);
-    let run = thread::spawn(move || match crate::namespace::enter_new_network() {
-        Ok(()) => test(),
-        Err(refused) => eprintln!("skipped {}: {refused}", name.unwrap_or_default()),
-    });
-    if let Err(panic) = run.join() {
-        std::panic::resume_unwind(panic);
+pub(crate) fn in_new_network(test: impl FnOnce() + Send) {
+    test_support::in_new_network(crate::namespace::enter_new_network, test);
+}
+
+/// Returns whether the kernel gives this user a ring; a test without one is not configured.
+#[cfg(target_os = "linux")]
+pub(crate) fn has_ring(batch: &Batch) -> bool {
+    match batch.refused() {
+        None => assert!(batch.has_ring()),
+        Some(refused @ (Errno::NOSYS | Errno::PERM)) => {
+            not_configured("kernel: io_uring", &refused.to_string());
+        }
+        Some(refused) => panic!("{refused}"),
     }
+    batch.has_ring()
+}
+
+/// Returns whether the device segments datagrams, which every Linux since 6.2 does for a TUN; a
+/// test on an older kernel is not configured.
+#[cfg(target_os = "linux")]
+pub(crate) fn segments_datagrams(device: &Device) -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+    if !device.cuts_datagrams() {
+        assert!(version < (6, 2), "Linux {release} segments datagrams for a TUN");
+        not_configured("kernel: TUN_F_USO4", &format!("Linux {release} is older than 6.2"));
+    }
+    device.cuts_datagrams()
 }
 
 /// Waits until `descriptor` can be read; fails after ten seconds.

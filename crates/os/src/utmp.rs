@@ -2,14 +2,38 @@
 //!
 //! A record that cannot be written is no reason to refuse a login: many machines keep none.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Where the record of all logins is kept.
-const WTMP: &std::ffi::CStr = c"/var/log/wtmp";
+const WTMP: &CStr = c"/var/log/wtmp";
+
+/// The login database, a global of the C library that only one thread at a time may use. The server
+/// runs sessions in two threads, so every access goes through this lock.
+static DATABASE: Mutex<Database> = Mutex::new(Database(()));
+
+/// The right to call the database functions of the C library.
+struct Database(());
+
+impl Database {
+    /// Writes `record` to the database, and appends it to the file `wtmp`.
+    fn put(&mut self, record: &libc::utmpx, wtmp: &CStr) -> io::Result<()> {
+        // SAFETY: the record is whole and outlives the calls; the name ends with a NUL. No other
+        // thread is inside these functions: there is one `Database`, and it is borrowed mutably.
+        unsafe {
+            libc::setutxent();
+            let written = libc::pututxline(record);
+            let error = io::Error::last_os_error();
+            libc::endutxent();
+            updwtmpx(wtmp.as_ptr(), record);
+            if written.is_null() { Err(error) } else { Ok(()) }
+        }
+    }
+}
 
 /// One login at one terminal.
 #[derive(Clone, Debug)]
@@ -56,16 +80,7 @@ impl Entry {
 
     fn write(&self, kind: libc::c_short, user: &str) -> io::Result<()> {
         let record = self.record(kind, user);
-        // SAFETY: the record is whole and outlives the calls; the name ends with a NUL. The
-        // database is a global of the C library: whoever writes it here is in one thread.
-        unsafe {
-            libc::setutxent();
-            let written = libc::pututxline(&raw const record);
-            let error = io::Error::last_os_error();
-            libc::endutxent();
-            updwtmpx(self.wtmp.as_ptr(), &raw const record);
-            if written.is_null() { Err(error) } else { Ok(()) }
-        }
+        DATABASE.lock().unwrap_or_else(PoisonError::into_inner).put(&record, &self.wtmp)
     }
 
     fn record(&self, kind: libc::c_short, user: &str) -> libc::utmpx {
@@ -147,19 +162,33 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_replaced_by_its_end() {
-        let folder = std::env::temp_dir().join(format!("plumb-utmp-{}", std::process::id()));
-        std::fs::write(&folder, []).unwrap();
-        let path = CString::new(folder.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path ends with a NUL and outlives the call, which copies it.
-        assert_eq!(unsafe { libc::utmpxname(path.as_ptr()) }, 0);
+    fn the_database_is_written_by_one_thread_at_a_time() {
+        let path = std::env::temp_dir().join(format!("plumb-utmp-{}", std::process::id()));
+        std::fs::write(&path, []).unwrap();
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends with a NUL and outlives the call, which copies it.
+        assert_eq!(unsafe { libc::utmpxname(name.as_ptr()) }, 0);
         let mut entry = Entry::new(Path::new("/dev/pts/3"), 9, "192.0.2.1".parse().unwrap());
         entry.wtmp = c"/nowhere/wtmp".to_owned();
-        let len = || std::fs::metadata(&folder).unwrap().len();
-        entry.log_in("mike").unwrap();
-        let one = len();
-        entry.log_out().unwrap();
-        assert_eq!((one, len()), (size_of::<libc::utmpx>() as u64, one));
-        std::fs::remove_file(&folder).unwrap();
+        let len = || std::fs::metadata(&path).unwrap().len();
+        let database = DATABASE.lock().unwrap();
+        let (told, writer_id) = std::sync::mpsc::channel();
+        let writer = std::thread::spawn(move || {
+            told.send(rustix::thread::gettid().as_raw_nonzero()).unwrap();
+            entry.log_in("mike").unwrap();
+            entry.log_out().unwrap();
+        });
+        let status = format!("/proc/self/task/{}/stat", writer_id.recv().unwrap());
+        // The writer either sleeps on the lock or, without one, ends by itself.
+        let sleeps = || std::fs::read_to_string(&status).is_ok_and(|text| text.contains(") S "));
+        while !writer.is_finished() && !sleeps() {
+            std::thread::yield_now();
+        }
+        assert_eq!(len(), 0, "another thread wrote while the database was locked");
+        drop(database);
+        writer.join().unwrap();
+        // The end of a login replaces its beginning.
+        assert_eq!(len(), size_of::<libc::utmpx>() as u64);
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! Namespaces as a user who may nothing.
 //!
 //! The ordinary harness runs a test in a second thread, where the kernel grants no user
-//! namespace. So this program is its own harness: root copies it to where anyone may run it,
-//! and runs the copy as user 65534, once for each case.
+//! namespace. So this program is its own harness, which runs itself once for each case: by a
+//! plain user as it is, by root as a copy in a directory for everyone, as user 65534.
 
 use os::interface::Interface;
 use os::namespace::{Refused, enter_new_network};
@@ -10,10 +10,13 @@ use os::packet_socket::{self, PacketSocket};
 use os::tun::{self, Kind, Tun, TunError};
 use os::veth;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
-use std::{env, fs, io, process, sync::mpsc, thread};
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs, process, sync::mpsc, thread};
 
-const CASES: [(&str, fn()); 4] = [
+/// A case, or why it is not configured on this machine.
+type Case = fn() -> Result<(), String>;
+
+const CASES: [(&str, Case); 4] = [
     (
         "a_user_who_may_nothing_gets_a_network_of_their_own",
         a_user_who_may_nothing_gets_a_network_of_their_own,
@@ -32,53 +35,63 @@ const CASES: [(&str, fn()); 4] = [
     ),
 ];
 
-fn a_user_who_may_nothing_gets_a_network_of_their_own() {
+/// Enters a new network; the machine may forbid that to users.
+fn enter() -> Result<(), String> {
     match enter_new_network() {
-        Ok(()) => {}
         Err(refused @ (Refused::ForbiddenBy { .. } | Refused::NotPermitted)) => {
-            return eprintln!("skipped: {refused}");
+            Err(refused.to_string())
         }
-        Err(refused) => panic!("{refused}"),
+        entered => {
+            entered.expect("a network");
+            Ok(())
+        }
     }
+}
+
+/// Opens a device; the machine may keep users from /dev/net/tun.
+fn open(name: Option<&str>, options: tun::Options) -> Result<Tun, String> {
+    match Tun::open_with(name, options) {
+        Err(refused @ (TunError::DeviceNotPermitted | TunError::NoDevice)) => {
+            Err(refused.to_string())
+        }
+        opened => Ok(opened.expect("a device")),
+    }
+}
+
+fn a_user_who_may_nothing_gets_a_network_of_their_own() -> Result<(), String> {
+    enter()?;
     assert!(rustix::process::geteuid().is_root());
     let loopback = Interface::named("lo").expect("a loopback");
     assert!(loopback.is_up().expect("its flags"));
-    match Tun::open(Some("plumb0")) {
-        Ok(tun) => assert_eq!(tun.name(), "plumb0"),
-        Err(refused) => eprintln!("without a TUN: {refused}"),
-    }
+    assert_eq!(open(Some("plumb0"), tun::Options::default())?.name(), "plumb0");
+    Ok(())
 }
 
-fn a_user_who_may_nothing_has_every_device_in_a_network_of_their_own() {
-    if let Err(refused) = enter_new_network() {
-        return eprintln!("skipped: {refused}");
-    }
-    for kind in [Kind::Tun, Kind::Tap] {
-        let options = tun::Options { kind, is_offloading: true, ..tun::Options::default() };
-        match Tun::open_with(None, options) {
-            Ok(tun) => assert!(tun.offloads().is_some_and(|offloads| offloads.checksum)),
-            Err(refused) => eprintln!("without a {kind}: {refused}"),
-        }
-    }
-    match veth::make_pair("near", "far", None) {
-        Ok(near) => near.bring_up().expect("up"),
-        Err(refused) => return eprintln!("without a pair: {refused}"),
-    }
+fn a_user_who_may_nothing_has_every_device_in_a_network_of_their_own() -> Result<(), String> {
+    enter()?;
+    veth::make_pair("near", "far", None).expect("a pair").bring_up().expect("up");
     let options = packet_socket::Options { is_offloading: true, is_promiscuous: true };
     let socket = PacketSocket::open("near", options).expect("a packet socket");
     assert!(socket.has_offloads());
+    for kind in [Kind::Tun, Kind::Tap] {
+        let options = tun::Options { kind, is_offloading: true, ..tun::Options::default() };
+        let tun = open(None, options)?;
+        assert!(tun.offloads().is_some_and(|offloads| offloads.checksum));
+    }
+    Ok(())
 }
 
-fn a_user_whose_process_has_two_threads_is_told_so() {
+fn a_user_whose_process_has_two_threads_is_told_so() -> Result<(), String> {
     let (end, wait_for_end) = mpsc::channel::<()>();
     let other = thread::spawn(move || wait_for_end.recv());
     let refused = enter_new_network().expect_err("one thread too many");
     assert!(matches!(refused, Refused::Threads(2)), "{refused}");
     drop(end);
     assert!(other.join().is_ok_and(|received| received.is_err()));
+    Ok(())
 }
 
-fn a_user_who_may_nothing_is_told_how_to_get_a_tun() {
+fn a_user_who_may_nothing_is_told_how_to_get_a_tun() -> Result<(), String> {
     match Tun::open(Some("plumb0")).expect_err("no permission") {
         refused @ TunError::InterfaceNotPermitted(_, _) => {
             assert!(refused.to_string().contains("ip tuntap add dev plumb0 mode tun"));
@@ -86,59 +99,75 @@ fn a_user_who_may_nothing_is_told_how_to_get_a_tun() {
         TunError::DeviceNotPermitted | TunError::NoDevice => {}
         refused => panic!("{refused}"),
     }
+    Ok(())
 }
 
 fn main() -> ExitCode {
-    if let Some(wanted) = env::args().nth(1).filter(|_| env::var_os(AS_NOBODY).is_some()) {
-        let case = CASES.iter().find(|(name, _)| *name == wanted);
-        case.expect("a case of that name").1();
-        return ExitCode::SUCCESS;
+    if let Some(wanted) = env::args().nth(1).filter(|_| env::var_os(IS_CASE).is_some()) {
+        let case = CASES.iter().find(|(name, _)| *name == wanted).expect("a case of that name");
+        let Err(reason) = case.1() else { return ExitCode::SUCCESS };
+        println!("{reason}");
+        return ExitCode::from(NOT_CONFIGURED);
     }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
-        return ExitCode::SUCCESS;
-    }
-    let copy = match Copy::of_this_program() {
-        Ok(copy) => copy,
-        Err(error) => {
-            eprintln!("skipped: cannot copy this program to the temporary folder: {error}");
-            return ExitCode::SUCCESS;
-        }
-    };
-    let is_success = CASES.iter().all(|(name, _)| copy.runs_as_nobody(name));
-    if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let program = Program::for_nobody();
+    let failures = CASES.iter().filter(|(name, _)| !program.passes(name)).count();
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-const AS_NOBODY: &str = "PLUMBLINE_TEST_AS_NOBODY";
+/// The variable that makes this program run one case.
+const IS_CASE: &str = "PLUMB_TEST_AS_NOBODY";
+/// The exit code of a case that is not configured, whose reason is on stdout.
+const NOT_CONFIGURED: u8 = 77;
 
-/// A copy of this program that goes when it is dropped.
-struct Copy(PathBuf);
+/// This program for a user without any privilege.
+enum Program {
+    /// It runs as such a user already.
+    Itself,
+    /// A copy where any user may run it. It is removed when this is dropped.
+    Copy(PathBuf),
+}
 
-impl Copy {
-    fn of_this_program() -> io::Result<Self> {
-        let copy = Self(env::temp_dir().join(format!("plumbline-nobody-{}", process::id())));
-        fs::copy(env::current_exe()?, &copy.0)?;
-        Ok(copy)
+impl Program {
+    fn for_nobody() -> Self {
+        if !rustix::process::geteuid().is_root() {
+            return Self::Itself;
+        }
+        let copy = env::temp_dir().join(format!("plumbline-nobody-{}", process::id()));
+        let program = env::current_exe().expect("the path of this program");
+        fs::copy(program, &copy).expect("a copy in the directory for temporary files");
+        Self::Copy(copy)
     }
 
-    fn runs_as_nobody(&self, case: &str) -> bool {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&self.0);
-        match command.arg(case).env(AS_NOBODY, "1").status() {
-            Ok(status) => {
-                eprintln!("test {case} ... {}", if status.success() { "ok" } else { "FAILED" });
-                status.success()
-            }
-            Err(error) => {
-                eprintln!("skipped {case}: cannot run setpriv: {error}");
-                true
+    fn command(&self) -> Command {
+        match self {
+            Self::Itself => Command::new(env::current_exe().expect("the path of this program")),
+            Self::Copy(copy) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
+                command
             }
         }
     }
+
+    fn passes(&self, case: &str) -> bool {
+        let mut command = self.command();
+        command.arg(case).env(IS_CASE, "1").stderr(Stdio::inherit());
+        let output = command.output().expect("setpriv of util-linux");
+        let is_absent = output.status.code() == Some(NOT_CONFIGURED.into());
+        if is_absent {
+            let reason = String::from_utf8_lossy(&output.stdout);
+            test_support::not_configured("a user without privileges", &format!("{case}: {reason}"));
+        }
+        let has_passed = output.status.success() || is_absent;
+        println!("test {case} ... {}", if has_passed { "ok" } else { "FAILED" });
+        has_passed
+    }
 }
 
-impl Drop for Copy {
+impl Drop for Program {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if let Self::Copy(copy) = self {
+            let _ = fs::remove_file(copy);
+        }
     }
 }

@@ -5,51 +5,27 @@
 //! there is skipped, and that is said.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 
 use login_desk::served::{PORT, Served, unique};
-use login_desk::{Person, SERVER, Server, in_new_network, serial_peer};
+use login_desk::{Person, SERVER, Server, in_new_network};
 use os::process::Program;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+use test_support::peers;
 
 /// A shell with a prompt that its test knows.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 
-/// Returns whether a program is there, or says that a test is skipped.
-fn has(program: &str) -> bool {
-    let lack = serial_peer::lacks(program);
-    if let Some(lack) = &lack {
-        println!("skipped: {lack}");
-    }
-    lack.is_none()
-}
-
-/// Returns the Python that has telnetlib3, or says that a test is skipped.
-fn python() -> Option<PathBuf> {
-    let own = std::env::var_os("PLUMB_PYTHON").map(PathBuf::from);
-    let python = own.unwrap_or_else(|| PathBuf::from("python3"));
-    let check = Command::new(&python).args(["-c", "import telnetlib3"]).output();
-    let has = check.is_ok_and(|output| output.status.success());
-    if !has {
-        println!("skipped: {} has no telnetlib3", python.display());
-    }
-    has.then_some(python)
-}
-
 #[test]
 #[ignore = "needs root or a user namespace, and plink"]
 fn a_person_works_at_our_server_with_plink() {
-    if !has("plink") {
-        return;
-    }
     in_new_network(|| {
         let server = Served::start(SHELL);
-        let mut command = Command::new("plink");
+        let mut command = peers::PLINK.command();
         // A home of its own: it keeps what it knows there.
         command.args(["-telnet", "-P", PORT, SERVER]).env("HOME", unique("home"));
         let mut person = Person::running(command);
@@ -72,12 +48,9 @@ fn a_person_works_at_our_server_with_plink() {
 #[test]
 #[ignore = "needs root or a user namespace, and curl"]
 fn curl_types_a_file_at_our_server_and_has_the_answer() {
-    if !has("curl") {
-        return;
-    }
     in_new_network(|| {
         let _server = Served::start(SHELL);
-        let mut command = Command::new("curl");
+        let mut command = peers::CURL.command();
         command.args([
             "--silent",
             "--no-buffer",
@@ -121,10 +94,9 @@ asyncio.run(main())
 #[test]
 #[ignore = "needs root or a user namespace, and telnetlib3"]
 fn telnetlib3_works_at_our_server_and_says_its_terminal_and_its_window() {
-    let Some(python) = python() else { return };
-    in_new_network(move || {
+    in_new_network(|| {
         let _server = Served::start(SHELL);
-        let output = Command::new(python).args(["-c", CLIENT]).output().unwrap();
+        let output = peers::TELNETLIB3.command().args(["-c", CLIENT]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     });
 }
@@ -155,9 +127,8 @@ asyncio.run(main())
 #[test]
 #[ignore = "needs root or a user namespace, and telnetlib3"]
 fn a_person_works_at_a_server_of_telnetlib3() {
-    let Some(python) = python() else { return };
-    in_new_network(move || {
-        let mut command = Command::new(python);
+    in_new_network(|| {
+        let mut command = peers::TELNETLIB3.command();
         command.args(["-c", SERVER_OF_TELNETLIB3]).stdout(Stdio::piped());
         let mut server = Program::start(&mut command).unwrap();
         let mut line = String::new();
@@ -186,7 +157,7 @@ impl Tmux {
     }
 
     fn run(&self, words: &[&str]) -> String {
-        let mut command = Command::new("tmux");
+        let mut command = peers::TMUX.command();
         command.arg("-S").arg(&self.0).args(words).env("TERM", "xterm").env("LC_ALL", "C.UTF-8");
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -211,7 +182,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        _ = Command::new("tmux").arg("-S").arg(&self.0).arg("kill-server").output();
+        _ = peers::TMUX.command().arg("-S").arg(&self.0).arg("kill-server").output();
         _ = std::fs::remove_file(&self.0);
     }
 }
@@ -219,9 +190,6 @@ impl Drop for Tmux {
 #[test]
 #[ignore = "needs root or a user namespace, and tmux"]
 fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
-    if !has("tmux") {
-        return;
-    }
     in_new_network(|| {
         let _server = Served::start(SHELL);
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();
@@ -251,9 +219,6 @@ fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
 #[test]
 #[ignore = "needs root or a user namespace, tmux and Debian's telnetd"]
 fn a_person_in_tmux_edits_lines_here_for_a_server_that_asks_for_it() {
-    if !has("tmux") {
-        return;
-    }
     in_new_network(|| {
         let server = Server::InetutilsLinemode.start();
         let plumb = Path::new(env!("CARGO_BIN_EXE_plumb")).to_str().unwrap();

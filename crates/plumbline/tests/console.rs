@@ -5,18 +5,17 @@
 //! pseudo-terminal whose other end is the test's.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 
 use login_desk::served::{Caller, PORT, Served, unique};
-use login_desk::{Person, SERVER, in_new_network, serial_peer, within_the_limit};
+use login_desk::{Person, SERVER, in_new_network, within_the_limit};
 use os::pty::Pty;
 use os::tty::WindowSize;
 use rustix::termios::{ControlModes, tcgetattr};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+use test_support::peers;
 
 /// A device that comes and goes: a name for a pseudo-terminal, as udev gives one.
 struct Device {
@@ -303,18 +302,6 @@ fn person_who_knows_nobody(arguments: &[&str]) -> Person {
     Person::running(command)
 }
 
-/// Returns the Python that has this module, or says that a test is skipped.
-fn python_with(module: &str) -> Option<PathBuf> {
-    let own = std::env::var_os("PLUMB_PYTHON").map(PathBuf::from);
-    let python = own.unwrap_or_else(|| PathBuf::from("python3"));
-    let check = ["-c".to_owned(), format!("import {module}")];
-    let has = Command::new(&python).args(check).output().is_ok_and(|it| it.status.success());
-    if !has {
-        println!("skipped: {} has no module {module}", python.display());
-    }
-    has.then_some(python)
-}
-
 /// What pyserial is to do: settings, all bytes both ways, a BREAK, and a rate that is refused.
 const PYSERIAL: &str = r#"
 import serial, sys
@@ -336,13 +323,12 @@ port.close()
 #[test]
 #[ignore = "needs root or a user namespace, and pyserial"]
 fn pyserial_works_at_our_console() {
-    let Some(python) = python_with("serial") else { return };
-    in_new_network(move || {
+    in_new_network(|| {
         let device = Device::new();
         let file = configuration(&device, "rates = [19200]\n");
         let server = Served::start_with(&["--config", &file]);
         server.says("is there");
-        let mut child = Command::new(python).args(["-c", PYSERIAL]).spawn().unwrap();
+        let mut child = peers::PYSERIAL.command().args(["-c", PYSERIAL]).spawn().unwrap();
         let all: Vec<u8> = (0..=255).collect();
         device.hears(&all);
         device.says(&all);
@@ -355,11 +341,10 @@ fn pyserial_works_at_our_console() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's ser2net"]
 fn our_client_works_at_the_console_of_ser2net() {
-    let Some(program) = ser2net() else { return };
-    in_new_network(move || {
+    in_new_network(|| {
         let device = Device::new();
         let line = format!("serialdev,{},9600n81,local", device.end().path().display());
-        let _server = Ser2net::start(&program, "telnet(rfc2217),tcp", &line);
+        let _server = Ser2net::start("telnet(rfc2217),tcp", &line);
         let mut person = Person::over(&[&format!("rfc2217://{SERVER}:2217?baud=19200")]);
         person.sees("Escape character");
         let speed = || tcgetattr(device.end()).unwrap().output_speed();
@@ -376,12 +361,11 @@ fn our_client_works_at_the_console_of_ser2net() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's ser2net"]
 fn ser2net_works_at_our_console_and_every_byte_passes() {
-    let Some(program) = ser2net() else { return };
-    in_new_network(move || {
+    in_new_network(|| {
         let device = Device::new();
         let server = device.serve(&[]);
         let to = format!("telnet(rfc2217),tcp,{SERVER},{PORT}");
-        let _peer = Ser2net::start(&program, "tcp", &to);
+        let _peer = Ser2net::start("tcp", &to);
         // It calls us when somebody calls it.
         let mut caller = Caller::at((SERVER, 2217));
         server.says("10.0.0.1:");
@@ -396,16 +380,6 @@ fn ser2net_works_at_our_console_and_every_byte_passes() {
 /// The key of a console that leads to it, which is said twice where it is meant for the line.
 const ESCAPE: u8 = 0x05;
 
-/// Returns where ser2net is, or says that a test is skipped.
-fn ser2net() -> Option<PathBuf> {
-    let own = std::env::var_os("PLUMB_SER2NET").map(PathBuf::from);
-    let lack = serial_peer::lacks("ser2net").filter(|_| own.is_none());
-    if let Some(lack) = &lack {
-        println!("skipped: {lack}");
-    }
-    lack.is_none().then(|| own.unwrap_or_else(|| PathBuf::from("ser2net")))
-}
-
 /// A ser2net that listens at port 2217, until it is dropped.
 struct Ser2net {
     _program: os::process::Program,
@@ -414,13 +388,13 @@ struct Ser2net {
 
 impl Ser2net {
     /// Starts it between who calls it by `accepter` and `connector`, as it names them.
-    fn start(program: &Path, accepter: &str, connector: &str) -> Self {
+    fn start(accepter: &str, connector: &str) -> Self {
         let file = unique("ser2net.yaml");
         let text = format!(
             "connection: &con\n  accepter: {accepter},{SERVER},2217\n  connector: {connector}\n"
         );
         std::fs::write(&file, text).unwrap();
-        let mut command = Command::new(program);
+        let mut command = peers::SER2NET.command();
         command.args(["-n", "-c"]).arg(&file);
         let program = os::process::Program::start(&mut command).unwrap();
         within_the_limit(|| {

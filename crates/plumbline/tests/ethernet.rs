@@ -5,7 +5,6 @@
 //! has come about, at most thirty seconds: DHCP and Duplicate Address Detection take some.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[path = "login_desk/names.rs"]
 mod names;
@@ -16,7 +15,7 @@ use os::interface::Interface;
 use os::process::Program;
 use os::readiness::{PollFd, PollFlags, wait};
 use os::tun::{Kind, Options, Tun};
-use protocols::application::Stream;
+use protocols::application::{Stream, dhcp};
 use protocols::chance::Chance;
 use protocols::internet::slaac::Secret;
 use protocols::link::ethernet::MacAddress;
@@ -29,10 +28,11 @@ use protocols::transport::tcp::Profile;
 use protocols::{Cx, station};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
+use test_support::peers;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -168,10 +168,10 @@ impl Host {
         self.run_until("echo reply", |host| host.station.take_echo_reply().is_some());
     }
 
-    /// Runs until a program has ended, which must be with success.
+    /// Runs until a program of busybox has ended, which must be with success.
     fn run_beside(&mut self, arguments: &[&str]) {
-        let mut command = Command::new(arguments[0]);
-        command.args(&arguments[1..]).stdout(Stdio::null());
+        let mut command = peers::BUSYBOX.command();
+        command.args(arguments).stdout(Stdio::null());
         let mut program = Program::start(&mut command).unwrap();
         let mut status = None;
         self.run_until(arguments[0], |_| {
@@ -186,17 +186,9 @@ fn fixed() -> Ipv4 {
     Ipv4::Static { address: OURS, prefix_len: 24, router: Some(KERNEL) }
 }
 
-/// Runs `test` in a network namespace of its own with a TAP, if the programs are there.
-fn on_a_segment(programs: &[&str], test: impl FnOnce() + Send + 'static) {
-    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    let is_missing =
-        |program: &&&str| !folders.iter().any(|folder| Path::new(folder).join(program).exists());
-    if let Some(missing) = programs.iter().find(is_missing) {
-        println!("skipped: {missing} is not installed");
-        return;
-    }
-    let run = thread::spawn(move || {
-        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+/// Runs `test` in a network namespace of its own with a TAP.
+fn on_a_segment(test: impl FnOnce() + Send + 'static) {
+    test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in [
             &["tuntap", "add", TAP, "mode", "tap"][..],
             &["address", "add", "10.0.0.1/24", "dev", TAP],
@@ -207,9 +199,6 @@ fn on_a_segment(programs: &[&str], test: impl FnOnce() + Send + 'static) {
         }
         test();
     });
-    if let Err(panic) = run.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 /// A folder of its own for a server, until it is dropped.
@@ -242,9 +231,9 @@ fn pattern(len: u32) -> Vec<u8> {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn the_kernel_and_the_station_ping_each_other() {
-    on_a_segment(&["busybox"], || {
+    on_a_segment(|| {
         let mut host = Host::at_fixed_address();
-        host.run_beside(&["busybox", "ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
+        host.run_beside(&["ping", "-c", "3", "-i", "0.1", "10.0.0.2"]);
         host.ping(KERNEL.into());
         assert_eq!(host.station.packets_lent(), 0);
     });
@@ -253,7 +242,7 @@ fn the_kernel_and_the_station_ping_each_other() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let mut host = Host::at_fixed_address();
         let caller = thread::spawn(|| {
             let mut socket = TcpStream::connect((OURS, PORT)).unwrap();
@@ -274,7 +263,7 @@ fn a_connection_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
         let echo = thread::spawn(move || {
@@ -297,7 +286,7 @@ fn a_connection_that_the_station_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_neighbor_that_does_not_exist_is_not_reached() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let remote = SocketAddr::from(([10, 0, 0, 77], PORT));
         let opening = Opening::Active { local: OURS.into(), remote };
         let mut host = Host::new(fixed(), Ipv6::Off, Talker::default(), opening);
@@ -309,7 +298,7 @@ fn a_neighbor_that_does_not_exist_is_not_reached() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn the_kernel_with_our_address_is_noticed() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let ipv4 = Ipv4::Static { address: KERNEL, prefix_len: 24, router: None };
         let talker = Talker::default();
         let mut host = Host::new(ipv4, Ipv6::Off, talker, Opening::Passive { port: PORT });
@@ -335,14 +324,14 @@ fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
     assert_eq!(lease.dns_servers, [Ipv4Addr::new(10, 0, 0, 53)]);
     host.ping(KERNEL.into());
     let address = lease.address.to_string();
-    host.run_beside(&["busybox", "ping", "-c", "1", &address]);
+    host.run_beside(&["ping", "-c", "1", &address]);
     assert_eq!(host.meter.counted(Counter::DhcpErrors), 0);
 }
 
 /// Starts Debian's dnsmasq, which lends 10.0.0.100 to 10.0.0.109.
 fn start_dnsmasq(folder: &Folder) -> Program {
     let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
-    let mut command = Command::new("dnsmasq");
+    let mut command = peers::DNSMASQ.command();
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", &leases]);
     command.args(["--interface=plumb0", "--bind-interfaces", "--user=root", "--no-ping"]);
     command.args(["--dhcp-range=10.0.0.100,10.0.0.109,1h", "--dhcp-option=6,10.0.0.53"]);
@@ -353,7 +342,7 @@ fn start_dnsmasq(folder: &Folder) -> Program {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn dnsmasq_lends_an_address() {
-    on_a_segment(&["busybox", "dnsmasq"], || {
+    on_a_segment(|| {
         let folder = Folder::new("dnsmasq");
         let _server = start_dnsmasq(&folder);
         is_lent_an_address(100..=109);
@@ -363,7 +352,7 @@ fn dnsmasq_lends_an_address() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's busybox"]
 fn the_dhcp_server_of_busybox_lends_an_address() {
-    on_a_segment(&["busybox"], || {
+    on_a_segment(|| {
         let folder = Folder::new("udhcpd");
         let leases = folder.file("leases", "");
         let pid = folder.0.join("pid").display().to_string();
@@ -373,10 +362,109 @@ fn the_dhcp_server_of_busybox_lends_an_address() {
              option dns 10.0.0.53\noption lease 3600\n"
         );
         let configuration = folder.file("conf", &text);
-        let mut command = Command::new("busybox");
+        let mut command = peers::BUSYBOX.command();
         command.args(["udhcpd", "-f", &configuration]).stderr(Stdio::null());
         let _server = Program::start(&mut command).unwrap();
         is_lent_an_address(120..=129);
+    });
+}
+
+const ROGUE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 66);
+const HONEST_LEASE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 110);
+
+/// What a hostile server sends before the honest answer to `asked`.
+fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>> {
+    let rogue = |yours: Ipv4Addr, change: &dyn Fn(&mut dhcp::Message)| {
+        let mut forged = dhcp::Message { yours, ..honest.clone() };
+        forged.options.server = Some(ROGUE);
+        forged.options.routers = vec![ROGUE];
+        change(&mut forged);
+        forged
+    };
+    let mut answers: Vec<Vec<u8>> =
+        [0, 1, 239, 240, 250].map(|len| honest.emit().into_iter().take(len).collect()).into();
+    // Options that end behind the message, and ones that continue in each other's fields.
+    let mut bytes = honest.emit();
+    bytes.truncate(240);
+    answers.push([&bytes[..], &[53, 200, 2]].concat());
+    bytes[44..236].fill(52);
+    answers.push([&bytes[..], &[53, 1, 2, 52, 1, 3, 54, 4, 0, 0, 0, 0, 255]].concat());
+    let mut forged = vec![
+        rogue("10.0.0.255".parse().unwrap(), &|_| {}),
+        rogue("10.0.0.0".parse().unwrap(), &|_| {}),
+        rogue(Ipv4Addr::BROADCAST, &|_| {}),
+        rogue(ROGUE, &|_| {}),
+        rogue(HONEST_LEASE, &|forged| forged.options.lease_s = Some(0)),
+        rogue(HONEST_LEASE, &|forged| forged.transaction ^= 1),
+    ];
+    if asked.kind == dhcp::Kind::Request {
+        // The number of the question is no secret: an answer in another server's place.
+        forged.push(rogue(HONEST_LEASE, &|_| {}));
+        forged.push(rogue(HONEST_LEASE, &|forged| forged.options.server = None));
+        forged.push(rogue(Ipv4Addr::UNSPECIFIED, &|forged| forged.kind = dhcp::Kind::Nak));
+    } else {
+        // An offer that will not be kept.
+        forged.push(rogue("10.0.0.67".parse().unwrap(), &|_| {}));
+    }
+    answers.extend(forged.iter().map(dhcp::Message::emit));
+    answers
+}
+
+/// Answers as a hostile server and an honest one, the hostile one first, until the test ends.
+fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
+    let mut room = [0; 2000];
+    while let Ok((len, _)) = socket.recv_from(&mut room) {
+        let Ok(asked) = dhcp::Message::parse(&room[..len]) else { continue };
+        let kind = match asked.kind {
+            dhcp::Kind::Discover => dhcp::Kind::Offer,
+            dhcp::Kind::Request => dhcp::Kind::Ack,
+            _ => continue,
+        };
+        let options = dhcp::Options {
+            prefix_len: Some(24),
+            routers: vec![KERNEL],
+            lease_s: Some(3600),
+            server: Some(KERNEL),
+            ..dhcp::Options::default()
+        };
+        let (op, yours) = (dhcp::Op::Reply, HONEST_LEASE);
+        let honest = dhcp::Message { op, kind, yours, options, ..asked.clone() };
+        let mut answers = hostile_answers(&asked, &honest);
+        if asked.options.server.is_none_or(|server| server == KERNEL) {
+            answers.push(honest.emit());
+        } else {
+            // The rogue takes its offer back.
+            let mut refusal = dhcp::Message { kind: dhcp::Kind::Nak, ..honest.clone() };
+            refusal.options.server = Some(ROGUE);
+            answers.push(refusal.emit());
+        }
+        for answer in answers {
+            socket.send_to(&answer, (Ipv4Addr::BROADCAST, dhcp::CLIENT_PORT)).unwrap();
+        }
+    }
+}
+
+// attack row 136
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away() {
+    on_a_segment(|| {
+        let route = ["route", "add", "255.255.255.255/32", "dev", TAP];
+        assert!(Command::new("ip").args(route).status().unwrap().success());
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, dhcp::SERVER_PORT)).unwrap();
+        socket.set_broadcast(true).unwrap();
+        let server = socket.try_clone().unwrap();
+        // The thread ends with the process of the test.
+        thread::spawn(move || serve_dhcp_beside_a_rogue(&server));
+        let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
+        let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
+        host.run_until("lease", |host| !host.station.address().is_unspecified());
+        let lease = host.station.layers.ethernet().unwrap().lease().cloned().unwrap();
+        assert_eq!((lease.address, lease.server), (HONEST_LEASE, KERNEL));
+        assert_eq!((lease.prefix_len, &lease.routers[..]), (24, &[KERNEL][..]));
+        host.ping(KERNEL.into());
+        assert!(host.meter.counted(Counter::DhcpIgnored) > 10);
+        assert!(host.meter.counted(Counter::DhcpErrors) > 5);
     });
 }
 
@@ -390,7 +478,7 @@ fn start_radvd(folder: &Folder) -> Program {
                 RDNSS 2001:db8:7::53 { }; };\n";
     let configuration = folder.file("radvd.conf", text);
     let pid = folder.0.join("pid").display().to_string();
-    let mut command = Command::new("radvd");
+    let mut command = peers::RADVD.command();
     command.args(["-n", "-C", &configuration, "-p", &pid, "-u", "root", "-m", "stderr"]);
     Program::start(command.stderr(Stdio::null())).unwrap()
 }
@@ -412,13 +500,13 @@ fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
-    on_a_segment(&["busybox", "radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("radvd-ping");
         let _router = start_radvd(&folder);
         let opening = Opening::Passive { port: PORT };
         let mut host = Host::new(Ipv4::Off, Ipv6::Autoconfigured, Talker::default(), opening);
         let ours = has_a_global_address(&mut host).to_string();
-        host.run_beside(&["busybox", "ping6", "-c", "3", "-i", "0.1", &ours]);
+        host.run_beside(&["ping6", "-c", "3", "-i", "0.1", &ours]);
         host.ping(ROUTER.into());
         assert_eq!(host.station.packets_lent(), 0);
     });
@@ -427,7 +515,7 @@ fn the_kernel_and_the_station_ping_each_other_over_ipv6() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&["radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("radvd-called");
         let _router = start_radvd(&folder);
         let talker = Talker { echoes: true, ..Talker::default() };
@@ -453,7 +541,7 @@ fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
         assert!(Command::new("ip").args(address).status().unwrap().success());
         let listener = TcpListener::bind((ROUTER, 0)).unwrap();
@@ -480,7 +568,7 @@ fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's radvd"]
 fn radvd_gives_a_prefix_a_router_and_a_name_server() {
-    on_a_segment(&["radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("radvd");
         let _router = start_radvd(&folder);
         let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
@@ -523,7 +611,7 @@ fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
         assert!(Command::new("ip").args(address).status().unwrap().success());
         logs_in("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
@@ -533,7 +621,7 @@ fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq"]
 fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
-    on_a_segment(&["dnsmasq"], || {
+    on_a_segment(|| {
         let folder = Folder::new("dnsmasq-login");
         let _server = start_dnsmasq(&folder);
         logs_in("tap:plumb0", KERNEL.into());
@@ -543,7 +631,7 @@ fn a_login_with_an_address_from_dnsmasq_reaches_the_kernel() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's dnsmasq and radvd"]
 fn a_host_whose_ipv6_is_dead_is_called_by_ipv4_as_soon_as_dnsmasq_has_lent_an_address() {
-    on_a_segment(&["dnsmasq", "radvd"], || {
+    on_a_segment(|| {
         let folder = Folder::new("both-login");
         let _router = start_radvd(&folder);
         let _server = start_dnsmasq(&folder);

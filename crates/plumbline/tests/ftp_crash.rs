@@ -16,7 +16,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
@@ -146,7 +146,7 @@ fn killed(desk: &Desk, command: &str, calls: &str, number: usize) -> bool {
         (server.program.id().to_string(), format!("{calls}:signal=KILL:when={number}"));
     let mut tracer = None;
     let reply = store_in_parts(&server, command, &sent, || {
-        let mut command = Command::new("strace");
+        let mut command = test_support::peers::STRACE.command();
         command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
         command.args(["-e", &format!("inject={inject}"), "-p", &id]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

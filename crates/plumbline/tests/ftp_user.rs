@@ -2,22 +2,27 @@
 //! and pyftpdlib.
 //!
 //! Each test has a network of its own, in which the server listens at 10.0.0.1 and ::1, and a
-//! folder with files. A server that is not there is not met, and the test says so.
+//! folder with files.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[path = "ftp_user/alone.rs"]
 mod alone;
 #[path = "ftp_user/carried.rs"]
 mod carried;
+#[path = "ftp_user/hostile.rs"]
+mod hostile;
 #[path = "ftp_user/kept.rs"]
 mod kept;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 #[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod odd_ftp;
+#[path = "ftp_user/removal.rs"]
+mod removal;
+#[path = "ftp_user/resumed.rs"]
+mod resumed;
 #[path = "ftp_user/shell.rs"]
 mod shell;
 #[path = "ftp_user/terms.rs"]
@@ -28,9 +33,10 @@ use os::process::Program;
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use test_support::peers;
 
 const PORT: u16 = 2121;
 const FILES: usize = 30;
@@ -61,8 +67,8 @@ FTPServer((sys.argv[2], int(sys.argv[3])), FTPHandler).serve_forever()
 ";
 
 impl Desk {
-    /// Starts a server at `host`, if it is there.
-    fn start(kind: Kind, host: &str, name: &str) -> Option<Self> {
+    /// Starts a server at `host`.
+    fn start(kind: Kind, host: &str, name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("plumb-ftp-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("root/pub/deep")).unwrap();
         fs::create_dir_all(folder.join("root/incoming")).unwrap();
@@ -79,9 +85,9 @@ impl Desk {
         fs::write(folder.join("root/pub/deep/g"), content(7)).unwrap();
         let mut desk = Self { folder, server: None };
         let mut command = match kind {
-            Kind::Vsftpd => desk.vsftpd(host, "NO")?,
-            Kind::Implicit => desk.vsftpd(host, "YES")?,
-            Kind::Pyftpdlib => desk.pyftpdlib(host)?,
+            Kind::Vsftpd => desk.vsftpd(host, "NO"),
+            Kind::Implicit => desk.vsftpd(host, "YES"),
+            Kind::Pyftpdlib => desk.pyftpdlib(host),
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         desk.server = Some(Program::start(&mut command).unwrap());
@@ -95,17 +101,17 @@ impl Desk {
             is_there
         });
         assert!(is_there, "the server does not start");
-        Some(desk)
+        desk
     }
 
-    fn vsftpd(&self, host: &str, is_implicit: &str) -> Option<Command> {
-        let program = find("vsftpd")?;
-        let made = Command::new("openssl")
+    fn vsftpd(&self, host: &str, is_implicit: &str) -> Command {
+        let made = peers::OPENSSL
+            .command()
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
             .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
             .current_dir(&self.folder)
             .output();
-        made.ok().filter(|made| made.status.success())?;
+        assert!(made.unwrap().status.success());
         let at = self.folder.display();
         let text = format!(
             "listen=YES\nlisten_address={host}\nlisten_port={PORT}\nbackground=NO\n\
@@ -119,19 +125,16 @@ impl Desk {
         );
         let file = self.folder.join("vsftpd.conf");
         fs::write(&file, text).unwrap();
-        let mut command = Command::new(program);
+        let mut command = peers::VSFTPD.command();
         command.arg(file);
-        Some(command)
+        command
     }
 
-    fn pyftpdlib(&self, host: &str) -> Option<Command> {
-        let python = Path::new("/usr/bin/python3");
-        let known = Command::new(python).args(["-c", "import pyftpdlib"]).output().ok()?;
-        known.status.success().then_some(())?;
-        let mut command = Command::new(python);
+    fn pyftpdlib(&self, host: &str) -> Command {
+        let mut command = peers::PYFTPDLIB.command();
         command.args(["-W", "ignore", "-c", PYTHON]).arg(self.folder.join("root"));
         command.args([host.trim_matches(['[', ']']), &PORT.to_string()]);
-        Some(command)
+        command
     }
 
     /// Runs plumb in the folder for what comes.
@@ -172,12 +175,6 @@ fn content(index: usize) -> Vec<u8> {
     (0..index * 4099 + 1).map(byte).collect()
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
 /// Lets a test meet a server in a network of its own.
 fn meet(
     kind: Kind,
@@ -187,10 +184,7 @@ fn meet(
 ) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
-    in_network_of(network, move || match Desk::start(kind, host, name) {
-        Some(desk) => test(&desk, host),
-        None => println!("skipped: this server is not here"),
-    });
+    in_network_of(network, move || test(&Desk::start(kind, host, name), host));
 }
 
 /// The same, in a network with a TUN for our own TCP.
@@ -199,10 +193,7 @@ fn meet_over_a_tun(
     name: &'static str,
     test: impl FnOnce(&Desk, &str) + Send + 'static,
 ) {
-    in_new_network(move || match Desk::start(kind, SERVER, name) {
-        Some(desk) => test(&desk, SERVER),
-        None => println!("skipped: this server is not here"),
-    });
+    in_new_network(move || test(&Desk::start(kind, SERVER, name), SERVER));
 }
 
 /// Gets, puts, lists, renames and removes.

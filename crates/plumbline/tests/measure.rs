@@ -24,8 +24,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Runs `test` in a network namespace of its own, with a TUN for plumb.
 fn in_new_network(test: impl FnOnce() + Send + 'static) {
-    let run = thread::spawn(move || {
-        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+    test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in [
             &["tuntap", "add", "plumb0", "mode", "tun"][..],
             &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
@@ -37,9 +36,6 @@ fn in_new_network(test: impl FnOnce() + Send + 'static) {
         }
         test();
     });
-    if let Err(panic) = run.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 /// Measures the login at a server that runs `server` for the one who calls.
@@ -65,7 +61,7 @@ fn measure_at(address: &str, mut server: Command, arguments: &[&str]) -> Output 
 
 /// Returns a Telnet server that runs `program` for whoever calls.
 fn telnetd(program: &Path) -> Command {
-    let mut command = Command::new("busybox");
+    let mut command = test_support::peers::BUSYBOX.command();
     command.args(["telnetd", "-i", "-l"]).arg(program);
     command
 }
@@ -226,14 +222,11 @@ fn the_demonstration_shows_a_login_and_leaves_a_report() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn the_demonstration_needs_no_root() {
-    // Whoever is root of a user namespace alone has no other user to become.
+    if !test_support::is_root_of_the_machine() {
+        return;
+    }
     let mut become_nobody = Command::new("setpriv");
     become_nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    let mut attempt = Command::new("setpriv");
-    attempt.args(become_nobody.get_args()).arg("true").stderr(Stdio::null());
-    if !attempt.status().is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: setpriv cannot become another user here");
-    }
     let folder = Folder::new("nobody");
     let copy = folder.0.join("plumb");
     fs::copy(PLUMB, &copy).unwrap();

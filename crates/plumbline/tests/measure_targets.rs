@@ -1,10 +1,8 @@
 //! `plumb measure` at what is no login by Telnet alone: vsftpd, tftpd-hpa, a shell on a serial line,
 //! a login in TLS, a session that `plumb login` has recorded; the six measures, and bad targets.
 //!
-//! Each test with a server has a network of its own and a folder of its own. A server that is not
-//! there is not met, and the test says so.
+//! Each test with a server has a network of its own and a folder of its own.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
@@ -29,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use test_support::peers;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
@@ -61,13 +60,10 @@ impl Desk {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Starts vsftpd at port 2121, or at once in TLS, if it is there.
-    fn vsftpd(&self, is_implicit: bool) -> Option<Program> {
-        let Some(program) = find("vsftpd") else {
-            println!("skipped: there is no vsftpd");
-            return None;
-        };
-        let made = Command::new("openssl")
+    /// Starts vsftpd at port 2121, or at once in TLS.
+    fn vsftpd(&self, is_implicit: bool) -> Program {
+        let made = peers::OPENSSL
+            .command()
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
             .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
             .current_dir(&self.0)
@@ -85,21 +81,16 @@ impl Desk {
         );
         let file = self.path("vsftpd.conf");
         fs::write(&file, text).unwrap();
-        let mut command = Command::new(program);
+        let mut command = peers::VSFTPD.command();
         command.arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Program::start(&mut command).unwrap();
         within_the_limit(|| TcpStream::connect((SERVER, 2121)).ok());
-        Some(server)
+        server
     }
 
-    /// Starts tftpd-hpa at port 6970, if it is there.
-    fn tftpd(&self) -> Option<Program> {
-        let named = std::env::var_os("PLUMB_IN_TFTPD").map(PathBuf::from);
-        let Some(program) = named.or_else(|| find("in.tftpd")) else {
-            println!("skipped: there is no in.tftpd");
-            return None;
-        };
-        let mut command = Command::new(program);
+    /// Starts tftpd-hpa at port 6970.
+    fn tftpd(&self) -> Program {
+        let mut command = peers::TFTPD_HPA.command();
         command.args(["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"]);
         let server = Program::start(command.arg(self.path("root"))).unwrap();
         let url = format!("tftp://{SERVER}:6970/pub/small");
@@ -107,7 +98,7 @@ impl Desk {
             let output = self.plumb(&["get", "-q", &url, "/dev/null"]);
             output.status.success().then_some(())
         });
-        Some(server)
+        server
     }
 
     fn plumb(&self, words: &[&str]) -> Output {
@@ -131,23 +122,14 @@ impl Drop for Desk {
     }
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    let folders = std::env::split_paths(&path).chain(more);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
 /// Lets a test meet vsftpd in a network of its own.
 fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&Desk) + Send + 'static) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
     in_network_of(network, move || {
         let desk = Desk::new();
-        if let Some(server) = desk.vsftpd(is_implicit) {
-            test(&desk);
-            drop(server);
-        }
+        let _server = desk.vsftpd(is_implicit);
+        test(&desk);
     });
 }
 
@@ -245,7 +227,7 @@ fn what_cannot_be_read_or_written_is_said_in_one_sentence() {
 fn a_file_of_tftpd_is_measured_by_its_beginnings() {
     in_new_network(|| {
         let desk = Desk::new();
-        let Some(_server) = desk.tftpd() else { return };
+        let _server = desk.tftpd();
         let record = desk.measure(&["tftp://10.0.0.1:6970/pub/file"]);
         assert_eq!(received(&record), [1_024, 4_096, 16_384, 65_536, 262_144, FILE_BYTES]);
         let samples = record.transfers.unwrap().samples;
@@ -260,7 +242,7 @@ fn a_file_of_tftpd_is_measured_by_its_beginnings() {
 fn what_is_written_to_tftpd_is_compared() {
     in_new_network(|| {
         let desk = Desk::new();
-        let Some(_server) = desk.tftpd() else { return };
+        let _server = desk.tftpd();
         let words = ["--write", "--pattern", "--bytes", "16K", "--rounds", "1"];
         let record = desk.measure(&[&words[..], &["tftp://10.0.0.1:6970/incoming/"]].concat());
         let accuracy = record.measures.unwrap().accuracy.unwrap();

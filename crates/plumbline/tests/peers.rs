@@ -11,7 +11,7 @@ mod login_desk;
 
 use login_desk::line::{self, Line};
 use login_desk::names::Names;
-use login_desk::serial_peer::{self, SerialPeer};
+use login_desk::serial_peer::SerialPeer;
 use login_desk::{
     Person, SERVER, Server, Way, echo_once, in_network_of, in_new_network, listen, listen_to_both,
     plumb, quiet_network, tcp_urgent,
@@ -341,6 +341,10 @@ fn synch_by(way: Way) {
     assert!(!person.screen().contains("discarded"), "{}", person.screen());
     person.types("\x1dsend synch\r");
     assert_eq!(tcp_urgent::receive(&far), b"\xff\xf2");
+    for (command, code) in [("ip", 0xf4), ("ao", 0xf5), ("abort", 0xee), ("brk", 0xf3)] {
+        person.types(&format!("\x1dsend {command}\r"));
+        assert_eq!(tcp_urgent::receive(&far), [0xff, code, 0xff, 0xf2], "{command}");
+    }
 }
 
 #[test]
@@ -426,9 +430,6 @@ fn a_person_works_over_a_serial_line_with_compressed_headers() {
 
 /// Logs in at the server of inetutils through slirp, which speaks `protocol` on the line.
 fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str) {
-    if let Some(reason) = serial_peer::lacks("slirp-fullbolt") {
-        return eprintln!("skipped: {reason}; it is in Debian's package slirp");
-    }
     in_new_network(move || {
         let server = Server::Inetutils.start();
         let slirp = SerialPeer::slirp(protocol);
@@ -484,9 +485,6 @@ fn slirp_lets_in_who_says_the_password_of_the_guest_by_pap() {
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's slirp"]
 fn slirp_does_not_let_in_who_has_a_wrong_password_or_none() {
-    if let Some(reason) = serial_peer::lacks("slirp-fullbolt") {
-        return eprintln!("skipped: {reason}; it is in Debian's package slirp");
-    }
     in_new_network(|| {
         for (method, settings) in [
             ("+chap", "link=ppp&user=guest"),
@@ -506,13 +504,13 @@ fn slirp_does_not_let_in_who_has_a_wrong_password_or_none() {
 #[test]
 #[ignore = "needs root, a kernel with PPP, and Debian's ppp"]
 fn a_person_works_over_ppp_to_pppd() {
-    if let Some(reason) = serial_peer::lacks("pppd") {
-        return eprintln!("skipped: {reason}; it is in Debian's package ppp");
-    }
     in_new_network(|| {
         let pppd = match SerialPeer::pppd() {
             Ok(pppd) => pppd,
-            Err(said) => return eprintln!("skipped: pppd does not run here: {}", said.trim()),
+            Err(said) if said.contains("PPP kernel support") || said.contains("/dev/ppp") => {
+                return test_support::not_configured("kernel: PPP", &said);
+            }
+            Err(said) => panic!("pppd does not run: {said}"),
         };
         let (port, far) = echo_once();
         let mut person =

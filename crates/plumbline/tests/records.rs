@@ -649,13 +649,6 @@ fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
 #[test]
 #[ignore = "needs prometheus_client"]
 fn the_parser_of_prometheus_reads_the_metrics() {
-    let own = PathBuf::from("python3");
-    let python = std::env::var_os("PLUMB_PYTHON").map_or(own, PathBuf::from);
-    let check = Command::new(&python).args(["-c", "import prometheus_client"]).output();
-    if !check.is_ok_and(|output| output.status.success()) {
-        println!("skipped: {} has no prometheus_client", python.display());
-        return;
-    }
     let desk = Desk::new();
     fs::write(desk.there("file"), vec![7; 300_000]).unwrap();
     let (server, url, place) = with_metrics(&desk);
@@ -667,7 +660,11 @@ text = urllib.request.urlopen('http://' + sys.argv[1] + '/metrics').read().decod
 for family in families(text):
     print(family.name, family.type, len(family.samples))
 ";
-    let output = Command::new(&python).args(["-c", program, &place]).output().unwrap();
+    let output = test_support::peers::PROMETHEUS_CLIENT
+        .command()
+        .args(["-c", program, &place])
+        .output()
+        .unwrap();
     server.end();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

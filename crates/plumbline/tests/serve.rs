@@ -4,7 +4,6 @@
 //! a pseudo-terminal and reads the screen, at most ten seconds for each thing.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
-#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
@@ -17,6 +16,8 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
 use std::thread;
+use test_support::is_root_of_the_machine;
+use test_support::peers::{self, Peer};
 
 /// Where plumb is on the TUN.
 const OURS: &str = "10.0.0.2";
@@ -45,8 +46,8 @@ fn work(person: &mut Person) {
     person.sees("alive");
 }
 
-fn client(program: &str, arguments: &[&str]) -> Person {
-    let mut command = Command::new(program);
+fn client(program: Peer, arguments: &[&str]) -> Person {
+    let mut command = program.command();
     command.args(arguments).env("TERM", "xterm");
     Person::running(command)
 }
@@ -95,7 +96,8 @@ fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
         person.types("exit\r");
         assert_eq!(person.leaves().code(), Some(0));
         server.says("10.0.0.1:");
-        let mut person = client("openssl", &["s_client", "-quiet", "-connect", "10.0.0.2:2992"]);
+        let mut person =
+            client(peers::OPENSSL, &["s_client", "-quiet", "-connect", "10.0.0.2:2992"]);
         person.sees("ready:");
         person.types("echo $((6*7))\r");
         person.sees("42");
@@ -123,7 +125,7 @@ fn a_server_on_our_own_host_ends_with_its_device_and_says_so() {
 fn a_person_works_at_our_server_with_the_client_of_inetutils() {
     in_new_network(|| {
         let _server = Served::start(SHELL);
-        let mut person = client("inetutils-telnet", &[SERVER, PORT]);
+        let mut person = client(peers::INETUTILS_TELNET, &[SERVER, PORT]);
         work(&mut person);
         person.types("echo term-is-$TERM\r");
         person.sees("term-is-xterm");
@@ -137,7 +139,7 @@ fn a_person_works_at_our_server_with_the_client_of_inetutils() {
 fn a_person_works_at_our_server_with_the_client_of_busybox() {
     in_new_network(|| {
         let _server = Served::start(SHELL);
-        let mut person = client("busybox", &["telnet", SERVER, PORT]);
+        let mut person = client(peers::BUSYBOX, &["telnet", SERVER, PORT]);
         work(&mut person);
         person.types("exit\r");
         person.sees("Connection closed by foreign host");
@@ -150,7 +152,7 @@ fn a_client_of_tls_works_and_one_without_is_turned_away() {
     in_new_network(|| {
         let at = format!("{SERVER}:{TLS_PORT}");
         let server = Served::start_with(&[&["--listen-tls", &at], SHELL].concat());
-        let mut person = client("openssl", &["s_client", "-quiet", "-connect", &at]);
+        let mut person = client(peers::OPENSSL, &["s_client", "-quiet", "-connect", &at]);
         person.sees("ready:");
         person.types("echo $((6*7))\r");
         person.sees("42");
@@ -160,6 +162,65 @@ fn a_client_of_tls_works_and_one_without_is_turned_away() {
         let mut plain = within_the_limit(|| TcpStream::connect((SERVER, 2992)).ok());
         plain.write_all(b"\xff\xfb\x18\r\n\r\n").unwrap();
         server.says("this is no TLS");
+    });
+}
+
+/// WONT TERMINAL-TYPE and WONT NAWS, so that nothing else is waited for.
+const NO_TERMINAL: &[u8] = b"\xff\xfc\x18\xff\xfc\x1f";
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_client_that_refuses_sga_gets_a_go_ahead_behind_each_prompt() {
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut caller = Caller::new();
+        // DO ECHO, DONT SUPPRESS-GO-AHEAD.
+        caller.says(&[b"\xff\xfd\x01\xff\xfe\x03", NO_TERMINAL].concat());
+        caller.hears(b"ready:");
+        caller.hears(b"\xff\xf9");
+        caller.says(b"echo $((6*7))\r\n");
+        caller.hears(b"42\r\n");
+        caller.hears(b"ready:");
+        caller.hears(b"\xff\xf9");
+        // DO SUPPRESS-GO-AHEAD: from then on there are none.
+        caller.says(b"\xff\xfd\x03");
+        caller.hears(b"\xff\xfb\x03");
+        caller.says(b"echo $((7*7)); sleep 0.2; echo $((8*8))\r\n");
+        caller.hears(b"49\r\n64\r\nready:");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_client_that_refuses_echo_sees_what_it_types_once_until_it_asks_for_echo() {
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut caller = Caller::new();
+        // DONT ECHO, DO SUPPRESS-GO-AHEAD.
+        caller.says(&[b"\xff\xfe\x01\xff\xfd\x03", NO_TERMINAL].concat());
+        caller.hears(b"ready:");
+        caller.says(b"echo A$((1+1))\r\n");
+        caller.hears(b"A2\r\nready:");
+        assert!(!caller.heard.windows(3).any(|typed| typed == b"A$("));
+        // DO ECHO.
+        caller.says(b"\xff\xfd\x01");
+        caller.hears(b"\xff\xfb\x01");
+        caller.says(b"echo B$((1+1))\r\n");
+        caller.hears(b"echo B$((1+1))\r\nB2\r\n");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_window_of_65535_columns_and_rows_is_bounded() {
+    in_new_network(|| {
+        let _server = Served::start(SHELL);
+        let mut caller = Caller::new();
+        caller.says(b"\xff\xfd\x01\xff\xfd\x03\xff\xfc\x18\xff\xfb\x1f");
+        caller.says(&[b"\xff\xfa\x1f", &[0xff; 8][..], b"\xff\xf0"].concat());
+        caller.hears(b"ready:");
+        caller.says(b"stty size\r\n");
+        caller.hears(b"1000 1000\r\n");
     });
 }
 
@@ -219,22 +280,11 @@ fn a_user_of_our_own_proves_who_he_is_and_one_who_cannot_does_not_get_in() {
     });
 }
 
-/// Returns whether this is root of the whole machine, or says that a test is skipped: in a user
-/// namespace nobody can become another user.
-fn is_root_of_all() -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let is_all = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    if !is_all {
-        println!("skipped: in a user namespace nobody can become another user");
-    }
-    is_all
-}
-
 #[test]
 #[ignore = "needs root, to become another user"]
 // attack row 63
 fn a_users_program_runs_as_the_user_that_it_is_to_run_as() {
-    if !is_root_of_all() {
+    if !is_root_of_the_machine() {
         return;
     }
     in_new_network(|| {
@@ -299,11 +349,8 @@ fn nothing_that_a_client_sends_is_an_argument_or_in_the_environment_of_what_runs
 #[ignore = "needs root, for the system's login"]
 // attack row 52
 fn the_systems_login_asks_itself_and_has_nothing_of_the_clients_in_its_arguments() {
-    if !is_root_of_all() {
+    if !is_root_of_the_machine() {
         return;
-    }
-    if !std::path::Path::new("/bin/login").exists() {
-        return println!("skipped: this system has no login program");
     }
     in_new_network(|| {
         let _server = Served::start(&[]);

@@ -14,11 +14,12 @@ use protocols::time::Duration;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use test_support::peers::{self, Peer};
 
 const PORT: u16 = 6969;
 const V6: &str = "[::1]:6969";
@@ -128,25 +129,18 @@ impl Server {
     }
 }
 
-/// Runs a user program of Debian's here.
-fn runs(desk: &Desk, program: &str, words: &[&str]) {
-    let mut command = Command::new(program);
+/// Runs a client of Debian here.
+fn runs(desk: &Desk, program: Peer, words: &[&str]) {
+    let mut command = program.command();
     let output = command.args(words).current_dir(desk.here("")).output().unwrap();
-    assert!(output.status.success(), "{program} {words:?}: {}", text(&output.stderr));
+    assert!(output.status.success(), "{} {words:?}: {}", program.name, text(&output.stderr));
 }
 
-/// A server of Debian's, at port 6970 of all addresses of the family.
-fn start_peer(program: &str, words: &[&str], desk: &Desk) -> Option<Program> {
-    let found = ["/usr/sbin", "/usr/local/sbin"].map(|folder| Path::new(folder).join(program));
-    let named = std::env::var_os(format!("PLUMB_{}", program.replace('.', "_").to_uppercase()));
-    let path = named.map(PathBuf::from).into_iter().chain(found).find(|path| path.is_file());
-    let Some(path) = path else {
-        eprintln!("skipped: there is no {program}");
-        return None;
-    };
-    let mut command = Command::new(path);
+/// Starts a server of Debian, at port 6970 of all addresses of the family.
+fn start_peer(program: Peer, words: &[&str], desk: &Desk) -> Program {
+    let mut command = program.command();
     command.args(words).arg(desk.there("")).stdin(Stdio::null());
-    Some(Program::start(&mut command).unwrap())
+    Program::start(&mut command).unwrap()
 }
 
 /// Waits until the server at `address` gives the file `name`.
@@ -175,10 +169,10 @@ fn user_of_debian(gets_and_puts: fn(&Desk)) {
 fn the_user_of_tftp_hpa_reads_and_writes_at_our_server() {
     user_of_debian(|desk| {
         let port = PORT.to_string();
-        runs(desk, "tftp", &["-m", "binary", SERVER, &port, "-c", "get", "file", "got"]);
-        runs(desk, "tftp", &["-m", "binary", SERVER, &port, "-c", "put", "got", "put"]);
+        runs(desk, peers::TFTP_HPA, &["-m", "binary", SERVER, &port, "-c", "get", "file", "got"]);
+        runs(desk, peers::TFTP_HPA, &["-m", "binary", SERVER, &port, "-c", "put", "got", "put"]);
         std::fs::write(desk.there("lines"), "one\ntwo\r\nthree").unwrap();
-        runs(desk, "tftp", &["-m", "ascii", SERVER, &port, "-c", "get", "lines", "lines"]);
+        runs(desk, peers::TFTP_HPA, &["-m", "ascii", SERVER, &port, "-c", "get", "lines", "lines"]);
         assert_eq!(std::fs::read(desk.here("lines")).unwrap(), b"one\ntwo\r\nthree");
     });
 }
@@ -191,8 +185,8 @@ fn the_user_of_atftp_reads_and_writes_at_our_server_in_windows() {
         let options = ["--option", "blksize 1428", "--option", "windowsize 16"];
         let get = [&options[..], &["-g", "-r", "file", "-l", "got", SERVER, &port]].concat();
         let put = [&options[..], &["-p", "-r", "put", "-l", "got", SERVER, &port]].concat();
-        runs(desk, "atftp", &get);
-        runs(desk, "atftp", &put);
+        runs(desk, peers::ATFTP, &get);
+        runs(desk, peers::ATFTP, &put);
     });
 }
 
@@ -201,8 +195,8 @@ fn the_user_of_atftp_reads_and_writes_at_our_server_in_windows() {
 fn curl_reads_and_writes_at_our_server() {
     user_of_debian(|desk| {
         let url = |name: &str| format!("tftp://{V6}/{name}");
-        runs(desk, "curl", &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"]);
-        runs(desk, "curl", &["-sS", "-T", "got", &url("put")]);
+        runs(desk, peers::CURL, &["-sS", "--tftp-blksize", "1400", &url("file"), "-o", "got"]);
+        runs(desk, peers::CURL, &["-sS", "-T", "got", &url("put")]);
     });
 }
 
@@ -235,7 +229,7 @@ fn our_user_reads_and_writes_at_the_server_of_tftp_hpa() {
         let desk = Desk::new();
         std::fs::write(desk.there("small"), "x").unwrap();
         let words = ["-L", "-c", "-p", "-u", "root", "-a", "0.0.0.0:6970", "-s"];
-        let Some(_peer) = start_peer("in.tftpd", &words, &desk) else { return };
+        let _peer = start_peer(peers::TFTPD_HPA, &words, &desk);
         comes_up(&desk, "10.0.0.1:6970");
         our_user_at(&desk, "10.0.0.1:6970");
     });
@@ -257,7 +251,7 @@ fn our_user_reads_and_writes_at_the_server_of_atftp() {
             "--port",
             "6970",
         ];
-        let Some(_peer) = start_peer("atftpd", &words, &desk) else { return };
+        let _peer = start_peer(peers::ATFTPD, &words, &desk);
         comes_up(&desk, "10.0.0.1:6970");
         our_user_at(&desk, "10.0.0.1:6970");
     });

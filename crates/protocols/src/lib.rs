@@ -30,6 +30,7 @@ pub mod packet;
 mod planted;
 #[cfg(planted)]
 pub mod planted;
+mod probes;
 pub mod station;
 pub mod terminal;
 pub mod time;

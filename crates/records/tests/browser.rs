@@ -7,31 +7,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use test_support::not_configured;
 
 /// A browser without a window, with a folder of its own.
 struct Browser {
-    name: &'static str,
+    program: PathBuf,
     folder: PathBuf,
 }
 
 impl Browser {
-    /// Returns the browser of this machine, if it has one.
+    /// Returns the browser that `PLUMB_BROWSER` names, or chromium; `None` where the test is not
+    /// configured.
     fn find() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mut names = ["chromium", "chromium-browser"].into_iter();
-        let found = names.find(|name| {
-            let version = Command::new(name).arg("--version").output();
-            version.is_ok_and(|version| version.status.success())
-        });
-        let Some(name) = found else {
-            eprintln!("skipped: there is no chromium");
-            return None;
+        let program = match std::env::var_os("PLUMB_BROWSER") {
+            Some(named) => PathBuf::from(named),
+            None => match ["chromium", "chromium-browser"].into_iter().find(|name| answers(name)) {
+                Some(name) => PathBuf::from(name),
+                None => {
+                    not_configured("PLUMB_BROWSER", "it is not set, and there is no chromium");
+                    return None;
+                }
+            },
         };
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = format!("plumb-page-{}-{next}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
-        Some(Self { name, folder })
+        Some(Self { program, folder })
     }
 
     /// Returns what the page has become, and what the browser says of it.
@@ -43,13 +46,19 @@ impl Browser {
     }
 
     fn opens(&self, file: &Path) -> Output {
-        let mut command = Command::new(self.name);
+        let mut command = Command::new(&self.program);
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
         command.args(["--enable-logging=stderr", "--virtual-time-budget=1000", "--dump-dom"]);
         command.arg("--window-size=1600,1000");
         command.arg(format!("--user-data-dir={}", self.folder.display()));
         command.arg(file).output().unwrap()
     }
+}
+
+/// Returns whether there is such a program.
+fn answers(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").output();
+    version.is_ok_and(|version| version.status.success())
 }
 
 impl Drop for Browser {

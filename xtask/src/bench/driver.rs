@@ -21,6 +21,9 @@ use std::process::Command;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// For how long nothing must come before the far side is held to be waiting.
 const QUIET: Duration = Duration::from_millis(60);
+/// What a slow display takes at a time, and for how long it makes up for what it has not taken.
+const DISPLAY_PIECE: usize = 128;
+const DISPLAY_BURST: Duration = Duration::from_millis(10);
 const WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
 const PROMPT: &[u8] = b"ready> ";
 /// Sets the prompt; the command itself does not contain it, so its echo is not mistaken for it.
@@ -219,6 +222,64 @@ impl Session {
             client_ns: spent(before.client_ns, after.client_ns),
             server_ns: spent(before.server_ns, after.server_ns),
         })
+    }
+
+    /// Has the shell write without an end.
+    pub(super) fn begin_flood(&mut self) -> Result<()> {
+        self.drain(Duration::ZERO)?;
+        self.type_keys(b"yes\r")
+    }
+
+    /// Types ^C during a flood and reads on at `bytes_per_second`, like a slow display; returns the
+    /// time until the prompt has come, or `None` if it does not come within `limit`.
+    pub(super) fn interrupt(
+        &mut self,
+        bytes_per_second: u64,
+        limit: Duration,
+    ) -> Result<Option<Duration>> {
+        self.type_keys(b"\x03")?;
+        self.read_slowly(bytes_per_second, limit, true)
+    }
+
+    /// Reads at `bytes_per_second` at most, for `time`, or until the prompt has come if that ends it.
+    /// Returns how long the prompt took.
+    pub(super) fn read_slowly(
+        &mut self,
+        bytes_per_second: u64,
+        time: Duration,
+        until_prompt: bool,
+    ) -> Result<Option<Duration>> {
+        let begun = self.clock.now();
+        let (mut counted_at, mut budget_ns, mut end) = (begun, 0, Vec::new());
+        let ns_per_byte = (1_000_000_000 / bytes_per_second.max(1)).max(1);
+        loop {
+            let now = self.clock.now();
+            if now - begun >= time {
+                return Ok(None);
+            }
+            // A display that was idle does not catch up.
+            budget_ns = (budget_ns + nanos(now - counted_at)).min(nanos(DISPLAY_BURST));
+            counted_at = now;
+            let room = usize::try_from(budget_ns / ns_per_byte)?.min(self.buffer.len());
+            if room < DISPLAY_PIECE {
+                let missing = (DISPLAY_PIECE - room) as u64 * ns_per_byte;
+                self.rest(Duration::from_nanos(missing))?;
+                continue;
+            }
+            let mut ready = [PollFd::new(&self.terminal, PollFlags::IN)];
+            wait(&mut ready, &self.clock, Some(begun + time))?;
+            let buffer = self.buffer.get_mut(..room).unwrap_or_default();
+            let count = match self.terminal.read(buffer)? {
+                Some(0) => bail!("the program has ended"),
+                count => count.unwrap_or(0),
+            };
+            budget_ns = budget_ns.saturating_sub(count as u64 * ns_per_byte);
+            end.extend_from_slice(self.buffer.get(..count).unwrap_or_default());
+            end.drain(..end.len().saturating_sub(PROMPT.len()));
+            if until_prompt && end.ends_with(PROMPT) {
+                return Ok(Some(self.clock.now() - begun));
+            }
+        }
     }
 
     fn rest(&self, time: Duration) -> Result<()> {

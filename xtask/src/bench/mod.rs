@@ -46,6 +46,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   steps    what a station costs between read and write, in one process
   terminal our terminal on a stream of bytes, beside alacritty's
   login    whole logins, both ends: Telnet of others and ours, ssh, mosh, and bytes alone
+  flood    ^C while a program floods a slow display: inetutils telnet and plumb login
   sessions many sessions at once at our login server, on one processor
   files    files by FTP and TFTP, both ends, of ours and of others
   records  what the record of a transfer costs, and what questions to the store cost
@@ -109,6 +110,9 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "predict" => |conditions, options| predict::run(conditions, options.amount),
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
+        "flood" => {
+            |conditions, options| login::flood::run(conditions, options.amount, &options.paths)
+        }
         "files" => |conditions, options| files::run(conditions, &options.files),
         "sessions" => |conditions, options| sessions::run(conditions, options.crowd),
         "records" => |conditions, options| {

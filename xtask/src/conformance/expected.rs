@@ -42,6 +42,43 @@ impl Suite {
     }
 }
 
+/// With which policies the scripts run. What is expected of a script is expected of the tuned ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Policies {
+    /// Those of the system for which the scripts were written, behind a device that adapts what
+    /// leaves to it.
+    Tuned,
+    /// What a program gets that embeds the library.
+    Library,
+    /// What `plumb get` and `put` and the servers of files use.
+    Files,
+    /// What the login server uses.
+    Logins,
+}
+
+impl Policies {
+    pub(super) const ALL: [Self; 4] = [Self::Tuned, Self::Library, Self::Files, Self::Logins];
+
+    /// Returns its name, as the library's flags have it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Tuned => "tuned",
+            Self::Library => "library",
+            Self::Files => "files",
+            Self::Logins => "logins",
+        }
+    }
+}
+
+/// What is compared of the segments that leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    /// All that the script says.
+    Strict,
+    /// All but the options of SYNs and the windows, which RFC 9293 leaves to each system.
+    Relaxed,
+}
+
 /// What is expected of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expectation {

@@ -7,11 +7,12 @@
 
 mod expected;
 mod play;
+mod profiles;
 mod stage;
 
 use anyhow::{Context, Result, bail, ensure};
 use expected::{Expectation, Expected, Suite};
-use play::{Outcome, Player};
+use play::{How, Outcome, Player};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const USAGE: &str = "\
-usage: ./x conformance [--all] [--only TEXT] [--repeat N] [--verbose]
+usage: ./x conformance [--all] [--only TEXT] [--repeat N] [--verbose] [--tuned]
 
   --all        every script of both suites, also those that expected.txt does not name
   --only TEXT  the scripts whose path contains TEXT
   --repeat N   each script N times; one that does not always end alike is a failure
   --verbose    what the runner says about every script that fails
+  --tuned      only with the policies of the system for which a script was written, and not with
+               those that programs get
 
   PLUMB_PACKETDRILL          the script runner, with its shared-object mode
   PLUMB_PACKETDRILL_SCRIPTS  the folder gtests/net of google/packetdrill
@@ -37,10 +40,11 @@ struct Wish<'a> {
     only: &'a str,
     repeat: usize,
     verbose: bool,
+    tuned: bool,
 }
 
 /// One script to be played.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Script {
     suite: Suite,
     path: String,
@@ -61,17 +65,22 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     ensure!(!scripts.is_empty(), "no script has '{}' in its path", wish.only);
     let library = library(root)?;
     let player = Player::new(&variable("PLUMB_PACKETDRILL")?, &library, &variable_of)?;
-    let outcomes = play_all(&player, &scripts, wish.repeat);
-    report(&scripts, &outcomes, &wish)
+    let outcomes = play_all(&player, &scripts, How::TUNED, wish.repeat);
+    let expected = report(&scripts, &outcomes, &wish);
+    if !wish.tuned {
+        profiles::report(&player, &scripts)?;
+    }
+    expected
 }
 
 fn parse<'a>(arguments: &[&'a str]) -> Result<Wish<'a>> {
-    let mut wish = Wish { all: false, only: "", repeat: 1, verbose: false };
+    let mut wish = Wish { all: false, only: "", repeat: 1, verbose: false, tuned: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         match *argument {
             "--all" => wish.all = true,
             "--verbose" => wish.verbose = true,
+            "--tuned" => wish.tuned = true,
             "--only" => wish.only = rest.next().context(USAGE)?,
             "--repeat" => wish.repeat = rest.next().and_then(|n| n.parse().ok()).context(USAGE)?,
             _ => bail!("{USAGE}"),
@@ -121,7 +130,7 @@ fn choose(
 }
 
 /// Plays every script `repeat` times, and returns the outcomes in the order of the scripts.
-fn play_all(player: &Player, scripts: &[Script], repeat: usize) -> Vec<Vec<Outcome>> {
+fn play_all(player: &Player, scripts: &[Script], how: How, repeat: usize) -> Vec<Vec<Outcome>> {
     let outcomes = Mutex::new(vec![Vec::new(); scripts.len()]);
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -134,7 +143,7 @@ fn play_all(player: &Player, scripts: &[Script], repeat: usize) -> Vec<Vec<Outco
                     if number >= scripts.len() * repeat {
                         return;
                     }
-                    let outcome = player.play(script.suite, &script.path, number);
+                    let outcome = player.play(script.suite, &script.path, how, number);
                     if let Ok(mut outcomes) = outcomes.lock()
                         && let Some(of_script) = outcomes.get_mut(number % scripts.len())
                     {
@@ -215,7 +224,7 @@ mod tests {
     #[test]
     fn the_command_line_is_read() {
         let wish = parse(&["--all", "--repeat", "10", "--only", "rst"]).unwrap();
-        assert!(wish.all && !wish.verbose);
+        assert!(wish.all && !wish.verbose && !wish.tuned);
         assert_eq!((wish.repeat, wish.only), (10, "rst"));
     }
 

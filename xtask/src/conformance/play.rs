@@ -1,6 +1,6 @@
 //! One script, played by the runner.
 
-use super::expected::Suite;
+use super::expected::{Comparison, Policies, Suite};
 use super::stage::{FOLDER, Stage, restorer_of};
 use anyhow::{Context, Result};
 use std::fmt;
@@ -42,6 +42,19 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// How a script is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct How {
+    pub(super) policies: Policies,
+    pub(super) comparison: Comparison,
+}
+
+impl How {
+    /// As what is expected is expected.
+    pub(super) const TUNED: Self =
+        Self { policies: Policies::Tuned, comparison: Comparison::Strict };
+}
+
 /// The exit code by which the library ends a script in which nothing would ever happen again.
 const EXIT_IDLE: i32 = 3;
 /// A script takes a tenth of a second; one that takes this long on a busy machine has hung.
@@ -80,26 +93,34 @@ impl Player {
         })
     }
 
-    /// Plays the script at `path` in its suite; `number` is one that no other has.
-    pub(super) fn play(&self, suite: Suite, path: &str, number: usize) -> Outcome {
-        self.try_play(suite, path, number)
+    /// Plays the script at `path` in its suite as `how` says; `number` is one that no other has.
+    pub(super) fn play(&self, suite: Suite, path: &str, how: How, number: usize) -> Outcome {
+        self.try_play(suite, path, how, number)
             .unwrap_or_else(|error| Outcome::NotPlayed(format!("{error:#}")))
     }
 
-    fn try_play(&self, suite: Suite, path: &str, number: usize) -> Result<Outcome> {
+    fn try_play(&self, suite: Suite, path: &str, how: How, number: usize) -> Result<Outcome> {
         let script = match suite {
             Suite::Packetdrill => self.stage.linked().join(path),
             Suite::TcpTestsuite => self.freebsd.join(path),
         };
         let folder = self.stage.folder_of(number)?;
         let text = std::fs::read_to_string(&script)?;
+        let relaxed_script = folder.join("relaxed.pkt");
+        let played = match how.comparison {
+            Comparison::Strict => script.file_name().context("a script has a name")?,
+            Comparison::Relaxed => {
+                std::fs::write(&relaxed_script, relaxed(&text))?;
+                relaxed_script.as_os_str()
+            }
+        };
         let said = folder.join("said");
         let output = File::create(&said)?;
         let mut child = Command::new(&self.runner)
             .arg(format!("--local_ip={LOCAL_IP}"))
             .arg(format!("--so_filename={}", self.library.display()))
-            .arg(format!("--so_flags={}", flags(suite, &text, &folder)))
-            .arg(script.file_name().context("a script has a name")?)
+            .arg(format!("--so_flags={}", flags(suite, how.policies, &text, &folder)))
+            .arg(played)
             .current_dir(script.parent().context("a script is in a folder")?)
             .env("PATH", &self.search_path)
             // For the one call that does not go by the library's table.
@@ -135,12 +156,41 @@ impl Player {
     }
 }
 
-/// Returns what the library is told: whose habits, where it finds the settings, and the MTU, which
-/// the script tells to the runner alone.
-fn flags(suite: Suite, script: &str, folder: &Path) -> String {
+/// Returns what the library is told: whose habits, with which policies, where it finds the settings,
+/// and the MTU, which the script tells to the runner alone.
+fn flags(suite: Suite, policies: Policies, script: &str, folder: &Path) -> String {
     let mtu = script.lines().find_map(|line| line.trim().strip_prefix("--mtu="));
     let mtu = mtu.map(|mtu| format!(",mtu={mtu}")).unwrap_or_default();
-    format!("dialect={},folder={}{mtu}", suite.dialect(), folder.display())
+    let (dialect, profile) = (suite.dialect(), policies.name());
+    format!("dialect={dialect},profile={profile},folder={}{mtu}", folder.display())
+}
+
+/// Returns the script without what it says of the options of the SYNs that leave, and of windows.
+fn relaxed(script: &str) -> String {
+    let lines = script.lines().map(|line| match line.split_once(" > ") {
+        Some((before, segment)) if !line.trim_start().starts_with("//") => {
+            let segment = without_window(segment);
+            let is_syn = segment.trim_start().starts_with('S');
+            let segment = if is_syn { with_any_options(&segment) } else { segment };
+            format!("{before} > {segment}\n")
+        }
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+fn without_window(segment: &str) -> String {
+    let Some((before, after)) = segment.split_once(" win ") else { return segment.to_owned() };
+    let rest = after.trim_start().trim_start_matches(|digit: char| digit.is_ascii_digit());
+    format!("{before}{rest}")
+}
+
+fn with_any_options(segment: &str) -> String {
+    let options = segment.split_once('<').and_then(|(before, after)| {
+        let (_, rest) = after.split_once('>')?;
+        Some((before, rest))
+    });
+    options.map_or_else(|| segment.to_owned(), |(before, rest)| format!("{before}<...>{rest}"))
 }
 
 #[cfg(test)]
@@ -148,10 +198,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_is_told_the_mtu_of_the_script() {
+    fn the_library_is_told_the_profile_and_the_mtu_of_the_script() {
         let folder = Path::new("a");
-        let told = flags(Suite::TcpTestsuite, "--ip_version=ipv4\n--mtu=72\n", folder);
-        assert_eq!(told, "dialect=freebsd,folder=a,mtu=72");
-        assert_eq!(flags(Suite::Packetdrill, "", folder), "dialect=linux,folder=a");
+        let script = "--ip_version=ipv4\n--mtu=72\n";
+        let told = flags(Suite::TcpTestsuite, Policies::Tuned, script, folder);
+        assert_eq!(told, "dialect=freebsd,profile=tuned,folder=a,mtu=72");
+        let told = flags(Suite::Packetdrill, Policies::Files, "", folder);
+        assert_eq!(told, "dialect=linux,profile=files,folder=a");
+    }
+
+    #[test]
+    fn a_relaxed_script_compares_neither_windows_nor_the_options_of_syns_that_leave() {
+        let script = "// > S 0:0(0) win 1 <mss 1>\n\
+                      +0.00 > S  0:0(0)       win 65535 <mss 1460,nop,wscale 6>\n\
+                      +0.10 < S. 0:0(0) ack 1 win 32767 <mss 1460>\n\
+                      +0.00 >  . 1:1(0) ack 1 win 65535 <nop,nop,TS val 1 ecr 2>\n";
+        let expected = "// > S 0:0(0) win 1 <mss 1>\n\
+                        +0.00 > S  0:0(0)       <...>\n\
+                        +0.10 < S. 0:0(0) ack 1 win 32767 <mss 1460>\n\
+                        +0.00 >  . 1:1(0) ack 1 <nop,nop,TS val 1 ecr 2>\n";
+        assert_eq!(relaxed(script), expected);
     }
 }

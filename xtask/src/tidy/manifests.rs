@@ -83,7 +83,8 @@ fn undescribed(dependencies: &[Dependency<'_>], document: &str) -> Vec<Finding> 
 }
 
 /// The crates of the workspace, which need no reason.
-const OURS: [&str; 6] = ["protocols", "simulator", "os", "records", "plumbline", "xtask"];
+const OURS: [&str; 7] =
+    ["protocols", "simulator", "os", "records", "plumbline", "test-support", "xtask"];
 
 fn forbidden(path: &str, dependencies: &[Dependency<'_>]) -> Vec<Finding> {
     let krate = path.strip_prefix("crates/").and_then(|path| path.strip_suffix("/Cargo.toml"));

@@ -57,6 +57,8 @@ const ACCEPT_LIMIT: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Host {
     shared: Arc<Shared>,
+    /// The profile of what is opened by this handle, if not that of the host.
+    profile: Option<Profile>,
 }
 
 #[derive(Debug)]
@@ -189,12 +191,18 @@ impl Host {
         let shared = Arc::new(Shared { state: Mutex::new(state), sooner: sooner.clone() });
         let attendance = Attendance(Arc::downgrade(&shared));
         tokio::spawn(attend(attendance, watched, sooner));
-        Ok(Self { shared })
+        Ok(Self { shared, profile: None })
     }
 
     /// Sets the profile of the connections that are opened and accepted from now on.
     pub fn set_profile(&self, profile: Profile) {
         self.shared.lock().profile = profile;
+    }
+
+    /// Returns a handle of the same host whose connections, opened and accepted, have `profile`.
+    #[must_use]
+    pub fn with_profile(&self, profile: Profile) -> Self {
+        Self { profile: Some(profile), ..self.clone() }
     }
 
     /// Opens a connection to `remote`.

@@ -32,7 +32,8 @@ impl Stream {
     pub(super) async fn connect(host: Host, remote: SocketAddr) -> io::Result<Self> {
         let opened = host.act(|state| {
             state.check()?;
-            let (local, profile) = (state.source_for(remote.ip())?, state.profile);
+            let local = state.source_for(remote.ip())?;
+            let profile = host.profile.unwrap_or(state.profile);
             let id = state.layers(|layers, cx| layers.tcp.open(local, remote, profile, cx));
             let id = id.map_err(refusal)?;
             state.connections.insert(id, Waiting::default());
@@ -173,6 +174,48 @@ impl Stream {
         })
     }
 
+    /// Writes what there is room for without waiting, and returns how much that was.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::WouldBlock`] if there is no room; otherwise as for a write.
+    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+        self.host.act(|state| match self.write_now(state, &[IoSlice::new(data)], false)? {
+            0 if !data.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
+            taken => Ok(taken),
+        })
+    }
+
+    /// Gives TCP as much of `data` as there is room for, and returns how much that was.
+    fn write_now(
+        &self,
+        state: &mut State,
+        data: &[IoSlice<'_>],
+        is_urgent: bool,
+    ) -> io::Result<usize> {
+        state.check()?;
+        let status = self.status_in(state)?;
+        if !status.state.takes_data() {
+            return Err(match status.ending {
+                None | Some(Ending::Closed) => io::ErrorKind::BrokenPipe.into(),
+                ending => failure(ending),
+            });
+        }
+        let mut taken = 0;
+        for part in data {
+            let sent = state.layers(|layers, _| match is_urgent {
+                true => layers.tcp.send_urgent(self.id, part),
+                false => layers.tcp.send(self.id, part),
+            });
+            let sent = sent.unwrap_or(0);
+            taken += sent;
+            if sent < part.len() {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
     fn write(
         &self,
         context: &mut Context<'_>,
@@ -181,26 +224,7 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let budget = ready!(coop::poll_proceed(context));
         self.host.act(|state| {
-            state.check()?;
-            let status = self.status_in(state)?;
-            if !status.state.takes_data() {
-                return Poll::Ready(Err(match status.ending {
-                    None | Some(Ending::Closed) => io::ErrorKind::BrokenPipe.into(),
-                    ending => failure(ending),
-                }));
-            }
-            let mut taken = 0;
-            for part in data {
-                let sent = state.layers(|layers, _| match is_urgent {
-                    true => layers.tcp.send_urgent(self.id, part),
-                    false => layers.tcp.send(self.id, part),
-                });
-                let sent = sent.unwrap_or(0);
-                taken += sent;
-                if sent < part.len() {
-                    break;
-                }
-            }
+            let taken = self.write_now(state, data, is_urgent)?;
             if taken == 0 && data.iter().any(|part| !part.is_empty()) {
                 self.waiting(state).writing = Some(context.waker().clone());
                 return Poll::Pending;

@@ -141,6 +141,25 @@ impl UdpSocket {
         Ok((count, source))
     }
 
+    /// Waits for a datagram as [`Self::recv_from`] does, and returns also whether it was sent to
+    /// this host alone, and not to many.
+    ///
+    /// # Errors
+    ///
+    /// If the device has failed.
+    pub async fn recv_addressed(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, bool)> {
+        let take = |waiting: Waiting<'_>| {
+            let taken = (copy_into(buffer, waiting.first()), waiting.destination);
+            (taken, waiting.source, 1)
+        };
+        let ((count, destination), source, _) = self.receive(take).await?;
+        let is_ours = self.host.shared.lock().layers(|layers, _| {
+            let addresses = layers.internet.addresses().as_slice();
+            addresses.iter().any(|ours| ours.address == destination)
+        });
+        Ok((count, source, is_ours))
+    }
+
     /// Waits for datagrams, copies as many as fit of those that came from one source as one packet
     /// to `buffer`, and returns them. What does not fit of the first is cut off; others wait. Several
     /// tasks may wait.
@@ -150,7 +169,7 @@ impl UdpSocket {
     /// If the device has failed.
     pub async fn recv_segments_from(&self, buffer: &mut [u8]) -> io::Result<Segments> {
         let take = |waiting: Waiting<'_>| {
-            let Waiting { source, data, segment_size } = waiting;
+            let Waiting { source, data, segment_size, .. } = waiting;
             let size = usize::from(segment_size);
             let many = buffer.len().min(data.len()).checked_div(size).unwrap_or(0);
             // The last of them may be shorter.

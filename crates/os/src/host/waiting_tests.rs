@@ -131,8 +131,9 @@ fn a_host_calls_itself() {
         tokio::spawn(echo_all(host.listen(7).unwrap()));
         let stream = in_time(host.connect((OURS, 7).into())).await.unwrap();
         in_time(expect_echo(stream, &file(1_000_000))).await;
-        // Nothing was lost between the two ends of one host.
-        assert_eq!(host.meter().counted(Counter::TcpRetransmissions), 0);
+        // Nothing was lost between the two ends of one host. A host that waits long for a processor
+        // may probe the tail of a flight, so that retransmissions alone prove no loss.
+        assert_eq!(host.meter().counted(Counter::TcpOutOfOrder), 0);
     });
 }
 

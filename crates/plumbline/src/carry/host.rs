@@ -6,20 +6,15 @@ use anyhow::{Context, Result, bail};
 use os::host::Host;
 use protocols::internet::addresses::Address;
 use protocols::station::Settings;
-use protocols::transport::tcp::{Acknowledgment, Profile};
+use protocols::transport::tcp::Profile;
 use std::net::Ipv4Addr;
 
 /// The most packets in memory; ours: a screenful under way for each of some hundred sessions.
 const PACKETS: usize = 512;
-/// The window of a connection: what people type, and what they paste.
-const WINDOW_LEN: usize = 32 * 1024;
-
 /// What connections on which people work are tailored to.
-pub(crate) const LOGINS: Profile = Profile::serving(WINDOW_LEN);
-/// What connections of files are tailored to. Commands go over such, too: they must not wait for an
-/// acknowledgment, nor the far side for ours.
-pub(crate) const FILES: Profile =
-    Profile { nagle: false, acknowledgment: Acknowledgment::AtOutput, ..Profile::BULK };
+pub(crate) const LOGINS: Profile = Profile::LOGINS;
+/// What connections of files are tailored to.
+pub(crate) const FILES: Profile = Profile::FILES;
 
 /// Makes the host that `via` names, of at most `connections` that are tailored to `profile`, inside
 /// a tokio runtime; `None` for the kernel's own.

@@ -16,8 +16,15 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What one read takes from the socket: a large screen in one piece.
-const READ_LEN: usize = 64 * 1024;
+/// The most that one read takes from the socket: a large screen in one piece.
+const READ_MAX_LEN: usize = 64 * 1024;
+
+/// The least that a read asks for, however slow the display is.
+const READ_MIN_LEN: usize = 2 * 1024;
+
+/// How long the display should take at most to show what one read has brought; ours: what is read is
+/// shown, and cannot be interrupted any more.
+const READ_DISPLAY_TIME: Duration = Duration::from_millis(50);
 
 /// What is said of a descriptor that a read has something to tell about, be it the end.
 const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
@@ -31,15 +38,6 @@ struct Input {
     watched: Option<Watched>,
     /// Whether there may be something to read, though no news of it will come.
     is_ready: bool,
-}
-
-/// What ended a wait.
-enum Woken {
-    Socket,
-    Writable,
-    Urgent,
-    Input(usize),
-    Deadline,
 }
 
 pub(super) fn run<S: Session>(
@@ -71,15 +69,21 @@ pub(super) fn run<S: Session>(
         news.watch(*input, PollFlags::IN).context("an input of the session cannot be watched")?;
     }
     let inputs = inputs.len();
+    let display = session.display().map(|display| news.watch_once(display, PollFlags::OUT));
+    let display = display.transpose().context("the display cannot be watched")?;
     let kernel = Kernel {
         stream,
         news,
         inputs,
+        display,
+        blocked_at: None,
         session: &mut session,
         bench,
-        buffer: vec![0; READ_LEN],
+        buffer: vec![0; READ_MAX_LEN],
+        read_len: READ_MAX_LEN,
         is_urgent_ahead: false,
         is_half_closed: false,
+        ended: None,
     };
     let outcome = kernel.run()?;
     Ok(Call { session, outcome, address })
@@ -122,23 +126,30 @@ pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
 
 struct Kernel<'a, S> {
     stream: TcpStream,
-    /// What is known of the socket, and behind it of the session's inputs.
+    /// What is known of the socket, behind it of the session's inputs, and then of its display.
     news: News,
     inputs: usize,
+    /// The number of the display among what is watched. It is watched only while it has no room: a
+    /// terminal reports room after every key.
+    display: Option<usize>,
+    /// Since when the display has had no room.
+    blocked_at: Option<Instant>,
     session: &'a mut S,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
+    /// How much the next read asks for.
+    read_len: usize,
     /// Whether urgent data was announced and its mark has not been read.
     is_urgent_ahead: bool,
     is_half_closed: bool,
+    /// How the connection ended; the display may not have shown everything yet.
+    ended: Option<Outcome>,
 }
 
 impl<S: Session> Kernel<'_, S> {
     fn run(mut self) -> Result<Outcome> {
         loop {
-            if let Some(outcome) = self.write()? {
-                return Ok(outcome);
-            }
+            self.write()?;
             self.session.has_gone_out(&mut self.bench.cx());
             self.session.flush(&mut self.bench.cx())?;
             if self.session.wants_status() {
@@ -146,31 +157,84 @@ impl<S: Session> Kernel<'_, S> {
                 self.session.take_status(&status);
                 self.session.flush(&mut self.bench.cx())?;
             }
+            self.follow_display()?;
+            let is_shown = self.blocked_at.is_none() || self.session.is_over();
+            if let Some(outcome) = self.ended.filter(|_| is_shown) {
+                return Ok(outcome);
+            }
             if self.session.is_over() {
                 return Ok(Outcome::Left);
             }
             self.close_if_due();
-            match self.wait()? {
-                Woken::Socket => {
-                    if let Some(outcome) = self.read()? {
-                        return Ok(outcome);
-                    }
+            self.wait()?;
+            self.serve()?;
+        }
+    }
+
+    /// Serves each source that is ready, once: so none of them, however much it has, keeps another
+    /// one waiting for longer than a turn. No step blocks, whatever its peer does.
+    fn serve(&mut self) -> Result<()> {
+        // Urgent data is first: a Synch must be known before the data that it discards is read.
+        if self.news.ready(SOCKET).contains(PollFlags::PRI) && !self.is_urgent_ahead {
+            self.news.clear(SOCKET, PollFlags::PRI);
+            self.is_urgent_ahead = true;
+            self.session.urgent(true);
+        }
+        for index in 0..self.inputs {
+            if self.is_input_ready(index) {
+                self.session.take_input(index, &mut self.bench.cx())?;
+                if !self.session.has_more_input(index) {
+                    self.news.clear(SOCKET + 1 + index, PollFlags::IN);
                 }
-                Woken::Writable => {}
-                Woken::Urgent => {
-                    self.news.clear(SOCKET, PollFlags::PRI);
-                    self.is_urgent_ahead = true;
-                    self.session.urgent(true);
-                }
-                Woken::Input(index) => {
-                    self.session.take_input(index, &mut self.bench.cx())?;
-                    if !self.session.has_more_input(index) {
-                        self.news.clear(SOCKET + 1 + index, PollFlags::IN);
-                    }
-                }
-                Woken::Deadline => self.session.run(&mut self.bench.cx()),
             }
         }
+        let is_due = |at: Instant| at <= self.bench.clock.now();
+        if self.session.wants_to_run() || self.session.deadline().is_some_and(is_due) {
+            self.session.run(&mut self.bench.cx());
+        }
+        if self.is_socket_ready() {
+            // Keys go out before what the display takes time for.
+            self.write()?;
+            self.read()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for room where the display has none, and adapts to its speed how much is read at once.
+    fn follow_display(&mut self) -> Result<()> {
+        let Some(number) = self.display else { return Ok(()) };
+        if !self.session.is_display_full() {
+            if let Some(since) = self.blocked_at.take() {
+                let is_slow = self.bench.clock.now() - since > READ_DISPLAY_TIME;
+                let read_len = if is_slow { self.read_len / 2 } else { self.read_len * 2 };
+                self.read_len = read_len.clamp(READ_MIN_LEN, READ_MAX_LEN);
+            }
+            return Ok(());
+        }
+        let is_first = self.blocked_at.is_none();
+        if is_first {
+            self.blocked_at = Some(self.bench.clock.now());
+        }
+        if (is_first || self.is_display_ready())
+            && let Some(display) = self.session.display()
+        {
+            self.news.rearm(number, display, PollFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    fn is_display_ready(&self) -> bool {
+        self.display.is_some_and(|number| !self.news.ready(number).is_empty())
+    }
+
+    fn is_input_ready(&self, index: usize) -> bool {
+        let ready = self.news.ready(SOCKET + 1 + index);
+        ready.intersects(INCOMING) && self.session.wants_input(index)
+    }
+
+    fn is_socket_ready(&self) -> bool {
+        let is_incoming = self.news.ready(SOCKET).intersects(INCOMING);
+        is_incoming && self.ended.is_none() && self.session.wants_data()
     }
 
     /// Shuts our half of the connection when the session has nothing more to send.
@@ -185,62 +249,47 @@ impl<S: Session> Kernel<'_, S> {
 
     /// Waits in the kernel's call itself: between two keys everything is cold, and the little that
     /// runs then is a good part of what a key costs.
-    fn wait(&mut self) -> Result<Woken> {
+    fn wait(&mut self) -> Result<()> {
         if self.session.wants_to_run() {
-            return Ok(Woken::Deadline);
+            return Ok(());
         }
         let left = self.bench.meter.enter(Account::Outside);
-        // What was not read to its end is not waited for, but all the others are heard before it.
-        let is_known = !matches!(self.woken(), Woken::Deadline);
-        let until = if is_known { Some(Instant::ZERO) } else { self.session.deadline() };
-        let woken = loop {
+        // What was not read to its end is not waited for, but all the others are asked beside it.
+        let until = if self.is_any_ready() { Some(Instant::ZERO) } else { self.session.deadline() };
+        loop {
             let wake = self.news.wait(&self.bench.clock, until)?;
             if self.is_urgent_ahead {
                 // What is told of it until its mark is told of what is known.
                 self.news.clear(SOCKET, PollFlags::PRI);
             }
-            let woken = self.woken();
             // There is news of what nobody wants now, as of room where nothing waits.
-            if wake == Wake::Deadline || !matches!(woken, Woken::Deadline) {
-                break woken;
+            if wake == Wake::Deadline || self.is_any_ready() {
+                break;
             }
-        };
+        }
         self.bench.meter.enter(left);
         self.bench.meter.count(Counter::Wakeups);
-        Ok(woken)
+        Ok(())
     }
 
-    /// Returns what there is to do, as far as it is known.
-    fn woken(&self) -> Woken {
-        let far = self.news.ready(SOCKET);
-        // Urgent data stands first: a Synch must be known before what it empties is read.
-        if far.contains(PollFlags::PRI) && !self.is_urgent_ahead {
-            return Woken::Urgent;
-        }
-        if far.intersects(INCOMING) {
-            return Woken::Socket;
-        }
-        let is_wanted = |index: &usize| {
-            let ready = self.news.ready(SOCKET + 1 + index);
-            ready.intersects(INCOMING) && self.session.wants_input(*index)
-        };
-        if let Some(index) = (0..self.inputs).find(is_wanted) {
-            return Woken::Input(index);
-        }
-        if far.contains(PollFlags::OUT) && !self.session.output().is_empty() {
-            return Woken::Writable;
-        }
-        Woken::Deadline
+    /// Returns whether there is something to do, as far as it is known.
+    fn is_any_ready(&self) -> bool {
+        let socket = self.news.ready(SOCKET);
+        (socket.contains(PollFlags::PRI) && !self.is_urgent_ahead)
+            || self.is_socket_ready()
+            || (socket.contains(PollFlags::OUT) && !self.session.output().is_empty())
+            || (0..self.inputs).any(|index| self.is_input_ready(index))
+            || (self.blocked_at.is_some() && self.is_display_ready())
     }
 
     /// Writes all output that the socket takes; the far side may have gone.
-    fn write(&mut self) -> Result<Option<Outcome>> {
+    fn write(&mut self) -> Result<()> {
         loop {
             let output = self.session.output();
             if output.is_empty() {
-                return Ok(None);
+                return Ok(());
             }
-            if self.is_half_closed {
+            if self.is_half_closed || self.ended.is_some() {
                 // What is said after the end, as an answer to what still comes, is said to nobody.
                 let count = output.len();
                 self.session.sent(count);
@@ -261,9 +310,9 @@ impl<S: Session> Kernel<'_, S> {
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.news.clear(SOCKET, PollFlags::OUT);
-                    return Ok(None);
+                    return Ok(());
                 }
-                Err(error) => return outcome_of(error).map(Some),
+                Err(error) => self.ended = Some(outcome_of(error)?),
             }
         }
     }
@@ -278,31 +327,32 @@ impl<S: Session> Kernel<'_, S> {
 
     /// Reads what has come, up to the urgent mark, and acknowledges what the far side may wait
     /// for as soon as it is on the screen.
-    fn read(&mut self) -> Result<Option<Outcome>> {
+    fn read(&mut self) -> Result<()> {
         let left = self.bench.meter.enter(Account::Interrupt);
         let was_at_mark =
             self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
-        let read = rustix::io::read(&self.stream, self.buffer.as_mut_slice());
+        let buffer = self.buffer.get_mut(..self.read_len).unwrap_or_default();
+        let read = rustix::io::read(&self.stream, buffer);
         let read = read.map_err(io::Error::from);
         self.bench.meter.enter(left);
         let count = match read {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.news.clear(SOCKET, PollFlags::IN | PollFlags::ERR);
-                return Ok(None);
+                return Ok(());
             }
             Err(error) => {
-                self.session.flush(&mut self.bench.cx())?;
-                return outcome_of(error).map(Some);
+                self.ended = Some(outcome_of(error)?);
+                return Ok(());
             }
         };
         if count == 0 {
             self.session.peer_closed(&mut self.bench.cx());
-            self.session.flush(&mut self.bench.cx())?;
-            return Ok(Some(Outcome::Closed));
+            self.ended = Some(Outcome::Closed);
+            return Ok(());
         }
         // A read that is not full has emptied the socket, unless it stopped at the mark.
-        if count < self.buffer.len() && !self.is_urgent_ahead {
+        if count < self.read_len && !self.is_urgent_ahead {
             self.news.clear(SOCKET, PollFlags::IN);
         }
         let data = self.buffer.get(..count).unwrap_or_default();
@@ -314,6 +364,9 @@ impl<S: Session> Kernel<'_, S> {
             self.look_for_urgent()?;
         }
         self.session.flush(&mut self.bench.cx())?;
+        if !self.session.is_display_full() {
+            self.read_len = (self.read_len * 2).min(READ_MAX_LEN);
+        }
         self.put_off_acknowledgments();
         if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
@@ -321,7 +374,7 @@ impl<S: Session> Kernel<'_, S> {
             _ = socket::acknowledge_now(&self.stream);
             self.bench.meter.enter(left);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Asks whether more urgent data is ahead, of which there was news before the mark of the last.

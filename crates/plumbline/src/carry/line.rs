@@ -74,7 +74,8 @@ impl<S: Session> Driver<'_, S> {
 
     /// Returns whether nothing more goes out, and nothing has come for long enough.
     fn is_quiet(&mut self) -> bool {
-        if !self.session.is_closing() || !self.session.output().is_empty() {
+        let is_busy = !self.session.output().is_empty() || self.session.is_display_full();
+        if !self.session.is_closing() || is_busy {
             return false;
         }
         let now = self.bench.clock.now();
@@ -96,13 +97,17 @@ impl<S: Session> Driver<'_, S> {
 
     /// Waits for the line, the near side and the session's deadline, and takes what is there.
     fn wait(&mut self) -> Result<()> {
-        let mut wanted = PollFlags::IN;
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, self.session.wants_data());
         wanted.set(PollFlags::OUT, !self.session.output().is_empty());
+        let display = self.session.display().filter(|_| self.session.is_display_full());
+        let display = display.map(|display| PollFd::from_borrowed_fd(display, PollFlags::OUT));
         let near = self.session.inputs().into_iter().enumerate();
         let near: Vec<_> = near.filter(|(index, _)| self.session.wants_input(*index)).collect();
         let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
         let line = PollFd::from_borrowed_fd(self.serial.as_fd(), wanted);
-        let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).collect();
+        // The session writes to its display at each turn: that it has room only ends the wait.
+        let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).chain(display).collect();
         let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
         let left = self.bench.meter.enter(Account::Outside);
         let waited = readiness::wait(&mut descriptors, &self.bench.clock, until);

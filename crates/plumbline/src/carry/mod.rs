@@ -5,6 +5,8 @@
 //! calls it; the session does not see which carrier it is.
 
 mod bench;
+#[cfg(test)]
+mod fairness_tests;
 mod host;
 mod kernel;
 mod line;
@@ -70,12 +72,24 @@ pub(crate) trait Session: Stream {
     /// If the near side fails: the session ends.
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()>;
 
-    /// Writes what waits for the near side: after each turn of the carrier.
+    /// Writes what waits for the near side, as far as there is room: after each turn of the
+    /// carrier. A slow display must not block it, or the keyboard waits too.
     ///
     /// # Errors
     ///
     /// If the near side fails: the session ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
+
+    /// Returns the descriptor that display output is written to, if the session has a display.
+    fn display(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Returns whether display output waits for room. The carrier then calls [`Session::flush`]
+    /// again once [`Session::display`] has room, and before a connection that has closed is over.
+    fn is_display_full(&self) -> bool {
+        false
+    }
 
     /// Returns how soon what comes is acknowledged.
     fn acknowledging(&self) -> Acknowledging {

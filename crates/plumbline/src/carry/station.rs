@@ -92,6 +92,9 @@ struct Driver<'a, S: Session> {
     /// What is known of the device, and behind it of the session's inputs.
     news: News,
     inputs: usize,
+    /// The number of the session's display among what is known; it is watched while it is full.
+    display: Option<usize>,
+    is_display_watched: bool,
     /// What the device is watched for.
     watched: PollFlags,
 }
@@ -151,7 +154,9 @@ fn carry<S: Session>(
     }
     let remote = *addresses.first().context("there is no address to connect to")?;
     let local = station.layers.internet.source_for(remote.ip());
-    let (news, inputs) = watch(&device, &session)?;
+    let (mut news, inputs) = watch(&device, &session)?;
+    let display = session.display().map(|display| news.watch_once(display, PollFlags::OUT));
+    let display = display.transpose().context("the display cannot be watched")?;
     let driver = Driver {
         station,
         scheduler: Scheduler::default(),
@@ -162,6 +167,8 @@ fn carry<S: Session>(
         unwritten: Vec::new(),
         news,
         inputs,
+        display,
+        is_display_watched: false,
         watched: PollFlags::IN,
     };
     driver.call(addresses, timeout)
@@ -382,7 +389,7 @@ impl<S: Session> Driver<'_, S> {
             self.carried.set_acknowledging(self.carried.stream.acknowledging().at_once());
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
             // What a person waits for goes first; the acknowledgment can follow it.
-            self.carried.stream.flush(&mut self.bench.cx())?;
+            self.flush()?;
             self.write()?;
             self.carried.stream.has_gone_out(&mut self.bench.cx());
             if self.carried.stream.wants_status() {
@@ -392,12 +399,14 @@ impl<S: Session> Driver<'_, S> {
             let has_other =
                 !self.carried.is_open() && others.iter().any(|other| self.can_call(*other));
             let until = if has_other { next_at } else { give_up_at };
-            if let Some(outcome) = self.outcome(until) {
+            let stream = &self.carried.stream;
+            let is_shown = !stream.is_display_full() || stream.is_over();
+            if let Some(outcome) = self.outcome(until).filter(|_| is_shown) {
                 return Ok(outcome);
             }
             // What the device has taken has made room for what waited for it.
             let has_room = self.unwritten.is_empty() && self.station.has_output();
-            if !has_room && !self.station.has_input() {
+            if !has_room && !self.station.has_input() && !self.carried.wants_to_run() {
                 self.wait(until)?;
             }
         }
@@ -537,6 +546,28 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
+    /// Has the session write to its display. One that has room again takes more from TCP.
+    fn flush(&mut self) -> Result<()> {
+        let was_full = self.carried.stream.is_display_full();
+        self.carried.stream.flush(&mut self.bench.cx())?;
+        let is_full = self.carried.stream.is_display_full();
+        if was_full && !is_full {
+            self.carried.notice();
+        }
+        if is_full
+            && (!self.is_display_watched || self.is_display_ready())
+            && let (Some(number), Some(display)) = (self.display, self.carried.stream.display())
+        {
+            self.news.rearm(number, display, PollFlags::OUT)?;
+        }
+        self.is_display_watched = is_full;
+        Ok(())
+    }
+
+    fn is_display_ready(&self) -> bool {
+        self.display.is_some_and(|number| !self.news.ready(number).is_empty())
+    }
+
     fn tell_status(&mut self) -> Result<()> {
         let status = self.carried.status(&self.station.layers);
         let status = status.map_or(CarrierStatus::None, |s| CarrierStatus::Own(Box::new(s)));
@@ -621,7 +652,9 @@ impl<S: Session> Driver<'_, S> {
         loop {
             let wake = self.news.wait(&self.bench.clock, until)?;
             // There is also news of what nobody wants now.
-            let is_ready = !self.news.ready(DEVICE).is_empty() || has_input(self);
+            let is_ready = !self.news.ready(DEVICE).is_empty()
+                || has_input(self)
+                || (self.is_display_watched && self.is_display_ready());
             if wake == Wake::Deadline || is_ready {
                 return Ok(());
             }

@@ -158,7 +158,7 @@ fn text(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn what_is_sent_over_a_socket_of_the_kernel_comes_back() {
@@ -199,17 +199,13 @@ fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
     assert!(call.session.received == text(100));
 }
 
-/// Runs `test` in a thread with a network namespace of its own, or says why it cannot.
-fn in_new_network(test: fn()) {
-    let thread = std::thread::spawn(move || match os::namespace::enter_new_network() {
-        Ok(()) => test(),
-        Err(refused) => println!("skipped: {refused}"),
-    });
-    thread.join().unwrap();
+/// Runs `test` in a network namespace of its own; fails where there can be none.
+pub(super) fn in_new_network(test: fn()) {
+    test_support::in_new_network(os::namespace::enter_new_network, test);
 }
 
 /// Makes a TUN that the kernel is on with both families; nobody else is behind it.
-fn dual_stack_tun() -> Tun {
+pub(super) fn dual_stack_tun() -> Tun {
     let tun = Tun::open(Some("plumb0")).unwrap();
     let interface = Interface::named(tun.name()).unwrap();
     interface.set_address(V4, 24).unwrap();
@@ -219,7 +215,7 @@ fn dual_stack_tun() -> Tun {
 }
 
 /// The kernel's end of the TUN.
-const V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub(super) const V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 /// Nobody.
 const SILENT_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);

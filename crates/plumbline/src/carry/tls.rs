@@ -399,6 +399,10 @@ impl<S: Session> Stream for Tls<S> {
         self.encrypt(cx);
     }
 
+    fn wants_data(&self) -> bool {
+        self.session.wants_data()
+    }
+
     fn urgent(&mut self, is_ahead: bool) {
         if self.is_clear() {
             self.session.urgent(is_ahead);
@@ -489,6 +493,14 @@ impl<S: Session> Session for Tls<S> {
 
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         self.session.flush(cx)
+    }
+
+    fn display(&self) -> Option<BorrowedFd<'_>> {
+        self.session.display()
+    }
+
+    fn is_display_full(&self) -> bool {
+        self.session.is_display_full()
     }
 
     fn takes_break(&mut self) -> bool {

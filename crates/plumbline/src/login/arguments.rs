@@ -86,6 +86,9 @@ pub(crate) struct Arguments {
     /// Without this, plumb begins the negotiation at port 23 and for telnet://.
     #[arg(long, verbatim_doc_comment)]
     pub(super) no_negotiation: bool,
+    /// Refuse compression (MCCP): for a server whose compressed data is broken
+    #[arg(long)]
+    pub(super) no_compress: bool,
     #[command(flatten)]
     pub(super) family: carry::Family,
     /// Use TLS on a connection that begins in clear (START_TLS)
@@ -244,6 +247,7 @@ impl Arguments {
             is_interactive: os::tty::is_stdin_terminal(),
             terminal_type: terminal_type.unwrap_or_else(|| "UNKNOWN".to_owned()),
             starts_negotiation: begins && !self.no_negotiation,
+            refuses_compression: self.no_compress,
             protocol,
             // There is no TLS within TLS.
             tls: match to {

@@ -218,9 +218,7 @@ impl Caller<'_> {
     fn host_end(&self, call: Call<Tls<Login>>, others: usize, bench: &mut Bench) -> End {
         let Call { session: Tls { session: mut login, refusal, is_cut, .. }, outcome, address } =
             call;
-        login.end_prediction(&mut bench.cx());
-        login.leave_screen();
-        login.near.leave_raw();
+        login.leave_display(&mut bench.cx());
         if login.screen.is_in_line() && self.is_talkative {
             say("");
         }
@@ -241,9 +239,7 @@ impl Caller<'_> {
     /// Sorts out how a session on a line has ended: a line that is not there may still come.
     fn line_end(&self, call: Result<Call<Login>>, bench: &mut Bench) -> Result<End> {
         let Call { session: mut login, outcome, .. } = call?;
-        login.end_prediction(&mut bench.cx());
-        login.leave_screen();
-        login.near.leave_raw();
+        login.leave_display(&mut bench.cx());
         if login.screen.is_in_line() && self.is_talkative {
             say("");
         }

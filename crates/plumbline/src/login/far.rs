@@ -40,7 +40,10 @@ pub(super) fn far_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) 
 
 /// Makes the Telnet of a session.
 pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) -> Telnet {
-    let mut allows = UserSettings::OPTIONS.with(OptionCode::COMPRESS2);
+    let mut allows = UserSettings::OPTIONS;
+    if !settings.refuses_compression {
+        allows = allows.with(OptionCode::COMPRESS2);
+    }
     if settings.tls != TlsUse::Never && !is_secured {
         allows = allows.with(OptionCode::START_TLS);
     }
@@ -130,8 +133,7 @@ impl Login {
                     }
                     Err(_) => {
                         return self.refuse(
-                            "the server's compressed data is broken: try again, or leave its \
-                             compression off"
+                            "the server's compressed data is broken: log in with --no-compress"
                                 .to_owned(),
                         );
                     }
@@ -254,6 +256,11 @@ impl Login {
             }
             (Command::Break, Protocol::ComPort(_)) if self.begin_break(cx) => true,
             (_, Protocol::Tcp | Protocol::Line) => false,
+            // RFC 1123 §3.2.4: a Synch carries them past the data that the peer does not read.
+            (
+                Command::InterruptProcess | Command::AbortOutput | Command::Abort | Command::Break,
+                _,
+            ) => self.telnet.urgent_command(command, cx),
             (command, _) => self.telnet.command(command, cx),
         }
     }

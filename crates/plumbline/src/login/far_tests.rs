@@ -41,7 +41,7 @@ impl Desk {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(self.login.screen.waiting()).into_owned()
+        String::from_utf8_lossy(&self.login.screen.waiting()).into_owned()
     }
 }
 
@@ -249,4 +249,32 @@ fn a_compressed_session_shows_the_same_byte_by_byte() {
     let mut desk = Desk::new(Settings { starts_negotiation: true, ..Settings::default() });
     words_of_a_mud().chunks(1).for_each(|byte| desk.hears(byte));
     assert!(desk.shown().ends_with("little passages,\r\nall alike."));
+}
+
+#[test]
+fn commands_that_interrupt_are_urgent_and_followed_by_a_data_mark() {
+    for (command, code) in [
+        (Command::InterruptProcess, 0xf4),
+        (Command::AbortOutput, 0xf5),
+        (Command::Abort, 0xee),
+        (Command::Break, 0xf3),
+    ] {
+        let mut desk = Desk::new(Settings { is_interactive: true, ..Settings::default() });
+        assert!(desk.login.command(command, &mut desk.bench.cx()));
+        assert_eq!(desk.login.urgent_mark(), Some(4), "{command:?}");
+        assert_eq!(desk.sent(), [0xff, code, 0xff, 0xf2]);
+    }
+    let mut desk = Desk::new(Settings { is_interactive: true, ..Settings::default() });
+    assert!(desk.login.command(Command::AreYouThere, &mut desk.bench.cx()));
+    assert_eq!(desk.login.urgent_mark(), None);
+}
+
+#[test]
+fn compression_is_agreed_to_unless_the_user_refuses_it() {
+    const WILL_COMPRESS2: &[u8] = &[255, 251, 86];
+    for (refuses_compression, answer) in [(false, [255, 253, 86]), (true, [255, 254, 86])] {
+        let mut desk = Desk::new(Settings { refuses_compression, ..Settings::default() });
+        desk.hears(WILL_COMPRESS2);
+        assert_eq!(desk.sent(), answer);
+    }
 }

@@ -74,7 +74,7 @@ impl Desk {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(self.login.screen.waiting()).into_owned()
+        String::from_utf8_lossy(&self.login.screen.waiting()).into_owned()
     }
 }
 

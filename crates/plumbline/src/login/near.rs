@@ -1,5 +1,6 @@
-//! The near side's keyboard and window: the standard input, and the terminal it may be.
+//! The local end: keyboard (standard input), display (standard output) and the size of the window.
 
+use os::output::Output;
 use os::tty::{RawMode, RawModeError, WindowChanges, WindowSize};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -13,6 +14,7 @@ const READ_LEN: usize = 8 * 1024;
 #[derive(Debug)]
 pub(super) struct Near {
     raw: Option<RawMode>,
+    output: Output,
     changes: Option<WindowChanges>,
     buffer: Vec<u8>,
     /// Whether the last read filled the buffer, so that more may lie ready.
@@ -38,7 +40,8 @@ impl Near {
     /// Where there are no descriptors left.
     pub(super) fn new(is_interactive: bool) -> io::Result<Self> {
         let changes = if is_interactive { Some(WindowChanges::watch()?) } else { None };
-        Ok(Self { raw: None, changes, buffer: vec![0; READ_LEN], may_have_more: false })
+        let output = Output::standard()?;
+        Ok(Self { raw: None, output, changes, buffer: vec![0; READ_LEN], may_have_more: false })
     }
 
     /// Puts the terminal into raw mode, until this is dropped.
@@ -78,6 +81,11 @@ impl Near {
         // A change of the window goes first: what is typed behind it is meant for the new size.
         let changes = self.changes.iter().map(AsFd::as_fd);
         changes.chain(std::iter::once(rustix::stdio::stdin())).collect()
+    }
+
+    /// Returns the display.
+    pub(super) fn output(&self) -> &Output {
+        &self.output
     }
 
     /// Returns which of the inputs is the keyboard.

@@ -122,17 +122,23 @@ impl Login {
         if let Some(painted) = &mut self.painted {
             let bytes = painted.leave();
             self.is_unpainted = true;
-            self.screen.put(bytes);
+            self.screen.put(&bytes);
         }
+    }
+
+    /// Ends the use of the display: everything is written, and the terminal is as it was found.
+    pub(super) fn leave_display(&mut self, cx: &mut Cx<'_>) {
+        self.end_prediction(cx);
+        self.leave_screen();
+        self.drain_display(cx);
+        self.near.leave_raw();
     }
 
     /// Gives the person's screen back.
     pub(super) fn leave_screen(&mut self) {
         if let Some(mut painted) = self.painted.take() {
             let bytes = painted.leave();
-            self.screen.put(bytes);
-            // An error comes again at the next write.
-            _ = self.screen.flush();
+            self.screen.put(&bytes);
         }
     }
 }

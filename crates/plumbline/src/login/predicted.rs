@@ -109,7 +109,9 @@ impl Login {
             self.sent.pop_front();
         }
         if let Some(typed_until) = typed_until {
-            // What it says is true of a screen that has all that came before.
+            // The acknowledgment refers to a screen that shows all text before it, that of an
+            // emulated terminal included.
+            self.paint();
             self.pass_prediction(cx);
             if let Some(predictor) = &mut self.predictor {
                 predictor.echo_acknowledged(typed_until, cx);
@@ -188,7 +190,5 @@ impl Login {
         self.interrupt_prediction();
         self.pass_prediction(cx);
         self.predictor = None;
-        // Where nobody reads any more nothing need be taken away.
-        _ = self.screen.flush();
     }
 }

@@ -201,8 +201,7 @@ impl Login {
         self.screen.put(b"\r\n");
         self.lend_screen();
         self.pass_prediction(cx);
-        // An error comes again at the next write.
-        _ = self.screen.flush();
+        self.drain_display(cx);
         self.disturb_prediction();
         let left = cx.meter.enter(Account::Outside);
         let suspended = self.near.suspend();

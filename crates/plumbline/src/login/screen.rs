@@ -1,22 +1,41 @@
-//! The near side's screen: the standard output, to which each turn writes once.
+//! The local display: the standard output, to which each turn writes as much as it has room for.
+//! The rest waits, and while it does, nothing more is read from the remote host.
 //!
 //! While the person is at the prompt, what the far side writes is held and shown afterwards. What
 //! is held has a limit; above it all of it is shown at once, and nothing is lost.
+//!
+//! Text passes the prediction exactly once: it enters `incoming`, and moves to `outgoing` with what
+//! the prediction adds. The prediction may run several times before one write, because an
+//! acknowledgment of an echo refers to all text before it.
 
 use super::column::Column;
+use os::output::Output;
 use protocols::Cx;
+use protocols::meter::Counter;
 use protocols::terminal::prediction::Predictor;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use std::io;
+use std::time::Duration;
 
 /// The most bytes that are held; ours: some thirty screenfuls.
 const HELD_LIMIT: usize = 64 * 1024;
 
+/// The most bytes of the program's own text (local echo, prompt, bell) that wait for a display that
+/// takes nothing; ours: more than all help pages.
+const OWN_LIMIT: usize = 256 * 1024;
+
 /// What waits for the standard output.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
-    waiting: Vec<u8>,
+    /// Text that the prediction has not seen.
+    incoming: Vec<u8>,
+    /// Text for the standard output: what the prediction has passed on, with its own.
+    outgoing: Vec<u8>,
+    /// How many bytes of `outgoing` are written.
+    written: usize,
+    /// Whether the last write left something, because the display has no room.
+    is_blocked: bool,
+    /// Bytes of the program's own text that found no room and are not counted yet.
+    dropped: usize,
     /// What is held, while something is to be held.
     held: Option<Vec<u8>>,
     /// Whether the cursor is somewhere in a line.
@@ -29,7 +48,7 @@ impl Screen {
     /// Takes what the far side writes. Returns whether what was held had to be shown.
     pub(super) fn put_far(&mut self, text: &[u8]) -> bool {
         let Some(held) = &mut self.held else {
-            self.put(text);
+            self.append(text);
             return false;
         };
         held.extend_from_slice(text);
@@ -37,14 +56,22 @@ impl Screen {
             return false;
         }
         let held = std::mem::take(held);
-        self.put(b"\r\n");
-        self.put(&held);
+        self.append(b"\r\n");
+        self.append(&held);
         true
     }
 
-    /// Takes what plumb itself shows.
+    /// Takes what plumb itself shows. On a blocked display it is dropped above a limit.
     pub(super) fn put(&mut self, text: &[u8]) {
-        self.waiting.extend_from_slice(text);
+        if self.is_blocked && self.incoming.len() + self.outgoing.len() > OWN_LIMIT {
+            self.dropped += text.len();
+            return;
+        }
+        self.append(text);
+    }
+
+    fn append(&mut self, text: &[u8]) {
+        self.incoming.extend_from_slice(text);
         if let Some(column) = &mut self.column {
             column.follow(text);
         }
@@ -71,7 +98,7 @@ impl Screen {
     /// Shows what was held, and holds no more.
     pub(super) fn release(&mut self) {
         if let Some(held) = self.held.take() {
-            self.put(&held);
+            self.append(&held);
         }
     }
 
@@ -87,54 +114,92 @@ impl Screen {
         self.is_in_line
     }
 
-    /// Has all that waits pass by the prediction, and takes what that makes of it.
+    /// Gives the new text to the prediction, and takes what that makes of it.
     pub(super) fn pass(&mut self, predictor: &mut Predictor, cx: &mut Cx<'_>) {
-        predictor.show(&self.waiting, cx);
-        self.waiting.clear();
-        self.waiting.extend_from_slice(predictor.output());
+        predictor.show(&self.incoming, cx);
+        self.incoming.clear();
+        self.outgoing.extend_from_slice(predictor.output());
         predictor.written();
     }
 
-    /// Returns what waits to be written.
-    pub(super) fn waiting(&self) -> &[u8] {
-        &self.waiting
+    /// Returns whether nothing waits to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.incoming.is_empty() && self.outgoing.is_empty()
     }
 
-    /// Writes all that waits to the standard output.
+    /// Returns whether the display had no room for all of the last write.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// Returns what waits to be written.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> Vec<u8> {
+        let outgoing = self.outgoing.get(self.written..).unwrap_or_default();
+        [outgoing, &self.incoming].concat()
+    }
+
+    /// Drops what waits to be written.
+    pub(super) fn clear(&mut self) {
+        self.incoming.clear();
+        self.outgoing.clear();
+        self.written = 0;
+        self.is_blocked = false;
+    }
+
+    /// Writes as much of what waits as the display has room for.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::BrokenPipe`] if nobody reads it, and what else `write` says.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        let mut rest = self.waiting.as_slice();
-        while !rest.is_empty() {
-            match rustix::io::write(rustix::stdio::stdout(), rest) {
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => wait_for_room()?,
+    /// [`io::ErrorKind::BrokenPipe`] if the display's reader is gone, and other errors of `write`.
+    pub(super) fn flush(&mut self, output: &Output, cx: &mut Cx<'_>) -> io::Result<()> {
+        cx.meter.add(Counter::DisplayBytesDropped, std::mem::take(&mut self.dropped) as u64);
+        // Without a prediction no text has passed one.
+        self.outgoing.append(&mut self.incoming);
+        while let Some(rest) = self.outgoing.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match output.write(rest) {
+                Ok(Some(count)) => self.written += count,
+                Ok(None) => {
+                    self.is_blocked = true;
+                    return Ok(());
+                }
                 Err(error) => {
-                    self.waiting.clear();
-                    return Err(error.into());
+                    self.clear();
+                    return Err(error);
                 }
             }
         }
-        self.waiting.clear();
+        self.clear();
         Ok(())
     }
-}
 
-/// Waits until the standard output, which somebody else has made non-blocking, takes more.
-fn wait_for_room() -> io::Result<()> {
-    let stdout = rustix::stdio::stdout();
-    match poll(&mut [PollFd::new(&stdout, PollFlags::OUT)], None) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
+    /// Writes all that waits, and waits for room in the meantime; a display that takes nothing for
+    /// `limit` does not get the rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`].
+    pub(super) fn drain(
+        &mut self,
+        output: &Output,
+        limit: Option<Duration>,
+        cx: &mut Cx<'_>,
+    ) -> io::Result<()> {
+        self.flush(output, cx)?;
+        while self.is_blocked {
+            if !output.wait_for_room(limit)? {
+                self.clear();
+            }
+            self.flush(output, cx)?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn what_is_held_is_shown_when_it_is_released() {
@@ -155,5 +220,46 @@ mod tests {
         assert!(screen.put_far(b"b"));
         assert_eq!(screen.waiting().len(), 2 + HELD_LIMIT + 1);
         assert!(screen.waiting().ends_with(b"ab"));
+    }
+
+    fn cx_of<T>(run: impl FnOnce(&mut Cx<'_>) -> T) -> T {
+        run(&mut crate::carry::Bench::new(false).unwrap().cx())
+    }
+
+    #[test]
+    fn a_display_without_room_keeps_the_rest_and_gets_it_in_order() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let output = Output::to(writer.as_fd()).unwrap();
+        let text: Vec<u8> = (0..300_000_u32).map(|count| count.to_le_bytes()[0]).collect();
+        let mut screen = Screen::default();
+        screen.put_far(&text);
+        cx_of(|cx| screen.flush(&output, cx)).unwrap();
+        assert!(screen.is_blocked());
+        let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
+        while read.len() < text.len() {
+            let count = rustix::io::read(&reader, &mut buffer).unwrap();
+            read.extend_from_slice(&buffer[..count]);
+            cx_of(|cx| screen.flush(&output, cx)).unwrap();
+        }
+        assert!(read == text && !screen.is_blocked() && screen.is_empty());
+    }
+
+    #[test]
+    fn own_text_for_a_blocked_display_is_dropped_above_the_limit_and_remote_text_is_not() {
+        let mut screen = Screen { is_blocked: true, ..Screen::default() };
+        screen.put_far(&vec![b'a'; OWN_LIMIT + 1]);
+        screen.put(b"own");
+        screen.put_far(b"b");
+        assert_eq!((screen.waiting().len(), screen.dropped), (OWN_LIMIT + 2, 3));
+    }
+
+    #[test]
+    fn a_display_that_takes_nothing_does_not_keep_the_program_from_ending() {
+        let (_reader, writer) = rustix::pipe::pipe().unwrap();
+        let output = Output::to(writer.as_fd()).unwrap();
+        let mut screen = Screen::default();
+        screen.put_far(&vec![b'a'; 1 << 20]);
+        cx_of(|cx| screen.drain(&output, Some(Duration::ZERO), cx)).unwrap();
+        assert!(screen.is_empty());
     }
 }

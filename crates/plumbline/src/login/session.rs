@@ -32,13 +32,15 @@ use protocols::time::Instant;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// The most typed bytes that wait for a far side that takes none; ours: a long paste.
 const UNSENT_LIMIT: usize = 64 * 1024;
 /// Assumed where nobody knows the size of the window.
 const WINDOW: (u16, u16) = (80, 24);
 const BELL: &[u8] = b"\x07";
+/// How long a display may take nothing when the session is over; ours.
+const DISPLAY_DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How far a session has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,6 +344,33 @@ impl Login {
         Ok(())
     }
 
+    /// Puts together what the next write takes.
+    pub(super) fn compose(&mut self, cx: &mut Cx<'_>) {
+        self.take_records(cx);
+        self.paint();
+        self.pass_prediction(cx);
+    }
+
+    fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
+        let left = cx.meter.enter(Account::Interrupt);
+        let written = self.screen.flush(self.near.output(), cx);
+        cx.meter.enter(left);
+        match written {
+            // The reader of the pipe has gone, or the window is closed.
+            Err(error) if is_hang_up(&error) => self.stage = Stage::Unread,
+            written => written.context("the standard output takes no more")?,
+        }
+        Ok(())
+    }
+
+    /// Writes all that waits for the display. A terminal that takes nothing does not keep the
+    /// program from ending; the reader of a pipe gets everything.
+    pub(super) fn drain_display(&mut self, cx: &mut Cx<'_>) {
+        let limit = self.settings.is_interactive.then_some(DISPLAY_DRAIN_TIMEOUT);
+        // At the end of a session or before a suspension, an error changes nothing.
+        _ = self.screen.drain(self.near.output(), limit, cx);
+    }
+
     fn take_window(&mut self, cx: &mut Cx<'_>) {
         if let Some(window) = self.near.new_window() {
             self.window = (window.columns, window.rows);
@@ -367,6 +396,11 @@ impl Stream for Login {
         self.hear(data, cx);
         self.run_script(cx);
         cx.meter.enter(left);
+    }
+
+    fn wants_data(&self) -> bool {
+        // An emulated terminal takes everything, and shows what is left of it.
+        self.painted.is_some() || !self.screen.is_blocked()
     }
 
     fn urgent(&mut self, is_ahead: bool) {
@@ -500,21 +534,26 @@ impl Session for Login {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        self.take_records(cx);
-        self.paint();
-        self.pass_prediction(cx);
-        if self.screen.waiting().is_empty() {
-            return Ok(());
+        if self.screen.is_blocked() {
+            self.write_display(cx)?;
         }
-        let left = cx.meter.enter(Account::Interrupt);
-        let flushed = self.screen.flush();
-        cx.meter.enter(left);
-        match flushed {
-            // Nobody reads any more: the reader of a pipe has seen enough, or the window is shut.
-            Err(error) if is_hang_up(&error) => self.stage = Stage::Unread,
-            flushed => flushed.context("the standard output takes no more")?,
+        // Frames of an emulated terminal are composed only while the display takes them: a slow one
+        // skips frames.
+        if !self.screen.is_blocked() {
+            self.compose(cx);
+            if !self.screen.is_empty() {
+                self.write_display(cx)?;
+            }
         }
         Ok(())
+    }
+
+    fn display(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.near.output().as_fd())
+    }
+
+    fn is_display_full(&self) -> bool {
+        self.screen.is_blocked()
     }
 
     fn starts_tls(&mut self) -> bool {

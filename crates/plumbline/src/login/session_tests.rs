@@ -65,7 +65,7 @@ impl Desk {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(self.login.screen.waiting()).into_owned()
+        String::from_utf8_lossy(&self.login.screen.waiting()).into_owned()
     }
 }
 
@@ -121,7 +121,7 @@ fn each_end_of_line_can_be_chosen() {
 fn an_interrupt_drops_the_line_and_is_said_in_the_way_of_the_network() {
     let mut desk = Desk::person();
     desk.types(b"abc\x03");
-    assert_eq!(desk.sent(), b"\xff\xf4");
+    assert_eq!(desk.sent(), b"\xff\xf4\xff\xf2");
     assert_eq!(desk.shown(), "abc^C");
 }
 
@@ -215,7 +215,7 @@ fn the_letters_of_1982_act_at_once() {
     let settings = Settings { is_interactive: true, keys: Keys::Letters, ..Settings::default() };
     let mut desk = Desk::new(settings);
     desk.types(b"\x1da\x1db");
-    assert_eq!(desk.sent(), b"\xff\xf6\xff\xf3");
+    assert_eq!(desk.sent(), b"\xff\xf6\xff\xf3\xff\xf2");
     desk.types(b"ab\x1dx");
     assert_eq!(desk.sent(), b"ab");
     desk.types(b"\x1de\x1d\x1dq\x1dr");

@@ -164,6 +164,8 @@ pub(super) struct Settings {
     pub(super) terminal_type: String,
     /// Whether we begin the negotiation.
     pub(super) starts_negotiation: bool,
+    /// Whether the server must not compress what it sends (MCCP).
+    pub(super) refuses_compression: bool,
     /// What is spoken.
     pub(super) protocol: Protocol,
     /// When TLS is used that is not there from the start.

@@ -119,7 +119,7 @@ impl Login {
                     // As at a Unix terminal: the line goes, and whoever runs is interrupted; that
                     // is said in the way of the network (RFC 854).
                     self.line.take();
-                    self.telnet.command(Command::InterruptProcess, cx);
+                    self.command(Command::InterruptProcess, cx);
                 } else {
                     self.send_line_now(cx);
                     self.send_text(&[control], cx);

@@ -168,13 +168,15 @@ impl Player {
         pace.expect(event.at_s, self.clock.now());
         loop {
             let due = pace.due();
-            if due.is_some_and(|due| due <= self.clock.now()) {
+            let is_due = due.is_some_and(|due| due <= self.clock.now());
+            if is_due && !self.has_keys {
                 return Ok(Next::Show);
             }
             if !self.has_keys {
                 os::readiness::wait(&mut [], &self.clock, due)?;
                 continue;
             }
+            // Keys are asked for before each event, even where the display has fallen behind.
             for key in keyboard::wait(&self.clock, due)? {
                 match key {
                     Key::Quit => return Ok(Next::Quit),
@@ -187,6 +189,9 @@ impl Player {
                     }
                     Key::Step => {}
                 }
+            }
+            if is_due && !pace.is_paused() {
+                return Ok(Next::Show);
             }
         }
     }

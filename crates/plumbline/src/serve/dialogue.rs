@@ -47,13 +47,20 @@ pub(super) struct Dialogue {
     line: Vec<u8>,
     is_too_long: bool,
     has_cr: bool,
+    /// Whether the client echoes what it sends.
+    is_silent: bool,
 }
 
 impl Dialogue {
+    /// Sets whether the name is echoed; a client that refuses ECHO does that itself.
+    pub(super) fn set_echo(&mut self, is_on: bool) {
+        self.is_silent = !is_on;
+    }
+
     /// Begins, or begins anew: writes the first question to `output`.
     pub(super) fn ask(&mut self, output: &mut Vec<u8>) {
-        let has_cr = self.has_cr;
-        *self = Self { has_cr, ..Self::default() };
+        let Self { has_cr, is_silent, .. } = *self;
+        *self = Self { has_cr, is_silent, ..Self::default() };
         output.extend_from_slice(b"login: ");
     }
 
@@ -65,13 +72,13 @@ impl Dialogue {
             b'\n' | 0 if follows_cr => None,
             b'\r' | b'\n' => self.end_line(output),
             0x08 | 0x7f => {
-                if self.line.pop().is_some() && self.asks == Asks::Name {
+                if self.line.pop().is_some() && self.echoes() {
                     output.extend_from_slice(RUBOUT);
                 }
                 None
             }
             0x15 => {
-                if self.asks == Asks::Name {
+                if self.echoes() {
                     self.line.iter().for_each(|_| output.extend_from_slice(RUBOUT));
                 }
                 self.clear();
@@ -93,13 +100,15 @@ impl Dialogue {
             return;
         }
         self.line.push(byte);
-        if self.asks == Asks::Name {
+        if self.echoes() {
             output.push(if byte.is_ascii_graphic() { byte } else { b'?' });
         }
     }
 
     fn end_line(&mut self, output: &mut Vec<u8>) -> Option<Claim> {
-        output.extend_from_slice(b"\r\n");
+        if !self.is_silent {
+            output.extend_from_slice(b"\r\n");
+        }
         match self.asks {
             Asks::Name if self.line.is_empty() => {
                 output.extend_from_slice(b"login: ");
@@ -120,6 +129,10 @@ impl Dialogue {
                 Some(claim)
             }
         }
+    }
+
+    fn echoes(&self) -> bool {
+        self.asks == Asks::Name && !self.is_silent
     }
 
     fn clear(&mut self) {

@@ -76,6 +76,8 @@ use watch::Waiter;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
+/// How long a host of our own may take to deliver what was written when the server ends.
+const DRAINING: Duration = Duration::from_millis(500);
 /// Descriptors of a session: its connection, its terminal, its program.
 const DESCRIPTORS_PER_SESSION: u64 = 4;
 
@@ -103,8 +105,8 @@ pub(crate) struct Arguments {
     /// Listen at this address and port in TLS; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen_tls: Vec<SocketAddr>,
-    /// Serve at a host of our own: tun:NAME or tap:NAME, as for login; the ports are those of --listen
-    /// and --listen-tls, at all its addresses
+    /// Serve at a host of our own: tun:NAME or tap:NAME, as for login; logins, FTP and TFTP have the
+    /// ports that are given for them, at all its addresses
     #[arg(long, default_value = "kernel")]
     via: Via,
     /// Offer START_TLS to those who come in cleartext, or require it [default: offered where others
@@ -392,7 +394,6 @@ impl Arguments {
             || self.users.is_some()
             || self.exec.is_some()
             || self.console.is_some()
-            || self.via != Via::Kernel
     }
 }
 
@@ -496,8 +497,12 @@ fn serve(prepared: Prepared) -> Result<()> {
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
     let ended = local.block_on(&runtime, async {
         let shop = house.map(|house| Shop::open(house, &board)).transpose()?;
-        let served =
-            Served { shop: shop.map(Rc::new), files: files.map(Rc::new), ftp: ftp.map(Rc::new) };
+        let served = Served {
+            host: own_host(&arguments.via, shop.as_ref(), files.as_ref(), ftp.as_ref())?,
+            shop: shop.map(Rc::new),
+            files: files.map(Rc::new),
+            ftp: ftp.map(Rc::new),
+        };
         if let Some(metrics) = metrics {
             tell_metrics(metrics, &clerk, &served, log).await?;
         }
@@ -518,8 +523,27 @@ fn show_meters(board: &Arc<Board>, log: Log) -> Option<meters::Door> {
     opened.ok()
 }
 
+/// Makes the host of our own that `via` names, for all that is served; `None` for this machine's.
+fn own_host(
+    via: &Via,
+    shop: Option<&Shop>,
+    files: Option<&tftp::Server>,
+    ftp: Option<&ftp::Server>,
+) -> Result<Option<Host>> {
+    let logins = shop.map_or(0, |shop| shop.configuration.rules.sessions_max);
+    let connections = logins + ftp.map_or(0, ftp::Server::connections_max);
+    let host = carry::host(via, connections, carry::LOGINS)?;
+    if let Some(host) = &host {
+        ftp.into_iter().for_each(|ftp| ftp.carry_by(host));
+        files.into_iter().for_each(|files| files.carry_by(host));
+    }
+    Ok(host)
+}
+
 /// What is served, as its tasks share it.
 struct Served {
+    /// The host of our own that carries it, if it is not this machine's.
+    host: Option<Host>,
     shop: Option<Rc<Shop>>,
     files: Option<Rc<tftp::Server>>,
     ftp: Option<Rc<ftp::Server>>,
@@ -551,7 +575,8 @@ async fn tell_metrics(
 
 /// Serves until somebody interrupts, or something that is served cannot be any longer.
 async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Log) -> Result<()> {
-    let Served { shop, files, ftp } = &served;
+    let Served { host, shop, files, ftp } = &served;
+    let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
     let mut services = JoinSet::new();
     if let Some(files) = files {
         services.spawn_local(Rc::clone(files).serve());
@@ -560,7 +585,7 @@ async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Lo
         services.spawn_local(Rc::clone(ftp).serve());
     }
     if let Some(shop) = shop {
-        services.spawn_local(listen(Rc::clone(shop), board));
+        services.spawn_local(listen(Rc::clone(shop), host.clone()));
     }
     let ended = tokio::select! {
         interrupted = interrupted(|| reload(&arguments, &served, log)) => interrupted,
@@ -576,13 +601,15 @@ async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Lo
     if let Some(ftp) = ftp {
         ftp.close().await;
     }
+    if let Some(host) = host {
+        // What was written last is lost with the host.
+        _ = tokio::time::timeout(DRAINING, host.drained()).await;
+    }
     ended
 }
 
-async fn listen(shop: Rc<Shop>, board: Arc<Board>) -> Result<()> {
+async fn listen(shop: Rc<Shop>, host: Option<Host>) -> Result<()> {
     let configuration = &shop.configuration;
-    let host = carry::host(&shop.via, configuration.rules.sessions_max, carry::LOGINS)?;
-    let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
     let mut doors = JoinSet::new();
     let mut building = Building { shop: &shop, host: host.as_ref(), acceptor: None };
     let logins = Places {

@@ -31,6 +31,8 @@ pub(super) struct Client {
     /// The name of its terminal, as it came.
     pub(super) terminal: Option<String>,
     pub(super) window: WindowSize,
+    /// Whether the client has refused our echo (RFC 857).
+    pub(super) is_echo_refused: bool,
 }
 
 /// A program at its terminal.
@@ -138,6 +140,9 @@ fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Resu
         }
     }
     let pty = Pty::open(client.window).context("there is no terminal left")?;
+    if client.is_echo_refused {
+        pty.set_echo(false).context("the terminal's echo cannot be switched off")?;
+    }
     pty.set_packet_mode().context("the terminal has no packet mode")?;
     let path = pty.path().to_owned();
     if let Some(owner) = owner.filter(|_| os::user::is_root()) {

@@ -10,6 +10,8 @@
 //! is owed, so that a screen leaves in one piece and nothing waits for an acknowledgment. Neither
 //! side is read while what it said before has not been taken by the other.
 
+mod half_duplex;
+
 use super::Shop;
 use super::dialogue::{Claim, Dialogue};
 use super::ending::Ending;
@@ -22,6 +24,7 @@ use super::users::Account;
 use super::watch::{Alarm, Watched};
 use super::wire::{Ready, Wire};
 use anyhow::{Context, Result};
+use half_duplex::{DEFAULT_WINDOW, GoAhead};
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
 use os::tty::WindowSize;
 use os::utmp::Entry;
@@ -60,8 +63,6 @@ const BUSY: &[u8] = b"Too many logins at the moment, try again later\r\n";
 /// What one hears who goes on in clear where he may not.
 pub(super) const NO_TLS: &[u8] =
     b"This server is served in TLS alone: use telnets, or a client that has START_TLS.\r\n";
-
-const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
 
 /// What became of a password: whose it is, unless it is wrong.
 type Verdict = (Claim, Result<(Option<(String, Account)>, Permit), Busy>);
@@ -109,6 +110,11 @@ pub(super) struct Session<W> {
     /// after every key.
     room: Option<Watched<OwnedFd>>,
     window: WindowSize,
+    go_ahead: GoAhead,
+    /// Whether the client has refused our echo.
+    is_echo_refused: bool,
+    /// Whether the last read from the client was full, so that the program has its turn first.
+    is_far_busy: bool,
     terminal: Option<String>,
     attempts: u32,
     answers_left: u32,
@@ -145,7 +151,10 @@ impl<W: Wire> Session<W> {
             unsent: Vec::new(),
             typed: Vec::new(),
             room: None,
-            window: SIZE,
+            window: DEFAULT_WINDOW,
+            go_ahead: GoAhead::default(),
+            is_echo_refused: false,
+            is_far_busy: false,
             terminal: None,
             attempts: 0,
             answers_left: AYT_PER_SECOND,
@@ -199,6 +208,10 @@ impl<W: Wire> Session<W> {
         let mut alarm = self.shop.waiter.alarm(self.begun + NEGOTIATION);
         loop {
             self.settle()?;
+            // A deadline holds however much a client sends.
+            if let Some(ending) = self.on_deadline() {
+                return Ok(ending);
+            }
             self.write()?;
             let is_all_said = self.telnet.output().is_empty() && self.unsent.is_empty();
             if self.tls_rest.is_some() && is_all_said && !self.wire.is_owing() {
@@ -210,6 +223,7 @@ impl<W: Wire> Session<W> {
                 return Ok(ending);
             }
             let due = earlier(self.due(), self.acknowledgment_due());
+            let due = earlier(due, self.go_ahead.due());
             alarm.be_in_time_for(due);
             let woken = self.wait(&mut alarm, due.is_some()).await?;
             self.shop.count_wakeup();
@@ -231,9 +245,7 @@ impl<W: Wire> Session<W> {
                 Woken::Checked((claim, checked)) => self.on_checked(&claim, checked)?,
                 Woken::Deadline => {
                     self.acknowledge();
-                    if let Some(ending) = self.on_deadline() {
-                        return Ok(ending);
-                    }
+                    self.go_ahead();
                 }
             }
         }
@@ -257,13 +269,18 @@ impl<W: Wire> Session<W> {
         let mut far = pin!(self.wire.ready(wants_far, wants_room));
         let mut near = pin!(near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed));
         let mut rung = pin!(alarm.rung());
-        // In this order, and with nothing beside it: most of a key's way is this.
+        // In this order, and with nothing beside it: most of a key's way is this. The program is
+        // first only if the client sends without an end.
+        let is_far_busy = self.is_far_busy;
         poll_fn(|context| {
+            if is_far_busy && let Poll::Ready(woken) = near.as_mut().poll(context) {
+                return Poll::Ready(woken);
+            }
             if wants_wire && let Poll::Ready(ready) = far.as_mut().poll(context) {
                 let ready = ready.context("the connection failed");
                 return Poll::Ready(ready.map(Woken::Far));
             }
-            if let Poll::Ready(woken) = near.as_mut().poll(context) {
+            if !is_far_busy && let Poll::Ready(woken) = near.as_mut().poll(context) {
                 return Poll::Ready(woken);
             }
             // One that has rung rings for ever, so that it is not asked where nothing is due.
@@ -381,7 +398,8 @@ impl<W: Wire> Session<W> {
 
     fn client(&self) -> Client {
         let terminal = self.terminal.clone();
-        Client { address: self.peer.ip().to_canonical(), terminal, window: self.window }
+        let (address, window) = (self.peer.ip().to_canonical(), self.window);
+        Client { address, terminal, window, is_echo_refused: self.is_echo_refused }
     }
 
     fn attach(&mut self, running: Running) -> Result<()> {
@@ -394,6 +412,7 @@ impl<W: Wire> Session<W> {
 
     fn begin_dialogue(&mut self, mut dialogue: Dialogue) {
         let mut output = Vec::new();
+        dialogue.set_echo(!self.is_echo_refused);
         dialogue.ask(&mut output);
         self.show(&output);
         self.near = Near::Dialogue(dialogue);
@@ -418,6 +437,7 @@ impl<W: Wire> Session<W> {
             return Ok(false);
         }
         self.traffic.bytes_in += read.count as u64;
+        self.is_far_busy = read.count == TYPED_LEN;
         if matches!(self.near, Near::Program(..)) {
             shop.bench().meter.transaction();
         }
@@ -526,18 +546,9 @@ impl<W: Wire> Session<W> {
             Event::WindowSize { columns, rows } => self.on_window(columns, rows),
             Event::Command(command) => self.on_command(command),
             Event::StartTls => self.tls_rest = Some(Vec::new()),
+            Event::Option { side: Side::Us, option, enabled } => self.on_option(option, enabled),
+            Event::Refused { side: Side::Us, option } => self.on_option(option, false),
             _ => {}
-        }
-    }
-
-    fn on_window(&mut self, columns: u16, rows: u16) {
-        // 0 says that it is not known (RFC 1073).
-        let columns = if columns == 0 { SIZE.columns } else { columns };
-        let rows = if rows == 0 { SIZE.rows } else { rows };
-        self.window = WindowSize { rows, columns };
-        if let Near::Program(program, _) = &self.near {
-            // A program that has just ended has no window.
-            _ = program.get_ref().resize(self.window);
         }
     }
 
@@ -584,6 +595,7 @@ impl<W: Wire> Session<W> {
 
     /// Queues bytes for the far side.
     fn show(&mut self, bytes: &[u8]) {
+        self.go_ahead.on_output();
         let taken = match self.unsent.is_empty() {
             true => self.telnet.send(bytes, &mut self.shop.bench().cx()),
             false => 0,

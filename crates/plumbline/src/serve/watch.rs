@@ -8,11 +8,10 @@
 use super::executor::{Registered, Registry, Shared};
 use os::readiness::{self, OwnsDescriptor};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 use tokio::time::{Instant, Sleep};
 
@@ -58,12 +57,12 @@ impl Waiter {
 /// A descriptor that is waited for, with what is known of it: it is ready until a call has found
 /// out that it is not.
 #[derive(Debug)]
-pub(super) enum Watched<T: AsRawFd + AsFd> {
-    Tokio(AsyncFd<T>),
+pub(super) enum Watched<T: OwnsDescriptor + AsFd> {
+    Tokio(readiness::Registered<T>),
     Own(Registered<T>),
 }
 
-impl<T: AsRawFd + AsFd> Watched<T> {
+impl<T: OwnsDescriptor + AsFd> Watched<T> {
     pub(super) fn get_ref(&self) -> &T {
         match self {
             Self::Tokio(descriptor) => descriptor.get_ref(),

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+use test_support::peers;
 
 /// Whose server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,18 +88,18 @@ impl Peer {
         }
     }
 
-    /// Starts it in the network of this thread; `None` if it is not there.
-    pub(crate) fn start(self, folder: &Folder) -> Option<Program> {
+    /// Starts it in the network of this thread.
+    pub(crate) fn start(self, folder: &Folder) -> Program {
         let mut command = match self {
             Self::InetutilsTelnetd => {
-                let mut command = Command::new(find("telnetd")?);
+                let mut command = peers::INETUTILS_TELNETD.command();
                 command.args(["-h", "-E", "/bin/sh"]);
-                return Some(for_one_caller(command));
+                return for_one_caller(command);
             }
             Self::BusyboxTelnetd => {
-                let mut command = Command::new(find("busybox")?);
+                let mut command = peers::BUSYBOX.command();
                 command.args(["telnetd", "-i", "-l", "/bin/sh"]);
-                return Some(for_one_caller(command));
+                return for_one_caller(command);
             }
             Self::PlumbLogin => {
                 let mut command = plumb(folder);
@@ -106,9 +107,9 @@ impl Peer {
                 command.args(["--listen", &format!("{SERVER}:{PORT}"), "--exec", "/bin/sh"]);
                 command
             }
-            Self::Vsftpd => vsftpd(&folder.0)?,
-            Self::PureFtpd => pure_ftpd(&folder.0)?,
-            Self::Proftpd => proftpd(&folder.0)?,
+            Self::Vsftpd => vsftpd(&folder.0),
+            Self::PureFtpd => pure_ftpd(&folder.0),
+            Self::Proftpd => proftpd(&folder.0),
             Self::PlumbFtp => {
                 let mut command = plumb(folder);
                 command.args(["serve", "--quiet", "--ftp", "--no-record", "--root"]);
@@ -117,13 +118,13 @@ impl Peer {
                 command
             }
             Self::TftpdHpa => {
-                let mut command = Command::new(find("in.tftpd")?);
+                let mut command = peers::TFTPD_HPA.command();
                 command.args(["-L", "-p", "-u", "root", "-a", &format!("{SERVER}:{PORT}"), "-s"]);
                 command.arg(folder.0.join("served"));
                 command
             }
             Self::Atftpd => {
-                let mut command = Command::new(find("atftpd")?);
+                let mut command = peers::ATFTPD.command();
                 command.args(["--daemon", "--no-fork", "--user", "root.root", "--logfile"]);
                 command.args(["/dev/null", "--bind-address", SERVER, "--port"]);
                 command.arg(PORT.to_string()).arg(folder.0.join("served"));
@@ -139,7 +140,8 @@ impl Peer {
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let program = Program::start(&mut command).unwrap();
-        self.is_there().then_some(program)
+        assert!(self.is_there(), "{} does not answer", self.name());
+        program
     }
 
     /// Waits until it answers.
@@ -186,8 +188,7 @@ pub(crate) fn plumb(folder: &Folder) -> Command {
     command
 }
 
-fn vsftpd(folder: &Path) -> Option<Command> {
-    let program = find("vsftpd")?;
+fn vsftpd(folder: &Path) -> Command {
     let at = folder.display();
     let text = format!(
         "listen=YES\nlisten_address={SERVER}\nlisten_port={PORT}\nbackground=NO\n\
@@ -197,22 +198,21 @@ fn vsftpd(folder: &Path) -> Option<Command> {
     );
     let file = folder.join("vsftpd.conf");
     fs::write(&file, text).unwrap();
-    let mut command = Command::new(program);
+    let mut command = peers::VSFTPD.command();
     command.arg(file);
-    Some(command)
+    command
 }
 
 /// Returns what a file of users has of the password `secret`.
-fn hash() -> Option<String> {
-    let made = Command::new("openssl").args(["passwd", "-1", "secret"]).output().ok()?;
-    Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
+fn hash() -> String {
+    let made = peers::OPENSSL.command().args(["passwd", "-1", "secret"]).output().unwrap();
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
-fn proftpd(folder: &Path) -> Option<Command> {
-    let program = find("proftpd")?;
+fn proftpd(folder: &Path) -> Command {
     let users = folder.join("proftpd-users");
     let at = folder.display();
-    fs::write(&users, format!("me:{}:1000:1000::{at}:/bin/sh\n", hash()?)).unwrap();
+    fs::write(&users, format!("me:{}:1000:1000::{at}:/bin/sh\n", hash())).unwrap();
     fs::set_permissions(&users, Permissions::from_mode(0o600)).unwrap();
     let text = format!(
         "ServerType standalone\nServerName foretold\nDefaultAddress {SERVER}\nPort {PORT}\n\
@@ -223,29 +223,28 @@ fn proftpd(folder: &Path) -> Option<Command> {
     );
     let file = folder.join("proftpd.conf");
     fs::write(&file, text).unwrap();
-    let mut command = Command::new(program);
+    let mut command = peers::PROFTPD.command();
     command.args(["-n", "-q", "-c"]).arg(file);
-    Some(command)
+    command
 }
 
-fn pure_ftpd(folder: &Path) -> Option<Command> {
-    let (program, maker) = (find("pure-ftpd")?, find("pure-pw")?);
-    let hash = hash()?;
+fn pure_ftpd(folder: &Path) -> Command {
+    let program = peers::PURE_FTPD.path();
+    // Unpacked, its program for users lies in another directory of the same tree.
+    let beside = program.with_file_name("tree/usr/bin/pure-pw");
+    let maker = if beside.is_file() { beside } else { PathBuf::from("pure-pw") };
+    let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let libraries = program.with_file_name(libraries);
+    let hash = hash();
     let (users, database) = (folder.join("users"), folder.join("users.pdb"));
     let line = format!("me:{hash}:1000:1000::{}/served/./::::::::::::\n", folder.display());
     fs::write(&users, line).unwrap();
-    let made = Command::new(maker).arg("mkdb").arg(&database).arg("-f").arg(&users).output();
-    made.ok().filter(|made| made.status.success())?;
+    let mut maker = Command::new(maker);
+    maker.env("LD_LIBRARY_PATH", libraries).arg("mkdb").arg(&database).arg("-f").arg(&users);
+    assert!(maker.status().unwrap().success(), "pure-pw");
     let mut command = Command::new(program);
     command.args(["-S", &format!("{SERVER},{PORT}"), "-E", "-H", "-A", "-u", "1", "-l"]);
     command.arg(format!("puredb:{}", database.display()));
     command.arg("-g").arg(folder.join("pid"));
-    Some(command)
-}
-
-/// Finds a program; servers are often where only root's PATH leads.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+    command
 }

@@ -45,7 +45,7 @@ impl Desk {
     }
 
     pub(crate) fn tries(&self, program: &str, words: &[&str], typed: &str) -> Output {
-        let mut command = Command::new(program);
+        let mut command = test_support::peers::named(program).command();
         command.args(words).current_dir(self.here("")).env("HOME", self.here(""));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -38,8 +38,8 @@ pub(crate) enum Outcome {
     Done,
     /// The peer does not know this case.
     Unknown,
-    /// The peer is not there.
-    Missing,
+    /// Only root of the machine can start the peer.
+    NoRoot,
     Failed(String),
 }
 
@@ -71,7 +71,7 @@ impl Matrix {
                 let cell = match outcome {
                     Outcome::Done => "ok",
                     Outcome::Unknown => "-",
-                    Outcome::Missing => "missing",
+                    Outcome::NoRoot => "no root",
                     Outcome::Failed(reason) => {
                         failures.push(format!("{name}, {case}: {reason}"));
                         "FAILED"

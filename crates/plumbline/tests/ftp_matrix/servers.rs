@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use test_support::{is_root_of_the_machine, peers};
 
 /// Whose server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,6 @@ pub(crate) enum Kind {
 }
 
 const PORT: u16 = 2100;
-const PYTHON: &str = "/usr/bin/python3";
 const PYFTPDLIB: &str = "
 import sys
 from pyftpdlib.authorizers import DummyAuthorizer
@@ -44,12 +44,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts those that are there, each at both addresses.
+    /// Starts them, each at both addresses; some only root of the machine can start.
     pub(crate) fn start_all(folder: &Path, kinds: &[Kind]) -> Vec<Self> {
         let mut started = Vec::new();
-        if !makes_certificate(folder) {
-            return started;
-        }
+        make_certificate(folder);
         for (at, kind) in kinds.iter().enumerate() {
             for is_v6 in [false, true] {
                 let port = PORT + u16::try_from(at * 2).unwrap() + u16::from(is_v6);
@@ -108,12 +106,12 @@ impl Place<'_> {
     }
 
     /// Writes the one user, as lines of `/etc/passwd` are.
-    fn users(&self, kind: &str, tail: &str) -> Option<PathBuf> {
-        let mut openssl = Command::new("openssl");
-        let made = openssl.args(["passwd", "-1", "secret"]).output().ok()?;
-        let hash = String::from_utf8(made.stdout).ok()?;
+    fn users(&self, kind: &str, tail: &str) -> PathBuf {
+        let mut openssl = peers::OPENSSL.command();
+        let made = openssl.args(["passwd", "-1", "secret"]).output().unwrap();
+        let hash = String::from_utf8(made.stdout).unwrap();
         let root = self.at("root");
-        Some(self.file(kind, &format!("me:{}:1000:1000::{root}{tail}\n", hash.trim())))
+        self.file(kind, &format!("me:{}:1000:1000::{root}{tail}\n", hash.trim()))
     }
 }
 
@@ -150,8 +148,8 @@ impl Kind {
             Self::Vsftpd => vsftpd(place),
             Self::PureFtpd => pure_ftpd(place),
             Self::Proftpd => proftpd(place),
-            Self::Pyftpdlib => pyftpdlib(place),
-            Self::Libunftp => libunftp(place),
+            Self::Pyftpdlib => Some(pyftpdlib(place)),
+            Self::Libunftp => Some(libunftp(place)),
             Self::Plumb => Some(plumb(place)),
         }
     }
@@ -159,7 +157,7 @@ impl Kind {
 
 /// Sessions of TLS must be resumed on data connections.
 fn vsftpd(place: &Place<'_>) -> Option<Command> {
-    let program = find("vsftpd").filter(|_| is_root())?;
+    let program = is_root_of_the_machine().then(|| peers::VSFTPD.path())?;
     let (at, port, host) = (place.folder.display(), place.port, place.host());
     let listen = match place.is_v6 {
         false => format!("listen=YES\nlisten_address={host}"),
@@ -181,11 +179,11 @@ fn vsftpd(place: &Place<'_>) -> Option<Command> {
 }
 
 fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
-    let program = find("pure-ftpd").filter(|_| is_root())?;
+    let program = is_root_of_the_machine().then(|| peers::PURE_FTPD.path())?;
     // Unpacked, its program for users lies in another folder of the same tree.
     let beside = program.with_file_name("tree/usr/bin/pure-pw");
-    let maker = if beside.is_file() { beside } else { find("pure-pw")? };
-    let users = place.users("pure-users", "/./::::::::::::")?;
+    let maker = if beside.is_file() { beside } else { PathBuf::from("pure-pw") };
+    let users = place.users("pure-users", "/./::::::::::::");
     let database = place.at(&format!("pure-{}.pdb", place.port));
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let made = Command::new(maker)
@@ -193,7 +191,7 @@ fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
         .args(["mkdb", &database, "-f"])
         .arg(users)
         .output();
-    made.ok().filter(|made| made.status.success())?;
+    assert!(made.unwrap().status.success(), "pure-pw");
     let mut command = Command::new(program);
     command.args(["-S", &format!("{},{}", place.host(), place.port), "-c", "50", "-C", "50"]);
     command.args(["-E", "-H", "-A", "-u", "1", "-l", &format!("puredb:{database}")]);
@@ -204,10 +202,10 @@ fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
 
 /// Sessions of TLS must be resumed on data connections, as is its usual.
 fn proftpd(place: &Place<'_>) -> Option<Command> {
-    let program = find("proftpd").filter(|_| is_root())?;
+    let program = is_root_of_the_machine().then(|| peers::PROFTPD.path())?;
     let beside = program.with_file_name("tree/usr/lib/proftpd");
     let modules = if beside.is_dir() { beside } else { PathBuf::from("/usr/lib/proftpd") };
-    let users = place.users("proftpd-users", ":/bin/sh")?;
+    let users = place.users("proftpd-users", ":/bin/sh");
     let (at, port, host) = (place.folder.display(), place.port, place.host());
     let text = format!(
         "ServerType standalone\nServerName matrix\nUseIPv6 on\nDefaultAddress {host}\nPort {port}\n\
@@ -225,20 +223,18 @@ fn proftpd(place: &Place<'_>) -> Option<Command> {
     Some(command)
 }
 
-fn pyftpdlib(place: &Place<'_>) -> Option<Command> {
-    let known = Command::new(PYTHON).args(["-c", "import pyftpdlib, OpenSSL"]).output().ok()?;
-    known.status.success().then_some(())?;
-    let mut command = Command::new(PYTHON);
+fn pyftpdlib(place: &Place<'_>) -> Command {
+    let mut command = peers::PYFTPDLIB.command();
     command.args(["-W", "ignore", "-c", PYFTPDLIB, &place.at("root"), place.host()]);
     command.args([&place.port.to_string(), &place.at("both.pem")]);
-    Some(command)
+    command
 }
 
-fn libunftp(place: &Place<'_>) -> Option<Command> {
-    let mut command = Command::new(find("libunftp-server")?);
+fn libunftp(place: &Place<'_>) -> Command {
+    let mut command = peers::LIBUNFTP.command();
     command.args([&place.at("root"), place.host(), &place.port.to_string()]);
     command.args([place.at("cert.pem"), place.at("key.pem")]);
-    Some(command)
+    command
 }
 
 fn plumb(place: &Place<'_>) -> Command {
@@ -250,30 +246,14 @@ fn plumb(place: &Place<'_>) -> Command {
     command
 }
 
-fn makes_certificate(folder: &Path) -> bool {
-    let made = Command::new("openssl")
+fn make_certificate(folder: &Path) {
+    let made = peers::OPENSSL
+        .command()
         .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3"])
         .args(["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem"])
         .current_dir(folder)
         .output();
-    let is_made = made.is_ok_and(|made| made.status.success());
-    if is_made {
-        let read = |name| fs::read(folder.join(name)).unwrap();
-        fs::write(folder.join("both.pem"), [read("key.pem"), read("cert.pem")].concat()).unwrap();
-    }
-    is_made
-}
-
-/// Whether this is root of the machine, who can become other users, and not of a user namespace.
-fn is_root() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let all = map.split_ascii_whitespace().collect::<Vec<_>>() == ["0", "0", "4294967295"];
-    all && rustix::process::geteuid().is_root()
-}
-
-/// Finds a program; servers are often where only root's PATH leads.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+    assert!(made.unwrap().status.success(), "openssl makes no certificate");
+    let read = |name| fs::read(folder.join(name)).unwrap();
+    fs::write(folder.join("both.pem"), [read("key.pem"), read("cert.pem")].concat()).unwrap();
 }

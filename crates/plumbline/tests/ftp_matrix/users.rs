@@ -1,12 +1,13 @@
 //! The users' programs, each of which sends a file and gets one.
 
 use super::matrix::Case;
-use super::servers::{Kind, Server, find};
+use super::servers::{Kind, Server};
 use os::process::Program;
 use protocols::time::Duration;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
+use test_support::peers;
 
 /// Whose program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FTPLIB: &str = "
 import ftplib, ssl, sys
 direction, in_tls, passive, host, port, user, password, name = sys.argv[1:]
+class Resuming(ftplib.FTP_TLS):
+    # By itself ftplib does not resume the TLS session, which plumb serve requires as vsftpd does.
+    def ntransfercmd(self, cmd, rest=None):
+        conn, size = ftplib.FTP.ntransfercmd(self, cmd, rest)
+        session = self.sock.session
+        return self.context.wrap_socket(conn, server_hostname=self.host, session=session), size
 if in_tls == 'True':
-    ftp = ftplib.FTP_TLS(context=ssl._create_unverified_context())
+    ftp = Resuming(context=ssl._create_unverified_context())
 else:
     ftp = ftplib.FTP()
 ftp.connect(host, int(port), 30)
@@ -72,21 +79,24 @@ impl User {
         }
     }
 
-    pub(crate) fn is_there(self) -> bool {
-        self == Self::Plumb || find(self.program(true)).is_some()
+    /// Finds its programs, and reports their versions for the calling test.
+    pub(crate) fn meet(self) {
+        for sends in [true, false] {
+            _ = self.command(sends);
+        }
     }
 
-    fn program(self, sends: bool) -> &'static str {
+    fn command(self, sends: bool) -> Command {
         match self {
-            Self::Curl => "curl",
-            Self::Lftp => "lftp",
-            Self::Ncftp if sends => "ncftpput",
-            Self::Ncftp => "ncftpget",
-            Self::Tnftp => "tnftp",
-            Self::Inetutils => "inetutils-ftp",
-            Self::Ftplib => "python3",
-            Self::Suppaftp => "suppaftp-user",
-            Self::Plumb => env!("CARGO_BIN_EXE_plumb"),
+            Self::Curl => peers::CURL.command(),
+            Self::Lftp => peers::LFTP.command(),
+            Self::Ncftp if sends => peers::NCFTPPUT.command(),
+            Self::Ncftp => peers::NCFTPGET.command(),
+            Self::Tnftp => peers::TNFTP.command(),
+            Self::Inetutils => peers::INETUTILS_FTP.command(),
+            Self::Ftplib => peers::PYTHON.command(),
+            Self::Suppaftp => peers::SUPPAFTP.command(),
+            Self::Plumb => Command::new(env!("CARGO_BIN_EXE_plumb")),
         }
     }
 
@@ -126,7 +136,7 @@ impl User {
         sends: bool,
     ) -> Option<Said> {
         (self.knows(case) && server.kind.knows(case)).then_some(())?;
-        let mut command = Command::new(find(self.program(sends))?);
+        let mut command = self.command(sends);
         let typed = match self {
             Self::Curl => curl(&mut command, server, case, name, sends),
             Self::Lftp => lftp(&mut command, server, case, name, sends),

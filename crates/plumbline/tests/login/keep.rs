@@ -124,6 +124,22 @@ fn a_recording_that_is_broken_is_told_with_its_line() {
 }
 
 #[test]
+fn the_keys_of_a_replay_work_although_its_display_is_behind() {
+    let folder = Folder::new("replay-behind");
+    let header = r#"{"version": 2, "width": 80, "height": 24}"#;
+    let events = "[0.0, \"o\", \"0123456789\\r\\n\"]\n".repeat(100_000);
+    let cast = folder.write("cast", &format!("{header}\n{events}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["replay", &cast]);
+    let mut person = Person::running(command);
+    person.has_a_full_display();
+    person.types("q");
+    assert_eq!(person.reads_to_the_end().code(), Some(0));
+    let shown = person.written().matches("0123456789").count();
+    assert!(shown < 50_000, "{shown}");
+}
+
+#[test]
 fn a_recording_comes_by_a_pipe_and_a_reader_may_leave() {
     let header = r#"{"version": 2, "width": 80, "height": 24}"#;
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));

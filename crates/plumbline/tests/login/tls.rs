@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 fn make_certificate(folder: &Folder, name: &str) -> String {
     let (key, certificate) = (folder.path("key.pem"), folder.path(name));
     let subject = ["-subj", "/CN=host", "-addext", "subjectAltName=IP:10.0.0.1,IP:::1"];
-    let status = Command::new("openssl")
+    let status = test_support::peers::OPENSSL
+        .command()
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
         .args(["-keyout", &key, "-out", &certificate, "-days", "2"])
         .args(subject)
@@ -24,7 +25,7 @@ fn make_certificate(folder: &Folder, name: &str) -> String {
 
 /// Starts a server at port 992 that turns each line around.
 fn serve(folder: &Folder, certificate: &str, version: &str) -> Program {
-    let mut command = Command::new("openssl");
+    let mut command = test_support::peers::OPENSSL.command();
     command.args(["s_server", "-accept", "992", "-rev", "-quiet", version]);
     command.args(["-cert", certificate, "-key", &folder.path("key.pem")]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -35,7 +36,7 @@ fn serve(folder: &Folder, certificate: &str, version: &str) -> Program {
 
 /// Returns the fingerprint of a certificate as openssl has it.
 fn fingerprint(certificate: &str) -> String {
-    let mut command = Command::new("openssl");
+    let mut command = test_support::peers::OPENSSL.command();
     let output =
         command.args(["x509", "-noout", "-fingerprint", "-sha256", "-in", certificate]).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();

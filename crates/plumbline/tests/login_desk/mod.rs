@@ -24,10 +24,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
+use test_support::peers;
 
 /// The address of the servers, which is the kernel's end of the TUN.
 pub(crate) const SERVER: &str = "10.0.0.1";
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
+/// Less than what Linux keeps of the output of a terminal that is not read (4095 bytes).
+const TERMINAL_LEN: u64 = 4000;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `test` in a network namespace of its own, with a TUN for plumb.
@@ -47,17 +50,13 @@ pub(crate) fn in_network_of(
     arguments: &'static [&'static [&'static str]],
     test: impl FnOnce() + Send + 'static,
 ) {
-    let run = thread::spawn(move || {
-        os::namespace::enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
+    test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in arguments {
             let status = Command::new("ip").args(*arguments).status().unwrap();
             assert!(status.success(), "ip {arguments:?}");
         }
         test();
     });
-    if let Err(panic) = run.join() {
-        std::panic::resume_unwind(panic);
-    }
 }
 
 /// Makes the networks 10.9.0.0/24 and 2001:db8:9::/64, in which nobody answers, until it is
@@ -177,7 +176,7 @@ impl Server {
             Self::Inetutils => start_inetutils(listen(), &[]),
             Self::InetutilsLinemode => start_inetutils(listen(), &["--linemode"]),
             Self::Busybox => {
-                let mut command = Command::new("busybox");
+                let mut command = peers::BUSYBOX.command();
                 command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
                 let program = Program::start(&mut command).unwrap();
                 within_the_limit(|| TcpStream::connect((SERVER, 2324)).ok());
@@ -193,10 +192,10 @@ pub(crate) fn start_inetutils(
     arguments: &'static [&'static str],
 ) -> Running {
     let port = listener.local_addr().unwrap().port();
+    let mut command = peers::INETUTILS_TELNETD.command();
     thread::spawn(move || {
         let (caller, _) = listener.accept().unwrap();
         let socket = OwnedFd::from(caller);
-        let mut command = Command::new("/usr/sbin/telnetd");
         command.args(["-h", "-E", "/bin/sh"]).args(arguments);
         command.stdin(Stdio::from(socket.try_clone().unwrap()));
         command.stdout(Stdio::from(socket)).stderr(Stdio::null());
@@ -265,6 +264,12 @@ impl Person {
         assert_eq!(self.pty.write(keys.as_bytes()).unwrap(), Some(keys.len()));
     }
 
+    /// Waits until the display, which is not read meanwhile, holds as much as a terminal does.
+    pub(crate) fn has_a_full_display(&mut self) {
+        let held = || rustix::io::ioctl_fionread(&self.pty).unwrap();
+        within_the_limit(|| (held() >= TERMINAL_LEN).then_some(()));
+    }
+
     pub(crate) fn resizes(&mut self, size: WindowSize) {
         self.terminal.resize(size.columns, size.rows);
         self.pty.resize(size).unwrap();
@@ -322,6 +327,17 @@ impl Person {
         let status = status.unwrap_or_else(|| panic!("plumb still runs:\n{}", self.screen()));
         while self.has_unread() && self.read() {}
         status
+    }
+
+    /// Reads the display until plumb has ended.
+    pub(crate) fn reads_to_the_end(&mut self) -> ExitStatus {
+        within_the_limit(|| (!self.read()).then_some(()));
+        self.leaves()
+    }
+
+    /// Returns all that was written.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     fn has_unread(&self) -> bool {

@@ -11,14 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-
-/// Returns why `program` cannot be met here, if it cannot.
-pub(crate) fn lacks(program: &str) -> Option<String> {
-    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
-        .any(|folder| folder.join(program).is_file());
-    (!found).then(|| format!("there is no {program} here"))
-}
+use test_support::peers;
 
 /// A line with a program at its other end, until it is dropped.
 pub(crate) struct SerialPeer {
@@ -39,14 +32,14 @@ impl SerialPeer {
         for file in [".pap-secrets", ".chap-secrets"] {
             std::fs::write(home.join(file), "guest * right\n").unwrap();
         }
-        let mut command = Command::new("slirp-fullbolt");
+        let mut command = peers::SLIRP.command();
         command.args(settings).arg("host address 10.0.0.1").env("HOME", &home);
         Self::start(command, home, "SLiRP Ready ...").expect("slirp is ready")
     }
 
     /// Starts pppd with addresses for both ends, or says why it does not run here.
     pub(crate) fn pppd() -> Result<Self, String> {
-        let mut command = Command::new("/usr/sbin/pppd");
+        let mut command = peers::PPPD.command();
         command.args(["nodetach", "local", "noauth", "debug", "logfd", "2"]);
         command.args(["10.1.0.1:10.1.0.2"]);
         Self::start(command, new_home(), "sent [LCP ConfReq")

@@ -1,9 +1,12 @@
 //! `plumb measure` names what is wrong with real far sides: Debian's Telnet servers, vsftpd and
 //! `plumb serve`, over a way of two networks with a relay of packets between them.
 //!
-//! Each planted cause is measured so often as `PLUMB_CAUSES_ROUNDS` says, once unless it is set, or
-//! three times if it was missed; a line says how often it was named first (`--nocapture` shows it). Each test has networks of its
-//! own. A server that is not there is not met, and the test says so.
+//! These are trials: real programs in real time, whose result also depends on what else the machine
+//! does. So they run with `./x test --long` alone; `crates/simulator/tests/causes` has the same
+//! causes in virtual time. Each cause is measured `PLUMB_CAUSES_ROUNDS` times (by default once, and
+//! three times if it was missed), and a line on stdout has the share of the rounds that named it
+//! first. The relay drops packets by a seed for each round, derived from `PLUMB_CAUSES_SEED`
+//! (by default 1). Each test has networks of its own.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test says how often a cause was named")]
 
@@ -24,7 +27,13 @@ const fn ms(count: u64) -> Duration {
 }
 
 fn rounds() -> usize {
-    std::env::var("PLUMB_CAUSES_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+    number("PLUMB_CAUSES_ROUNDS").map_or(1, |rounds| usize::try_from(rounds).unwrap())
+}
+
+/// Returns the number in the variable `name`, if it is set.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: '{text}'")))
 }
 
 /// Measures by `measure`, and returns how often that was and the verdicts that did not begin with one
@@ -33,11 +42,11 @@ fn rounds() -> usize {
 fn named(
     planted: &str,
     beginnings: &[&str],
-    mut measure: impl FnMut() -> Option<Measurement>,
+    mut measure: impl FnMut() -> Measurement,
 ) -> (usize, Vec<String>) {
     let (mut all, mut wanted, mut instead) = (0, rounds(), Vec::new());
     while all < wanted {
-        let Some(measured) = measure() else { return (0, Vec::new()) };
+        let measured = measure();
         all += 1;
         if !beginnings.iter().any(|beginning| measured.verdict.starts_with(beginning)) {
             instead.push(measured.verdict);
@@ -50,7 +59,7 @@ fn named(
 
 /// Measures by `measure` and demands that one of `beginnings` begins what is said, two times of
 /// three.
-fn names_first(planted: &str, beginnings: &[&str], measure: impl FnMut() -> Option<Measurement>) {
+fn names_first(planted: &str, beginnings: &[&str], measure: impl FnMut() -> Measurement) {
     let (all, instead) = named(planted, beginnings, measure);
     assert!(instead.len() * 3 <= all, "{planted}: {instead:#?}");
 }
@@ -68,13 +77,13 @@ fn no_nagle(healthy: &str, mut measure: impl FnMut() -> Measurement) {
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn nagle_of_a_telnet_server_on_a_short_way_is_named_first() {
     names_first("Nagle of busybox telnetd", &[NAGLE], || {
-        Some(servers::measured(Way::default(), BUSYBOX))
+        servers::measured(Way::default(), BUSYBOX)
     });
     names_first("Nagle of inetutils telnetd", &[NAGLE], || {
-        Some(servers::measured(Way::default(), INETUTILS))
+        servers::measured(Way::default(), INETUTILS)
     });
     names_first("Nagle of busybox telnetd, for a TCP of plumb's own", &[NAGLE], || {
-        Some(servers::measured_on_a_tun(BUSYBOX))
+        servers::measured_on_a_tun(BUSYBOX)
     });
 }
 
@@ -108,7 +117,7 @@ fn a_long_way_is_named_beside_what_nagle_makes_of_it() {
 fn a_long_way_to_a_server_without_nagle_is_named_first() {
     let way = Way { delay: ms(60), ..Way::default() };
     names_first("distance", &["The network's round trip costs 12"], || {
-        Some(servers::measured(way, BUSYBOX.promptly()))
+        servers::measured(way, BUSYBOX.promptly())
     });
 }
 
@@ -119,7 +128,7 @@ fn a_way_that_loses_one_packet_in_fifteen_is_named_first() {
     // Which of them it is depends on what was lost.
     let beginnings =
         ["Loss costs", "A lost packet now and then costs", "Waiting for retransmission timers"];
-    names_first("loss", &beginnings, || Some(servers::measured(way, BUSYBOX.promptly())));
+    names_first("loss", &beginnings, || servers::measured(way, BUSYBOX.promptly()));
 }
 
 /// What may be said of a token bucket: behind an empty one the way is as slow as a line.
@@ -130,9 +139,7 @@ const BUCKET: [&str; 2] = ["A rate limiter on the way costs", "The line costs"];
 fn a_token_bucket_in_front_of_a_login_is_named_first() {
     let limit = &["tbf", "rate", "1mbit", "burst", "40kb", "latency", "50ms"];
     let way = Way { limit, delay: ms(2), ..Way::default() };
-    names_first("tbf of 1 Mbit/s, a login", &BUCKET, || {
-        Some(servers::measured(way, BUSYBOX.promptly()))
-    });
+    names_first("tbf of 1 Mbit/s, a login", &BUCKET, || servers::measured(way, BUSYBOX.promptly()));
 }
 
 #[test]
@@ -181,22 +188,20 @@ fn a_small_receive_buffer_of_this_side_is_named_first() {
 fn a_server_that_takes_a_second_before_it_says_anything_is_named_first() {
     let server = Telnetd { command: servers::slow_at_first, is_prompt: true };
     names_first("slow prompt", &["The far side's first question"], || {
-        Some(servers::measured(Way::default(), server))
+        servers::measured(Way::default(), server)
     });
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_name_server_that_answers_late_is_named_first() {
-    names_first("name server", &["The name server costs"], || {
-        Some(servers::measured_by_name(ms(600)))
-    });
+    names_first("name server", &["The name server costs"], || servers::measured_by_name(ms(600)));
 }
 
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_far_side_that_is_late_with_its_handshake_of_tls_is_named_first() {
     names_first("handshake of TLS", &["The far side's handshake of TLS costs"], || {
-        Some(servers::measured_in_late_tls(ms(800)))
+        servers::measured_in_late_tls(ms(800))
     });
 }

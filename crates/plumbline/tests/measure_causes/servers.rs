@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use test_support::peers;
 
 /// What a Telnet server is, and what is done to its socket.
 #[derive(Clone, Copy)]
@@ -34,13 +35,13 @@ impl Telnetd {
 }
 
 fn busybox() -> Command {
-    let mut command = Command::new("busybox");
+    let mut command = peers::BUSYBOX.command();
     command.args(["telnetd", "-i", "-l", "/bin/sh"]);
     command
 }
 
 fn inetutils() -> Command {
-    let mut command = Command::new("/usr/sbin/telnetd");
+    let mut command = peers::INETUTILS_TELNETD.command();
     command.args(["-h", "-E", "/bin/sh"]);
     command
 }
@@ -50,7 +51,7 @@ pub(crate) fn slow_at_first() -> Command {
     let script = unique("slow");
     fs::write(&script, "#!/bin/sh\nsleep 1\nexec /bin/sh -i\n").unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    let mut command = Command::new("busybox");
+    let mut command = peers::BUSYBOX.command();
     command.args(["telnetd", "-i", "-l"]).arg(script);
     command
 }
@@ -210,13 +211,6 @@ fn answer(query: &[u8]) -> Vec<u8> {
     out
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
-    let folders = std::env::split_paths(&path).chain(more);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
 /// Writes the settings of vsftpd for a folder.
 fn vsftpd_settings(folder: &Path) -> PathBuf {
     let at = folder.display();
@@ -231,18 +225,13 @@ fn vsftpd_settings(folder: &Path) -> PathBuf {
     file
 }
 
-/// Measures files of vsftpd, where a file of `bytes` is and others may be written; `None` where
-/// there is no vsftpd.
+/// Measures files of vsftpd, where a file of `bytes` is and others may be written.
 pub(crate) fn measured_files(
     way: Way,
     bytes: usize,
     words: &'static [&'static str],
-) -> Option<Measurement> {
-    let Some(program) = find("vsftpd") else {
-        println!("skipped: there is no vsftpd");
-        return None;
-    };
-    Some(over(way, move |far| {
+) -> Measurement {
+    over(way, move |far| {
         let folder = unique("files");
         for name in ["root/pub", "root/incoming", "empty"] {
             fs::create_dir_all(folder.join(name)).unwrap();
@@ -250,7 +239,7 @@ pub(crate) fn measured_files(
         let open = Permissions::from_mode(0o777);
         fs::set_permissions(folder.join("root/incoming"), open).unwrap();
         fs::write(folder.join("root/pub/file"), vec![b'.'; bytes]).unwrap();
-        let mut command = Command::new(program);
+        let mut command = peers::VSFTPD.command();
         command.arg(vsftpd_settings(&folder));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let server = at_the_far_side(far, || Program::start(&mut command).unwrap());
@@ -260,5 +249,5 @@ pub(crate) fn measured_files(
         // What a test leaves takes room and nothing else.
         _ = fs::remove_dir_all(&folder);
         measured
-    }))
+    })
 }

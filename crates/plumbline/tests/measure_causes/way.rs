@@ -5,6 +5,7 @@ use os::namespace::{Network, enter_new_network};
 use os::tun::Tun;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,8 +50,19 @@ fn tun(name: &str, address: &str) -> Arc<Tun> {
     Arc::new(tun)
 }
 
+/// Returns the seed of the next round, and prints how to repeat it as the first one.
+fn next_seed(way: &Way) -> u64 {
+    static ROUNDS: AtomicU64 = AtomicU64::new(0);
+    let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
+    let seed = crate::number("PLUMB_CAUSES_SEED").unwrap_or(1).wrapping_add(round);
+    if way.loses_one_in.is_some() {
+        println!("packets are dropped as with PLUMB_CAUSES_SEED={seed}");
+    }
+    seed
+}
+
 /// Carries packets from one TUN to the other, for as long as the test's process lives.
-fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way) {
+fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way, seed: u64) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
         let mut count = 0_u64;
@@ -59,7 +71,7 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way) {
             let Some(packet) = read.and_then(|length| packet.get(..length)) else { continue };
             count += 1;
             // A sequence without a pattern that would meet the same packet of every exchange.
-            let draw = count.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            let draw = (count ^ seed << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
             if way.loses_one_in.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
                 continue;
             }
@@ -100,8 +112,9 @@ pub(crate) fn over<T: Send + 'static>(
         enter_new_network().unwrap();
         let near = tun("near0", "10.0.0.2/24");
         limit_buffers(way.buffers[1]);
-        relay(Arc::clone(&far), Arc::clone(&near), way);
-        relay(near, far, way);
+        let seed = next_seed(&way);
+        relay(Arc::clone(&far), Arc::clone(&near), way, seed);
+        relay(near, far, way, seed);
         test(&far_network)
     });
     tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

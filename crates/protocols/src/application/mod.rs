@@ -17,6 +17,12 @@ pub trait Stream {
     /// Takes what came, cut anywhere.
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>);
 
+    /// Returns whether received data can be taken now. While it cannot, the transport keeps the
+    /// data, and flow control stops the peer.
+    fn wants_data(&self) -> bool {
+        true
+    }
+
     /// Takes the transport's word that urgent data is ahead, or is no longer.
     fn urgent(&mut self, is_ahead: bool);
 

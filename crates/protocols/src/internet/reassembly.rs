@@ -33,6 +33,7 @@
 
 use crate::cx::Cx;
 use crate::meter::Counter;
+use crate::probes::Probed;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -125,7 +126,7 @@ pub struct Whole {
     pub headers: Box<[u8]>,
     /// The two bits of ECN for the whole: congestion marked on any is marked (RFC 3168 §5.3).
     pub ecn: u8,
-    pieces: BTreeMap<usize, Box<[u8]>>,
+    pieces: BTreeMap<Probed<usize>, Box<[u8]>>,
     len: usize,
 }
 
@@ -164,12 +165,15 @@ pub struct Expired {
 #[derive(Debug, Default)]
 pub struct Reassembler {
     /// By the number that they get in the order of their first fragments.
-    datagrams: BTreeMap<u64, Datagram>,
-    numbers: BTreeMap<Key, u64>,
-    by_source: BTreeSet<(IpAddr, u64)>,
+    datagrams: BTreeMap<Number, Datagram>,
+    numbers: BTreeMap<Probed<Key>, Number>,
+    by_source: BTreeSet<(IpAddr, Number)>,
     bytes: usize,
     next_number: u64,
 }
+
+/// The number of a datagram.
+type Number = Probed<u64>;
 
 #[derive(Debug)]
 struct Datagram {
@@ -189,7 +193,7 @@ enum State {
 struct Parts {
     headers: Option<Box<[u8]>>,
     counted_len: usize,
-    pieces: BTreeMap<usize, Box<[u8]>>,
+    pieces: BTreeMap<Probed<usize>, Box<[u8]>>,
     /// Data bytes in all pieces.
     received: usize,
     /// Where the data end, when the last fragment has come.
@@ -255,7 +259,7 @@ impl Reassembler {
         let Datagram { key, state, .. } = self.remove(*number)?;
         let State::Unfinished(mut parts) = state else { return None };
         cx.meter.count(Counter::IpReassemblyTimeouts);
-        let (headers, data) = (parts.headers?, parts.pieces.remove(&0)?);
+        let (headers, data) = (parts.headers?, parts.pieces.remove(&Probed(0))?);
         Some(Expired { key, headers, data })
     }
 
@@ -278,11 +282,11 @@ impl Reassembler {
     }
 
     /// Returns the number of a datagram, which it gets now if this is its first fragment.
-    fn number_of(&mut self, key: Key, cx: &mut Cx<'_>) -> u64 {
-        if let Some(number) = self.numbers.get(&key) {
+    fn number_of(&mut self, key: Key, cx: &mut Cx<'_>) -> Number {
+        if let Some(number) = self.numbers.get(&Probed(key)) {
             return *number;
         }
-        let mine = (key.source, 0)..=(key.source, u64::MAX);
+        let mine = (key.source, Probed(0))..=(key.source, Probed(u64::MAX));
         if self.by_source.range(mine.clone()).count() >= SOURCE_MAX
             && let Some((_, oldest)) = self.by_source.range(mine).next().copied()
         {
@@ -291,27 +295,27 @@ impl Reassembler {
         if self.datagrams.len() >= DATAGRAMS_MAX {
             self.evict_oldest(cx);
         }
-        let number = self.next_number;
+        let number = Probed(self.next_number);
         self.next_number += 1;
         let state = State::Unfinished(Parts::default());
         let datagram = Datagram { key, expires_at: cx.now + TIMEOUT, state };
         self.bytes += datagram.state.cost();
         self.datagrams.insert(number, datagram);
-        self.numbers.insert(key, number);
+        self.numbers.insert(Probed(key), number);
         self.by_source.insert((key.source, number));
         number
     }
 
     /// Drops the oldest datagrams until the bytes are within their limit; if that takes datagram
     /// `number` itself, it was the only one.
-    fn make_room_for(&mut self, number: u64, cx: &mut Cx<'_>) {
+    fn make_room_for(&mut self, number: Number, cx: &mut Cx<'_>) {
         while self.bytes > BYTES_MAX {
             let others = self.datagrams.keys().find(|other| **other != number).copied();
             self.evict(others.unwrap_or(number), cx);
         }
     }
 
-    fn finish(&mut self, number: u64, cx: &mut Cx<'_>) -> Outcome {
+    fn finish(&mut self, number: Number, cx: &mut Cx<'_>) -> Outcome {
         let removed = self.remove(number).map(|datagram| datagram.state);
         let Some(State::Unfinished(parts)) = removed else {
             return Outcome::Dropped(Refusal::Spoilt);
@@ -341,15 +345,15 @@ impl Reassembler {
         }
     }
 
-    fn evict(&mut self, number: u64, cx: &mut Cx<'_>) {
+    fn evict(&mut self, number: Number, cx: &mut Cx<'_>) {
         if self.remove(number).is_some() {
             cx.meter.count(Counter::IpReassemblyEvicted);
         }
     }
 
-    fn remove(&mut self, number: u64) -> Option<Datagram> {
+    fn remove(&mut self, number: Number) -> Option<Datagram> {
         let datagram = self.datagrams.remove(&number)?;
-        self.numbers.remove(&datagram.key);
+        self.numbers.remove(&Probed(datagram.key));
         self.by_source.remove(&(datagram.key.source, number));
         self.bytes -= datagram.state.cost();
         Some(datagram)
@@ -378,8 +382,8 @@ impl Parts {
     fn add(&mut self, fragment: &Fragment<'_>) -> Result<bool, Refusal> {
         let (start, end) = (fragment.offset, fragment.offset + fragment.data.len());
         // The pieces on either side are all that it can touch: none of them overlap.
-        let before = self.pieces.range(..=start).next_back();
-        if let Some((place, piece)) = before {
+        let before = self.pieces.range(..=Probed(start)).next_back();
+        if let Some((Probed(place), piece)) = before {
             let is_same = *place == start && piece.as_ref() == fragment.data;
             let is_last = self.end == Some(place + piece.len());
             if is_same && is_last != fragment.more {
@@ -389,11 +393,11 @@ impl Parts {
                 return Err(Refusal::Spoilt);
             }
         }
-        if self.pieces.range(start..end).next().is_some() {
+        if self.pieces.range(Probed(start)..Probed(end)).next().is_some() {
             return Err(Refusal::Spoilt);
         }
         if !fragment.more {
-            let last_end = self.pieces.last_key_value().map(|(place, piece)| place + piece.len());
+            let last_end = self.pieces.last_key_value().map(|(place, piece)| place.0 + piece.len());
             // Another last one, with its place elsewhere, or data behind this one.
             if self.end.is_some() || last_end > Some(end) {
                 return Err(Refusal::Spoilt);
@@ -408,7 +412,7 @@ impl Parts {
             self.headers = Some(fragment.headers.into());
             self.counted_len = fragment.counted_len;
         }
-        self.pieces.insert(start, fragment.data.into());
+        self.pieces.insert(Probed(start), fragment.data.into());
         self.received += fragment.data.len();
         self.ecn |= 1 << (fragment.ecn & 3);
         // RFC 791: headers and data together have to fit. Other fragments' headers may have been

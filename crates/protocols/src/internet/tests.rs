@@ -120,6 +120,20 @@ fn a_transport_gets_the_data_without_header_options_and_padding() {
     assert_eq!(host.counted(Counter::IpOptionsSkipped), 1);
 }
 
+// req RFC9293:MUST-50
+// req RFC1122:3.2.1.8-MUST-3
+#[test]
+fn a_transport_gets_the_data_behind_options_that_are_not_known() {
+    // Security, an experiment, router alert, and one that is not assigned, each of four bytes.
+    for kind in [130, 30, 148, 0x5F] {
+        let mut host = Host::default();
+        let sent = datagram(&header(Protocol::Tcp), &[kind, 4, 0xFF, 0xFF], b"data");
+        let received = host.receive(&sent).unwrap();
+        assert_eq!(received.packet.data(), b"data", "{kind}");
+        assert_eq!(host.counted(Counter::IpOptionsSkipped), 1);
+    }
+}
+
 // req RFC1122:3.2.1.3-MUST-3
 #[test]
 fn a_datagram_for_another_host_is_counted_and_dropped() {

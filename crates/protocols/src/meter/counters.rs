@@ -470,6 +470,8 @@ closed_list! {
         TelnetItemsBeforeTls "Telnet items ignored before TLS",
         /// Records of the inspector that nobody took in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
+        /// Bytes of the login program's own text dropped because its display took nothing.
+        DisplayBytesDropped "display bytes dropped",
         // Console server.
         /// Bytes of a line's output that somebody was too slow to read.
         ConsoleBytesSkipped "console bytes skipped for slow readers",

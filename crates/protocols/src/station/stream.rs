@@ -38,6 +38,10 @@ pub struct Carried<S> {
     is_open: bool,
     has_closed: bool,
     peer_has_closed: bool,
+    /// The peer's FIN has arrived, perhaps behind data that the stream has not taken yet.
+    is_fin_received: bool,
+    /// The connection has ended, and is released once its data is read.
+    has_ended: bool,
     /// Something came to the stream by another way than its connection.
     has_notice: bool,
     failure: Option<OpenError>,
@@ -58,6 +62,8 @@ impl<S: Stream> Carried<S> {
             is_open: false,
             has_closed: false,
             peer_has_closed: false,
+            is_fin_received: false,
+            has_ended: false,
             has_notice: false,
             failure: None,
             last_status: None,
@@ -182,38 +188,48 @@ impl<S: Stream> Carried<S> {
                 layers.tcp.release(id);
             }
             _ if self.connection != Some(id) => {}
-            Event::PeerClosed => {
-                self.peer_has_closed = true;
-                self.read(layers, cx);
-                self.stream.peer_closed(cx);
-            }
-            Event::Closed => {
-                // What came before the end is read before it goes.
-                self.read(layers, cx);
-                self.end_if_closed(layers);
-            }
+            Event::PeerClosed => self.is_fin_received = true,
+            Event::Closed => self.has_ended = true,
             Event::Urgent | Event::Readable | Event::Writable | Event::Unresponsive => {}
         }
     }
 
-    /// Gives the stream all that has come, and tells it where urgent data begins and ends.
-    fn read(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        let Some(id) = self.connection else { return };
+    /// Gives the stream the received data that it takes, and then the end of the connection.
+    fn read_to_end(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        if !self.read(layers, cx) {
+            return;
+        }
+        if self.is_fin_received && !self.peer_has_closed {
+            self.peer_has_closed = true;
+            self.stream.peer_closed(cx);
+        }
+        if self.has_ended && self.last_status.is_none() {
+            self.end_if_closed(layers);
+        }
+    }
+
+    /// Gives the stream the received data that it takes, and tells it where urgent data begins and
+    /// ends. Returns whether no data is left.
+    fn read(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) -> bool {
+        let Some(id) = self.connection else { return true };
         loop {
             let urgent = layers.tcp.urgent_ahead(id).ok().flatten();
             if urgent.is_some() {
                 self.stream.urgent(true);
             }
-            let Ok(data) = layers.tcp.received(id) else { return };
+            let Ok(data) = layers.tcp.received(id) else { return true };
             let piece = data.get(..urgent.unwrap_or(data.len())).unwrap_or(data);
             let count = piece.len();
             if count == 0 {
-                return;
+                return true;
+            }
+            if !self.stream.wants_data() {
+                return false;
             }
             let is_awaited = (self.is_awaited)(piece);
             self.stream.receive(piece, cx);
             if layers.tcp.consume(id, count).is_err() {
-                return;
+                return true;
             }
             if is_awaited {
                 // There is one: it was consumed right now.
@@ -259,7 +275,7 @@ impl<S: Stream> Application for Carried<S> {
         while let Some((id, event)) = layers.tcp.event() {
             self.on_event(id, event, layers, cx);
         }
-        self.read(layers, cx);
+        self.read_to_end(layers, cx);
         self.stream.run(cx);
         self.write(layers);
     }

@@ -40,6 +40,8 @@ struct Party {
     seen: Vec<u8>,
     told: Vec<Command>,
     window: Option<(u16, u16)>,
+    /// Whether it has no room for received data.
+    is_full: bool,
 }
 
 impl Party {
@@ -53,6 +55,7 @@ impl Party {
             seen: Vec::new(),
             told: Vec::new(),
             window: None,
+            is_full: false,
         }
     }
 
@@ -90,6 +93,10 @@ impl Stream for Party {
         while let Some(event) = self.telnet.receive(&mut data, cx) {
             self.takes(&event, cx);
         }
+    }
+
+    fn wants_data(&self) -> bool {
+        !self.is_full
     }
 
     fn urgent(&mut self, is_ahead: bool) {
@@ -313,6 +320,37 @@ fn a_session_over(link: fn() -> Link) {
     assert_eq!(pair.server.application.ending(), Some(Ending::Closed));
     assert_eq!(pair.user.counted(Counter::TcpRetransmissions), 0);
     pair.has_every_packet_back();
+}
+
+#[test]
+fn data_that_a_stream_cannot_take_stays_in_the_window_while_its_keys_go_out() {
+    let mut pair = Pair::open(datagram);
+    pair.user.party().is_full = true;
+    pair.server.party().typed = [b'x'; 10_000].to_vec();
+    pair.settle();
+    pair.strike(b"k");
+    assert_eq!(pair.server.party().seen, b"k");
+    assert_eq!(pair.user.party().seen, b"");
+    pair.user.party().is_full = false;
+    pair.user.application.notice();
+    pair.wait(|pair| pair.user.application.stream.seen.len() == 10_001);
+}
+
+#[test]
+fn data_that_a_stream_takes_late_precedes_the_end_of_the_connection() {
+    let mut pair = Pair::open(datagram);
+    pair.user.party().is_full = true;
+    pair.server.party().typed = b"last words".to_vec();
+    pair.settle();
+    pair.server.party().closes = true;
+    pair.server.application.notice();
+    pair.settle();
+    assert!(!pair.user.application.peer_has_closed());
+    pair.user.party().is_full = false;
+    pair.user.application.notice();
+    pair.wait(Pair::is_over);
+    assert_eq!(pair.user.party().seen, b"last words");
+    assert_eq!(pair.user.application.ending(), Some(Ending::Closed));
 }
 
 #[test]

@@ -65,11 +65,18 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
+/// Where a datagram comes from, and to which address it was sent: ours, or one of many hosts.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    source: SocketAddr,
+    destination: IpAddr,
+}
+
 #[derive(Debug)]
 struct Socket {
     id: SocketId,
     port: u16,
-    waiting: VecDeque<(SocketAddr, Packet)>,
+    waiting: VecDeque<(Ends, Packet)>,
     waiting_bytes: usize,
     takes_segments: bool,
     error: Option<(SocketAddr, ErrorKind)>,
@@ -213,7 +220,7 @@ impl Udp {
     /// The packet goes back to the pool that it came from when its data are no longer needed.
     pub fn receive_from(&mut self, socket: SocketId) -> Option<(SocketAddr, Packet)> {
         let socket = self.sockets.iter_mut().find(|s| s.id == socket)?;
-        let (source, packet) = socket.waiting.pop_front()?;
+        let (Ends { source, .. }, packet) = socket.waiting.pop_front()?;
         socket.waiting_bytes -= packet.len();
         Some((source, packet))
     }
@@ -313,10 +320,11 @@ impl Udp {
         packet.resize(parsed.len);
         packet.pull(HEADER_LEN);
         let source = SocketAddr::new(header.source, parsed.source_port);
+        let ends = Ends { source, destination: header.destination };
         segments::forget_size_of_one(&mut packet);
         if packet.offload.segment_size > 0 && !socket.takes_segments {
             cx.meter.count(Counter::UdpSuperIn);
-            socket.take_apart(source, packet, &self.limits, pool, cx);
+            socket.take_apart(ends, packet, &self.limits, pool, cx);
             return None;
         }
         if socket.waiting.len() >= self.limits.datagrams
@@ -330,7 +338,7 @@ impl Udp {
         cx.meter.add(Counter::UdpIn, count);
         cx.meter.add(Counter::UdpSuperIn, u64::from(count > 1));
         socket.waiting_bytes += data_len;
-        socket.waiting.push_back((source, packet));
+        socket.waiting.push_back((ends, packet));
         None
     }
 

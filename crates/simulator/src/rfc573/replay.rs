@@ -23,7 +23,9 @@ use protocols::link::{Datagram, Link};
 use protocols::meter::{Account, Costs, Work};
 use protocols::station::Settings;
 use protocols::time::{Duration, Instant};
-use protocols::transport::tcp::{Acknowledgment, Profile, ReceiveWindow, SendLimit, WindowUpdate};
+use protocols::transport::tcp::{
+    Acknowledgment, BlackHoleDetection, Profile, ReceiveWindow, SendLimit, WindowUpdate,
+};
 use std::fmt;
 use std::net::Ipv4Addr;
 
@@ -171,7 +173,7 @@ impl Network {
             mss_max: u16::try_from(self.message_bits / 8).ok(),
             extensions: false,
             pacing: false,
-            path_search: false,
+            black_hole_detection: BlackHoleDetection::Off,
             rto_min: TIMEOUT,
             ..Profile::BULK
         }

@@ -145,11 +145,7 @@ impl Scene {
             is_v6,
             mtu: conditions.mtus[0],
             file_lens,
-            profiles: profiles.map(|profile| {
-                let path_search = profile.path_search || conditions.is_silent;
-                let profile = Profile { path_search, ..profile };
-                lasting(profile, restarts_at.is_some())
-            }),
+            profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
             packets: [0; 2].map(|_| packets(&mut draw, &conditions)),

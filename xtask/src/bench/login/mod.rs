@@ -5,6 +5,7 @@
 //! else. The goals are ratios within a round to the best Telnet that others have made.
 
 mod desk;
+pub(super) mod flood;
 mod folder;
 mod path;
 mod report;
@@ -20,6 +21,7 @@ use anyhow::{Context, Result, ensure};
 use desk::Desk;
 use path::Path;
 use protocols::chance::Chance;
+use records::figures::UNKNOWN;
 use std::io::{self, Write};
 
 /// Measures all ways whose label contains one of `words`, or all.
@@ -43,6 +45,14 @@ pub(super) fn run(conditions: &Conditions, amount: Amount, words: &[String]) -> 
 
 /// The congestion control of the bench's own network.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
+fn congestion() -> String {
+    let control = std::fs::read_to_string(CONGESTION);
+    format!(
+        "{} (kernel's sockets); our own TCP on the TUN has its profile for a keyboard",
+        control.map_or_else(|_| UNKNOWN.to_owned(), |text| text.trim().to_owned())
+    )
+}
 
 fn measure(
     desk: &Desk,

@@ -34,16 +34,12 @@ pub(super) fn of(
     amount: Amount,
     notes: Vec<String>,
 ) -> Report {
-    let congestion = std::fs::read_to_string(super::CONGESTION);
     Report {
         cast: Cast::Login,
         title: "bench login: from a key at one pseudo-terminal to its echo there, both ends".into(),
         sections: vec![section(measured, amount)],
         verdicts: verdicts(paths, measured),
-        congestion: format!(
-            "{} (kernel's sockets); our own TCP on the TUN has its profile for a keyboard",
-            congestion.map_or_else(|_| UNKNOWN.to_owned(), |text| text.trim().to_owned())
-        ),
+        congestion: super::congestion(),
         notes,
     }
 }

@@ -8,14 +8,15 @@ use os::clock::{Monotonic, thread_cpu_time};
 use os::switches::Switches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
+use protocols::application::ftp::listing::Collector;
 use protocols::application::ftp::user::DataFailure;
 use records::arrivals::Log;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -25,19 +26,21 @@ const WORKED_PIECE_BYTES: usize = 128 * 1024;
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 /// From this size on a file goes through a pipe of the kernel's.
 const WORTH_A_CHUTE_BYTES: u64 = 256 * 1024;
-/// The most of a listing that is kept.
+/// The most of a file that is kept in memory, to be compared.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
 /// Our end of a transfer.
 #[derive(Debug)]
 pub(super) enum Near {
     /// Into a file from this place on, or into what has no places; and after so many bytes, if
-    /// that is said, it is enough.
-    Into { file: File, at: Option<u64>, enough: Option<u64> },
+    /// that is said, it is enough. More than `most` bytes are an error, and are not written.
+    Into { file: File, at: Option<u64>, enough: Option<u64>, most: Option<u64> },
     /// Out of what can be read.
     From(File),
     /// Into memory.
     Memory(Vec<u8>),
+    /// Into the entries of a listing, as they arrive.
+    Listing(Box<Collector>),
 }
 
 /// What a transfer has come to.
@@ -49,6 +52,8 @@ pub(super) struct Moved {
     pub(super) file_bytes: u64,
     /// What came into memory.
     pub(super) memory: Vec<u8>,
+    /// The listing, if it was one.
+    pub(super) listing: Option<Box<Collector>>,
     /// What was learnt for the record.
     pub(super) data: DataFacts,
     /// How it ended.
@@ -77,10 +82,42 @@ impl Watch {
     }
 }
 
+/// Ends a transfer that waits for its rate limit. The end of the connection alone would not do:
+/// the kernel still returns the data that it has buffered, which then drains at the limited rate.
+#[derive(Debug, Default)]
+pub(super) struct Cancellation {
+    is_cancelled: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Cancellation {
+    /// Cancels the transfer, and wakes its thread if that waits.
+    pub(super) fn cancel(&self) {
+        *self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for `time`, or until the transfer is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// If it is cancelled.
+    fn wait(&self, time: Duration) -> Result<(), Broken> {
+        let is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(is_cancelled, time, |cancelled| !*cancelled);
+        let (is_cancelled, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match *is_cancelled {
+            true => Err(lost(io::Error::other("the transfer was cancelled"))),
+            false => Ok(()),
+        }
+    }
+}
+
 /// What a thread needs to know of a transfer.
 #[derive(Debug)]
 pub(super) struct Mover {
     pub(super) link: Link,
+    pub(super) cancellation: Arc<Cancellation>,
     pub(super) near: Near,
     pub(super) representation: Representation,
     pub(super) pace: Pace,
@@ -103,6 +140,11 @@ pub(super) fn lost(error: io::Error) -> Broken {
 
 fn ours(error: io::Error) -> Broken {
     (DataFailure::File, error)
+}
+
+/// Returns the failure of a transfer that brings more than is accepted.
+fn excess(why: String) -> Broken {
+    (DataFailure::Excess, io::Error::new(ErrorKind::InvalidData, why))
 }
 
 fn malformed(why: &str) -> Broken {
@@ -145,14 +187,12 @@ impl Mover {
         }
         let is_all_counted = matches!(self.link, Link::Clear(Plain::Kernel(_)));
         ended.data.calls = ended.data.calls.filter(|_| is_all_counted);
-        if let Near::Memory(memory) = self.near {
-            ended.memory = memory;
-        }
+        ended.keep(self.near);
         ended
     }
 
     /// Counts what has moved, and waits where that was too fast.
-    fn count(&mut self, bytes: usize) {
+    fn count(&mut self, bytes: usize) -> Result<(), Broken> {
         let counted = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(counted, Ordering::Relaxed);
         self.tally.fetch_add(counted, Ordering::Relaxed);
@@ -161,8 +201,9 @@ impl Mover {
         }
         let now = self.clock.now();
         self.pace.spend(bytes, now);
-        if let Some(until) = self.pace.waits_until(now) {
-            std::thread::sleep(until - now);
+        match self.pace.waits_until(now) {
+            Some(until) => self.cancellation.wait(until - now),
+            None => Ok(()),
         }
     }
 
@@ -179,7 +220,8 @@ impl Mover {
     /// Lets the kernel move what comes into the file. Returns whether it has moved all.
     fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
         let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
-        let Near::Into { file, at, enough: None } = &self.near else { return Ok(false) };
+        let Near::Into { file, at, enough: None, most } = &self.near else { return Ok(false) };
+        let most = *most;
         if is_small || !self.representation.passes_through() {
             return Ok(false);
         }
@@ -198,7 +240,8 @@ impl Mover {
                 Some(Err(error)) => return Err(lost(error)),
             };
             ended.data.first_byte.get_or_insert_with(Instant::now);
-            self.count(count);
+            self.count(count)?;
+            check_most(most, ended.file_bytes, count)?;
             let began = Instant::now();
             while chute.held_bytes() > 0 {
                 ended.data.count_call();
@@ -268,7 +311,7 @@ impl Mover {
                 }
                 Err(error) => return Err(lost(error)),
             };
-            self.count(count);
+            self.count(count)?;
             taken?;
             if ended.is_enough {
                 return Ok(());
@@ -306,6 +349,9 @@ impl Mover {
                     .map_err(|_| malformed("this representation is not done here"))?,
             ),
         };
+        if let Some(encoder) = &mut encoder {
+            encoder.keep_cr_lf();
+        }
         let (mut piece, mut wire) = (vec![0; self.piece_len()], Vec::new());
         while let Near::From(file) = &mut self.near {
             let began = Instant::now();
@@ -343,7 +389,7 @@ impl Mover {
             }
             let sent = bytes.len();
             wire.clear();
-            self.count(sent);
+            self.count(sent)?;
             if count == 0 {
                 break;
             }
@@ -361,6 +407,7 @@ impl Mover {
         let at_most = self.pace.burst_bytes().map_or(usize::MAX, |_| self.piece_len());
         let (moved, tally) = (Arc::clone(&self.moved), Arc::clone(&self.tally));
         let (mut pace, clock) = (self.pace, self.clock);
+        let cancellation = Arc::clone(&self.cancellation);
         let sent = self.link.send_file(&file, at_most, &mut |count| {
             ended.data.count_call();
             let counted = u64::try_from(count).unwrap_or(u64::MAX);
@@ -368,15 +415,37 @@ impl Mover {
             tally.fetch_add(counted, Ordering::Relaxed);
             let now = clock.now();
             pace.spend(count, now);
-            if let Some(until) = pace.waits_until(now) {
-                std::thread::sleep(until - now);
+            match pace.waits_until(now) {
+                Some(until) => cancellation.wait(until - now).map_err(|(_, error)| error),
+                None => Ok(()),
             }
-            Ok(())
         });
         ended.file_bytes = self.moved.load(Ordering::Relaxed);
         // The last call has found the end of the file.
         ended.data.count_call();
         sent.map_or(Ok(false), |sent| sent.map(|()| true).map_err(lost))
+    }
+}
+
+/// Checks that `count` bytes more than `before` are no more than the file may have.
+fn check_most(most: Option<u64>, before: u64, count: usize) -> Result<(), Broken> {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    match most {
+        Some(most) if before.saturating_add(count) > most => {
+            Err(excess(format!("more than the {most} bytes that the server reports")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Moved {
+    /// Keeps what came into memory.
+    pub(super) fn keep(&mut self, near: Near) {
+        match near {
+            Near::Memory(memory) => self.memory = memory,
+            Near::Listing(listing) => self.listing = Some(listing),
+            Near::Into { .. } | Near::From(_) => {}
+        }
     }
 }
 
@@ -426,7 +495,10 @@ impl Near {
     pub(super) fn put(&mut self, bytes: &[u8], ended: &mut Moved) -> Result<(), Broken> {
         let mut bytes = bytes;
         match self {
-            Self::Into { file, at, enough } => {
+            Self::Into { file, at, enough, most } => {
+                if enough.is_none() {
+                    check_most(*most, ended.file_bytes, bytes.len())?;
+                }
                 if let Some(enough) = *enough {
                     let left = usize::try_from(enough - ended.file_bytes).unwrap_or(usize::MAX);
                     bytes = bytes.get(..left).unwrap_or(bytes);
@@ -444,10 +516,55 @@ impl Near {
             Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
                 memory.extend_from_slice(bytes);
             }
-            Self::Memory(_) => return Err(ours(ErrorKind::OutOfMemory.into())),
+            Self::Memory(_) => {
+                let most = MEMORY_MAX_BYTES >> 20;
+                return Err(excess(format!("more than {most} MiB for the memory")));
+            }
+            Self::Listing(listing) => {
+                listing.push(bytes).map_err(|error| excess(error.to_string()))?;
+            }
             Self::From(_) => {}
         }
         ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+
+    /// Far beyond what a loaded machine needs.
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_cancelled_transfer_does_not_drain_buffered_data_at_its_limited_rate() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (data, _) = listener.accept().unwrap();
+        // More than an hour at ten bytes in a second, and less than the kernel buffers.
+        server.write_all(&[7; 40_000]).unwrap();
+        let cancellation = Arc::new(Cancellation::default());
+        let mover = Mover {
+            link: Link::Clear(Plain::Kernel(data)),
+            cancellation: Arc::clone(&cancellation),
+            near: Near::Memory(Vec::new()),
+            representation: Representation::IMAGE,
+            pace: Pace::new(Some(10)),
+            moved: Arc::default(),
+            tally: Arc::default(),
+            watch: None,
+            expected_bytes: None,
+            clock: Monotonic::start(),
+        };
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || sender.send(mover.run()));
+        cancellation.cancel();
+        let moved = receiver.recv_timeout(TIMEOUT).expect("the transfer ends");
+        thread.join().unwrap().unwrap();
+        assert!(moved.result.is_err());
+        assert!(moved.wire_bytes < 40_000, "{}", moved.wire_bytes);
     }
 }

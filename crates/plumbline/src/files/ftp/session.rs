@@ -6,7 +6,7 @@
 
 use super::facts::Facts;
 use super::link::{Canceller, Link};
-use super::mover::{Moved, Mover, Near, Watch};
+use super::mover::{Cancellation, Moved, Mover, Near, Watch};
 use super::small::{Incoming, send_at_once};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
@@ -103,6 +103,7 @@ enum Data {
     Moving {
         thread: JoinHandle<Moved>,
         canceller: Canceller,
+        cancellation: Arc<Cancellation>,
         moved: Arc<AtomicU64>,
         id: TaskId,
         is_sending: bool,
@@ -444,8 +445,10 @@ impl Session {
             let lost = Err(DataFailure::ConnectionLost);
             return self.user.data_ended(id, 0, lost, &mut self.bench.cx());
         };
+        let cancellation = Arc::new(Cancellation::default());
         let mover = Mover {
             link,
+            cancellation: Arc::clone(&cancellation),
             near: self.near.take().unwrap_or(Near::Memory(Vec::new())),
             representation: self.representation,
             pace: Pace::new(self.shared.bytes_per_second),
@@ -457,7 +460,7 @@ impl Session {
         };
         let is_sending = matches!(mover.near, Near::From(_));
         let thread = tokio::task::spawn_blocking(move || mover.run());
-        self.data = Data::Moving { thread, canceller, moved, id, is_sending };
+        self.data = Data::Moving { thread, canceller, cancellation, moved, id, is_sending };
     }
 
     /// Moves what is small. Returns the connection if there is more to do than that.
@@ -492,14 +495,16 @@ impl Session {
         let incoming =
             Incoming { stream, near, expected_bytes, moved: Arc::clone(&moved), tally, cancelled };
         let thread = tokio::spawn(incoming.run());
-        self.data = Data::Moving { thread, canceller, moved, id, is_sending: false };
+        // A small file is not moved at a limited rate.
+        let cancellation = Arc::default();
+        self.data = Data::Moving { thread, canceller, cancellation, moved, id, is_sending: false };
         None
     }
 
     async fn close_data(&mut self) {
         match std::mem::replace(&mut self.data, Data::None) {
             Data::Connecting(connecting) => connecting.abort(),
-            Data::Moving { mut thread, canceller, is_sending, .. } => {
+            Data::Moving { mut thread, canceller, cancellation, is_sending, .. } => {
                 // An end of the data in order is the end of a whole file. So the connection is reset;
                 // or the server, which is told of it first, ends it.
                 if is_sending && !canceller.reset() {
@@ -510,6 +515,7 @@ impl Session {
                     }
                 }
                 canceller.cancel();
+                cancellation.cancel();
                 if let Ok(moved) = thread.await {
                     self.moved = Some(moved);
                 }

@@ -447,6 +447,10 @@ impl Transfer {
     }
 
     async fn wait(&mut self, stop: &Stop, alarm: &mut Alarm) {
+        // A peer that sends without an end keeps neither this nor the deadlines below waiting.
+        if stop.is_wanted.load(Ordering::Relaxed) {
+            return self.fail(STOPPED, Trouble::Stopped);
+        }
         let now = self.bench.clock.now();
         let opening = self.terms.opening.filter(|_| self.facts.agreed.is_none());
         let give_up = opening.map(|opening| self.began + opening);
@@ -476,7 +480,13 @@ impl Transfer {
         self.bench.meter.enter(Account::Application);
         self.bench.meter.count(Counter::Wakeups);
         match woken {
-            Woken::Received(Ok(())) => self.take_datagrams(),
+            Woken::Received(Ok(())) => {
+                self.take_datagrams();
+                let now = self.bench.clock.now();
+                if self.work.deadline().into_iter().chain(give_up).any(|at| at <= now) {
+                    self.timeout(give_up);
+                }
+            }
             Woken::Received(Err(error)) => self.on_network_error(error),
             Woken::Stopped => self.fail(STOPPED, Trouble::Stopped),
             Woken::Fed(Ok(())) => self.is_starved = false,

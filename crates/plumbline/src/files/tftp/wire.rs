@@ -4,13 +4,12 @@ use super::outbox::Outbox;
 use anyhow::{Context, Result};
 use os::datagram::{Bounce, DatagramSocket, Inbox};
 use os::host::Host;
-use os::readiness;
+use os::readiness::{self, Registered};
 use protocols::application::tftp::window_size_for;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// What is asked for of the kernel's memory for what has come, as it counts.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
@@ -21,7 +20,7 @@ const OWN_DATAGRAMS: u16 = 8;
 #[derive(Debug)]
 pub(crate) enum Wire {
     /// Of the kernel's.
-    Kernel(AsyncFd<DatagramSocket>),
+    Kernel(Registered<DatagramSocket>),
     /// Of our own.
     Own(os::host::UdpSocket),
 }

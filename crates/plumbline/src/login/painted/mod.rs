@@ -24,6 +24,10 @@ pub(super) const HEATH19_SIZE: (u16, u16) = (80, 24);
 /// The rows of its picture, which always has a place for the 25th line.
 const HEATH19_ROWS: u16 = 25;
 
+/// Saves the title of the window on the terminal's stack, and restores it (xterm, XTWINOPS).
+const PUSH_TITLE: &[u8] = b"\x1b[22;2t";
+const POP_TITLE: &[u8] = b"\x1b[23;2t";
+
 /// Which terminal stands between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Emulation {
@@ -40,6 +44,8 @@ pub(super) struct Painted {
     /// What the person's terminal shows, if nobody else has written on it.
     shown: Option<Picture>,
     modes: InputModes,
+    /// The title of the window, once a program has set one.
+    title: Option<String>,
     bells: u64,
     /// Whether the usual screen is put away.
     is_entered: bool,
@@ -63,7 +69,7 @@ impl Painted {
 
     fn new(face: Face) -> Self {
         let (modes, bells, is_entered) = (InputModes::default(), 0, false);
-        Self { face, shown: None, modes, bells, is_entered }
+        Self { face, shown: None, modes, title: None, bells, is_entered }
     }
 
     /// Returns whether it is a Heath-19.
@@ -149,19 +155,23 @@ impl Painted {
         }
         self.shown = Some(picture);
         self.put_modes(&mut bytes);
+        self.put_title(&mut bytes);
         self.put_bell(&mut bytes);
         bytes
     }
 
     /// Returns what gives the person's terminal back.
-    pub(super) fn leave(&mut self) -> &'static [u8] {
+    pub(super) fn leave(&mut self) -> Vec<u8> {
         if !std::mem::replace(&mut self.is_entered, false) {
-            return b"";
+            return Vec::new();
         }
+        let title = self.title.take().map_or(&b""[..], |_| POP_TITLE);
         self.shown = None;
         self.modes = InputModes::default();
-        b"\x1b[0m\x1b[r\x1b[0 q\x1b[?25h\x1b>\x1b[?1l\x1b[?2004l\x1b[?1004l\x1b[?9l\x1b[?1000l\
-          \x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1049l"
+        let modes =
+            b"\x1b[0m\x1b[r\x1b[0 q\x1b[?25h\x1b>\x1b[?1l\x1b[?2004l\x1b[?1004l\x1b[?9l\x1b[?1000l\
+          \x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1049l";
+        [modes, title].concat()
     }
 
     /// Returns the part of the terminal that has room, with the cursor in it.
@@ -234,6 +244,20 @@ impl Painted {
         for (mode, kind) in encodings {
             set(mode, old.mouse_encoding == kind, new.mouse_encoding == kind);
         }
+    }
+
+    /// Passes the title of the window on; the one that was found is saved before the first.
+    fn put_title(&mut self, bytes: &mut Vec<u8>) {
+        let Face::Ansi(terminal) = &self.face else { return };
+        let title = terminal.title();
+        if self.title.as_deref().unwrap_or_default() == title {
+            return;
+        }
+        if self.title.is_none() {
+            bytes.extend_from_slice(PUSH_TITLE);
+        }
+        bytes.extend_from_slice(format!("\x1b]2;{title}\x07").as_bytes());
+        self.title = Some(title.to_owned());
     }
 
     fn put_bell(&mut self, bytes: &mut Vec<u8>) {

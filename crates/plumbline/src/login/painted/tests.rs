@@ -76,10 +76,24 @@ fn who_leaves_gets_the_usual_screen_back() {
     person.terminal.receive(b"before", &mut person.bench.cx());
     person.sees(b"during", None);
     let bytes = person.painted.leave();
-    person.terminal.receive(bytes, &mut person.bench.cx());
+    person.terminal.receive(&bytes, &mut person.bench.cx());
     assert_eq!(person.terminal.text(), "before");
     assert!(person.terminal.is_cursor_visible());
     assert!(person.painted.leave().is_empty());
+}
+
+#[test]
+fn the_title_of_the_window_is_passed_on_once_and_the_found_one_comes_back() {
+    let mut person = Person::new(Painted::ansi((80, 24)), (80, 24));
+    let mut paint = |text: &[u8]| {
+        person.painted.receive(text, &mut person.bench.cx());
+        String::from_utf8(person.painted.paint((80, 24), None)).unwrap()
+    };
+    assert!(!paint(b"").contains("\x1b]"));
+    assert!(paint(b"\x1b]2;vim\x07").ends_with("\x1b[22;2t\x1b]2;vim\x07"));
+    assert!(!paint(b"x").contains("\x1b]"));
+    assert!(paint(b"\x1b]0;less\x07").ends_with("\x1b]2;less\x07"));
+    assert!(person.painted.leave().ends_with(b"\x1b[23;2t"));
 }
 
 #[test]

@@ -19,11 +19,11 @@ pub(super) use settings::{ConsoleFile, Settings};
 pub(super) use visit::Visit;
 
 use desk::Desk;
+use os::readiness::Registered;
 use os::serial::{LineSettings, Serial};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 /// A line, and all who are at it.
@@ -31,7 +31,7 @@ pub(super) struct Console {
     pub(super) settings: Settings,
     desk: RefCell<Desk>,
     /// The device, while it is there.
-    line: RefCell<Option<Rc<AsyncFd<Serial>>>>,
+    line: RefCell<Option<Rc<Registered<Serial>>>>,
     /// How the line is set, or is to be when it is there again.
     holds: Cell<LineSettings>,
     /// There is something for the line, or somebody wants to know of its wires.

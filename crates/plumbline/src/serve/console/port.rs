@@ -5,7 +5,7 @@ use crate::serve::Shop;
 use crate::serve::log::Event;
 use anyhow::{Context, Result};
 use os::modem::{Marks, ModemLines, Received};
-use os::readiness;
+use os::readiness::{self, Registered};
 use os::serial::Serial;
 use protocols::meter::Counter;
 use std::fs::{File, OpenOptions};
@@ -13,7 +13,6 @@ use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// How often one looks whether a device that has gone is back: a converter on USB takes longer to
 /// be plugged in.
@@ -58,7 +57,7 @@ pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<Shop>) {
     }
 }
 
-fn open(console: &Console) -> Result<AsyncFd<Serial>> {
+fn open(console: &Console) -> Result<Registered<Serial>> {
     let line = Serial::open_with(&console.settings.device, console.holds.get())?;
     line.mark_breaks().context("the line cannot tell of a BREAK")?;
     let interest = Interest::READABLE | Interest::WRITABLE;
@@ -68,7 +67,7 @@ fn open(console: &Console) -> Result<AsyncFd<Serial>> {
 /// Carries bytes both ways until the line goes away; returns why.
 async fn carry(
     console: &Console,
-    line: &AsyncFd<Serial>,
+    line: &Registered<Serial>,
     record: &mut Record,
     shop: &Shop,
 ) -> io::Error {
@@ -79,8 +78,8 @@ async fn carry(
             let mut desk = console.desk.borrow_mut();
             (!desk.waiting_for_line().is_empty(), desk.wants_wires())
         };
+        // In random order: a line that is never silent must not keep what is typed waiting.
         let carried = tokio::select! {
-            biased;
             carried = read(console, line, &mut marks, record, shop) => carried,
             carried = write(console, line), if has_output => carried,
             () = console.work.notified() => Ok(()),
@@ -97,7 +96,7 @@ async fn carry(
 
 async fn read(
     console: &Console,
-    line: &AsyncFd<Serial>,
+    line: &Registered<Serial>,
     marks: &mut Marks,
     record: &mut Record,
     shop: &Shop,
@@ -133,7 +132,7 @@ async fn read(
     Ok(())
 }
 
-async fn write(console: &Console, line: &AsyncFd<Serial>) -> io::Result<()> {
+async fn write(console: &Console, line: &Registered<Serial>) -> io::Result<()> {
     let mut guard = line.writable().await?;
     let mut desk = console.desk.borrow_mut();
     let written =

@@ -164,8 +164,9 @@ impl<W: Wire> Visit<W> {
             if self.tls_rest.is_some() && is_all_said && !self.wire.is_owing() {
                 return Ok(Ending::StartsTls);
             }
+            // A client that goes on sending does not hold off the end.
             if let Stage::Ended(ending) = self.stage
-                && is_all_said
+                && (is_all_said || self.begun.elapsed() >= FAREWELL)
             {
                 return Ok(ending);
             }
@@ -179,11 +180,7 @@ impl<W: Wire> Visit<W> {
                     }
                 }
                 Woken::Bell => {}
-                Woken::Deadline => {
-                    if let Stage::Ended(ending) = self.stage {
-                        return Ok(ending);
-                    }
-                }
+                Woken::Deadline => {}
             }
         }
     }

@@ -9,9 +9,11 @@
 //! ten thousand who wait cost little.
 
 use super::Server;
+use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::serve::charged::{Charged, Metered};
 use protocols::meter::Account;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use std::cell::RefCell;
 use std::io;
@@ -21,7 +23,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
@@ -39,7 +40,7 @@ const RECORD_MAX_BYTES: usize = HEAD_LEN + (1 << 14) + 256;
 const RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// What is below TLS: a socket, whose calls are no part of what TLS does.
-type Below = Charged<TcpStream, Server>;
+type Below = Charged<Socket, Server>;
 
 /// The control connection.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(super) struct Control {
 
 #[derive(Debug)]
 enum Way {
-    Clear(TcpStream),
+    Clear(Socket),
     Secured(Box<TlsStream<Below>>),
     /// Our TLS has ended, and the far side's has not yet.
     Leaving(Box<Leaving>),
@@ -64,7 +65,7 @@ enum Way {
 /// A connection that leaves TLS.
 #[derive(Debug)]
 struct Leaving {
-    stream: TcpStream,
+    stream: Socket,
     tls: ServerConnection,
     /// What there is of the record that is being read.
     record: Vec<u8>,
@@ -79,7 +80,7 @@ pub(super) struct Moved {
 }
 
 impl Control {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: Socket) -> Self {
         Self { way: Way::Clear(stream), is_owing: false, has_more: false }
     }
 
@@ -127,6 +128,23 @@ impl Control {
         }
     }
 
+    /// Returns whether the client has ended the connection, although what it sent before may not have
+    /// been read.
+    pub(super) fn has_ended(&self) -> bool {
+        let stream = match &self.way {
+            Way::Clear(stream) => stream,
+            Way::Secured(stream) => stream.get_ref().0.inner(),
+            Way::Leaving(leaving) => &leaving.stream,
+            Way::Gone => return true,
+        };
+        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // If the kernel cannot say, the connection is as good as it was.
+        rustix::event::poll(&mut polled, Some(&now))
+            .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
+    }
+
     /// Begins TLS, whose tickets are to hold `token`.
     ///
     /// # Errors
@@ -143,7 +161,7 @@ impl Control {
         };
         let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
         // Whoever was here before may take that session up again, and gets tickets of this one.
-        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, false));
+        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, None));
         let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
         self.way = Way::Secured(Box::new(stream));
@@ -260,7 +278,9 @@ impl Control {
 /// A read ends at the mark of urgent data (RFC 854, "The TELNET Synch signal"; tcp(7)), and the
 /// runtime takes one that is not full for the last: what stands behind the mark, the ABOR, would be
 /// read when the next command comes, which is never.
-fn read_on(stream: &TcpStream, room: &mut ReadBuf<'_>) -> bool {
+fn read_on(socket: &Socket, room: &mut ReadBuf<'_>) -> bool {
+    // A read of our own TCP does not end there.
+    let Some(stream) = socket.kernel() else { return false };
     let read = rustix::net::recv(stream, room.initialize_unfilled(), RecvFlags::DONTWAIT);
     // The end of the stream and an error are for the next read, which finds them again.
     let count = read.map_or(0, |(count, _)| count);
@@ -331,20 +351,21 @@ mod tests {
     use super::*;
     use os::socket;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream as Socket};
+    use std::net::{TcpListener, TcpStream as StdStream};
+    use tokio::net::TcpStream;
 
     /// A control connection whose far side has said all this, before anything was read.
-    fn control(said: impl FnOnce(&mut Socket)) -> (Control, Socket) {
+    fn control(said: impl FnOnce(&mut StdStream)) -> (Control, StdStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut far = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let mut far = StdStream::connect(listener.local_addr().unwrap()).unwrap();
         let (near, _) = listener.accept().unwrap();
         socket::set_urgent_inline(&near, true).unwrap();
         said(&mut far);
         near.set_nonblocking(true).unwrap();
-        (Control::new(TcpStream::from_std(near).unwrap()), far)
+        (Control::new(TcpStream::from_std(near).unwrap().into()), far)
     }
 
-    fn urgent(far: &Socket, bytes: &[u8]) {
+    fn urgent(far: &StdStream, bytes: &[u8]) {
         rustix::net::send(far, bytes, rustix::net::SendFlags::OOB).unwrap();
     }
 

@@ -12,6 +12,7 @@ use super::long_work::{self, ListingPiece};
 use super::post::Post;
 use super::secured::{Secured, Security};
 use super::session::Marker;
+use super::socket::Socket;
 use super::upload::Upload;
 use super::work::converts_words;
 use crate::files::pace::Pace;
@@ -60,23 +61,22 @@ const INLINE_NAMES: usize = 256;
 pub(super) enum Stream {
     /// Nobody watches it yet.
     Fresh(std::net::TcpStream),
-    Watched(TcpStream),
+    Watched(Socket),
 }
 
 impl Stream {
-    fn watched(self) -> io::Result<TcpStream> {
+    fn watched(self) -> io::Result<Socket> {
         match self {
-            Self::Fresh(stream) => TcpStream::from_std(stream),
-            Self::Watched(stream) => Ok(stream),
+            Self::Fresh(stream) => TcpStream::from_std(stream).map(Socket::Kernel),
+            Self::Watched(socket) => Ok(socket),
         }
     }
-}
 
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    /// Returns its descriptor, if it is the kernel's.
+    fn kernel(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Fresh(stream) => stream.as_fd(),
-            Self::Watched(stream) => stream.as_fd(),
+            Self::Fresh(stream) => Some(stream.as_fd()),
+            Self::Watched(socket) => socket.kernel().map(AsFd::as_fd),
         }
     }
 }
@@ -92,6 +92,7 @@ pub(super) fn send_at_once(
     clock: Monotonic,
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
+    let Some(stream) = stream.kernel() else { return 0 };
     let (mut at, count) = (offset, usize::try_from(count).unwrap_or(0));
     let (began, cpu) = (clock.now(), thread_cpu_time());
     let sent = rustix::fs::sendfile(stream, file, Some(&mut at), count).unwrap_or(0);
@@ -104,8 +105,8 @@ pub(super) fn send_at_once(
     if sent == count {
         ledger.is_by_one_call.set((sent as u64) < UNSETTLED_MIN_BYTES);
         ledger.ended.set(Some(ended));
-        ledger.open(stream);
-        ledger.ask(stream);
+        ledger.open(&stream);
+        ledger.ask(&stream);
     }
     sent as u64
 }
@@ -114,9 +115,10 @@ pub(super) fn send_at_once(
 /// one flight, TCP is asked when it has arrived.
 pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instant) {
     if sent >= UNSETTLED_MIN_BYTES
-        && rustix::net::shutdown(&stream, rustix::net::Shutdown::Write).is_ok()
+        && let Some(stream) = stream.kernel()
+        && rustix::net::shutdown(stream, rustix::net::Shutdown::Write).is_ok()
     {
-        let duplicate = rustix::io::fcntl_dupfd_cloexec(&stream, 0).ok();
+        let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
         ledger.unsettled.replace(duplicate.map(|stream| (stream, began)));
     }
     // Its end goes with its last byte.
@@ -135,6 +137,7 @@ pub(super) fn receive_at_once(
     ledger: &Ledger,
     clock: Monotonic,
 ) -> Result<bool> {
+    let Some(stream) = stream.kernel() else { return Ok(false) };
     let cpu = thread_cpu_time();
     let mut pieces = 0_u32;
     let received = loop {
@@ -161,15 +164,15 @@ pub(super) fn receive_at_once(
     };
     let ended = clock.now();
     ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
-    ledger.file_bytes.set(Some(upload.len_bytes()));
+    ledger.file_bytes.set(Some(upload.received_bytes()));
     if received != Ok(false) {
         ledger.is_by_one_call.set(pieces == 1);
         ledger.ended.set(Some(ended));
-        ledger.open(stream);
-        ledger.ask(stream);
+        ledger.open(&stream);
+        ledger.ask(&stream);
     }
     if received.is_err() {
-        reset(stream);
+        reset(&stream);
     }
     received
 }
@@ -216,11 +219,13 @@ impl Mover {
     ) -> Result<Option<Upload>> {
         let stream = stream.watched().map_err(|_| TransferError::NoConnection)?;
         let is_incoming = matches!(work, Work::Receive(_));
-        if !is_incoming || security.is_some() {
-            // What is small goes at once.
-            _ = stream.set_nodelay(true);
+        if let Some(stream) = stream.kernel() {
+            if !is_incoming || security.is_some() {
+                // What is small goes at once.
+                _ = stream.set_nodelay(true);
+            }
+            self.ledger.open(stream);
         }
-        self.ledger.open(&stream);
         let began = self.clock.now();
         let mut connection = Connection::open(stream, security, is_incoming).await?;
         if let Way::Secured(secured) = &connection.way {
@@ -236,9 +241,10 @@ impl Mover {
         if let Way::Secured(secured) = &connection.way {
             self.ledger.crypto.set(Some(secured.spent()));
         }
-        self.ledger.ask(connection.stream());
+        let Some(stream) = connection.socket().kernel() else { return moved };
+        self.ledger.ask(stream);
         if !is_incoming && self.ledger.moved.get() >= UNSETTLED_MIN_BYTES && connection.is_over {
-            let duplicate = rustix::io::fcntl_dupfd_cloexec(connection.stream(), 0).ok();
+            let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
             self.ledger.unsettled.replace(duplicate.map(|stream| (stream, since)));
         }
         moved
@@ -272,7 +278,9 @@ impl Mover {
     }
 
     async fn send(&self, to: &mut Connection, file: File, offset: u64, len: u64) -> Result<()> {
-        if let (true, Way::Clear(stream)) = (self.representation.passes_through(), &to.way) {
+        // An empty file has no piece that would be counted.
+        self.ledger.add_file(0);
+        if let (true, Some(stream)) = (self.representation.passes_through(), to.clear_kernel()) {
             return self.send_by_kernel(stream, &file, offset, len).await;
         }
         let mut file = file;
@@ -390,7 +398,7 @@ impl Mover {
         let passes = self.representation.passes_through();
         let (mut file, limit) = (Vec::new(), self.piece_bytes(from.piece_bytes()));
         loop {
-            if let (true, Way::Clear(stream)) = (passes && limit == PIECE_BYTES, &from.way)
+            if let (true, Some(stream)) = (passes && limit == PIECE_BYTES, from.clear_kernel())
                 && self.ledger.moved.get() >= LARGE_BYTES
             {
                 self.receive_by_kernel(stream, &mut upload).await?;
@@ -419,17 +427,18 @@ impl Mover {
             if self.ledger.first_byte.get().is_none() {
                 self.ledger.first_byte.set(Some(self.clock.now()));
             }
-            self.ledger.file_bytes.set(Some(upload.len_bytes()));
+            self.ledger.file_bytes.set(Some(upload.received_bytes()));
             self.note(count).await;
         }
         self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         if decoder.has_lost() {
+            upload.spoil();
             // Whoever gets it again would get another file.
             return Err(TransferError::Malformed);
         }
         upload.write(&file).map_err(TransferError::File)?;
-        self.ledger.file_bytes.set(Some(upload.len_bytes()));
+        self.ledger.file_bytes.set(Some(upload.received_bytes()));
         Ok(upload)
     }
 
@@ -452,7 +461,7 @@ impl Mover {
             let written = self.server.charge(Account::Files, || upload.write_from(&from, count));
             written.map_err(TransferError::File)?;
             self.ledger.add_writing(self.clock.now() - began);
-            self.ledger.file_bytes.set(Some(upload.len_bytes()));
+            self.ledger.file_bytes.set(Some(upload.received_bytes()));
             self.note(count).await;
         }
     }
@@ -465,7 +474,10 @@ impl Mover {
         upload: &mut Upload,
     ) -> Result<()> {
         loop {
-            let decoded = decoder.decode(&mut wire, file).map_err(|_| TransferError::Malformed)?;
+            let decoded = decoder.decode(&mut wire, file).map_err(|_| {
+                upload.spoil();
+                TransferError::Malformed
+            })?;
             self.ledger.counts.set(decoder.counts());
             upload.write(file).map_err(TransferError::File)?;
             file.clear();
@@ -523,33 +535,43 @@ struct Connection {
 }
 
 enum Way {
-    Clear(TcpStream),
+    Clear(Socket),
     Secured(Box<Secured>),
 }
 
 impl Connection {
-    async fn open(
-        stream: TcpStream,
-        security: Option<Security>,
-        is_incoming: bool,
-    ) -> Result<Self> {
+    async fn open(stream: Socket, security: Option<Security>, is_incoming: bool) -> Result<Self> {
         let way = match security {
             None => Way::Clear(stream),
             Some(security) => {
                 let accepted = Secured::accept(stream, &security, is_incoming);
                 let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
-                let Ok(Ok(secured)) = accepted else { return Err(TransferError::Tls) };
-                Way::Secured(Box::new(secured))
+                match accepted {
+                    Ok(Ok(secured)) => Way::Secured(Box::new(secured)),
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        return Err(TransferError::TlsNotResumed);
+                    }
+                    _ => return Err(TransferError::Tls),
+                }
             }
         };
         Ok(Self { way, has_ended: false, is_over: false })
     }
 
     /// Returns what is below TLS, or the connection itself.
-    fn stream(&self) -> &TcpStream {
+    fn socket(&self) -> &Socket {
         match &self.way {
-            Way::Clear(stream) => stream,
+            Way::Clear(socket) => socket,
             Way::Secured(secured) => secured.stream(),
+        }
+    }
+
+    /// Returns the connection if it is one of the kernel's without TLS, to which the kernel can move
+    /// files itself.
+    fn clear_kernel(&self) -> Option<&TcpStream> {
+        match &self.way {
+            Way::Clear(socket) => socket.kernel(),
+            Way::Secured(_) => None,
         }
     }
 
@@ -644,8 +666,12 @@ impl Gathered<'_> {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if !self.is_over {
-            reset(self.stream());
+        if self.is_over {
+            return;
+        }
+        match self.socket() {
+            Socket::Kernel(stream) => reset(stream),
+            Socket::Own(stream) => stream.abort(),
         }
     }
 }

@@ -231,6 +231,8 @@ mod tests {
             access: Arc::new(Access::everywhere(Rights::READ_ONLY)),
             is_for_all: false,
             space: None,
+            partials: None,
+            selected: None,
             file_max_bytes: u64::MAX,
             spool: None,
             word_formats: Arc::default(),

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
     /// Files are served.
-    ServingFtp { at: SocketAddr, how: &'static str, what: String },
+    ServingFtp { at: String, how: &'static str, what: String },
     /// The fingerprint of the certificate.
     Certificate { sha256: String },
     /// This process may not have as many descriptors as all sessions could need.

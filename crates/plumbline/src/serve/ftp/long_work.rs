@@ -14,7 +14,7 @@ use os::jail::Kind;
 use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::listing::{ListForm, Pattern};
 use protocols::application::ftp::server::{FileError, Operation, Outcome};
-use protocols::application::ftp::{HashAlgorithm, Range, Representation, VirtualPath};
+use protocols::application::ftp::{HashAlgorithm, Range, Representation, Right, VirtualPath};
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
@@ -154,7 +154,8 @@ impl Hash {
         range: Range,
         max_bytes: u64,
     ) -> Result<Self, FileError> {
-        let (mut file, len) = tree.read(path)?;
+        tree.access.need(Right::Read, path)?;
+        let (mut file, len, _) = tree.file_or_partial(path)?;
         seek(&mut file, range.start)?;
         let end = range.end.unwrap_or(u64::MAX);
         if end.min(len).saturating_sub(range.start) > max_bytes {
@@ -194,6 +195,8 @@ struct TextSize {
     encoder: Encoder,
     file: File,
     total_bytes: u64,
+    /// Of a file, or of a partial upload.
+    outcome: fn(u64) -> Outcome,
 }
 
 impl TextSize {
@@ -203,12 +206,14 @@ impl TextSize {
         representation: &Representation,
         text_max_bytes: u64,
     ) -> Result<Self, FileError> {
-        let (file, len_bytes) = tree.open_for_size(path)?;
+        // To know how long it is takes no right to read it.
+        let (file, len_bytes, is_partial) = tree.file_or_partial(path)?;
+        let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
         if len_bytes > text_max_bytes {
             return Err(FileError::TooLarge);
         }
         let encoder = Encoder::new(representation, None).map_err(|_| FileError::NotSupported)?;
-        Ok(Self { encoder, file, total_bytes: 0 })
+        Ok(Self { encoder, file, total_bytes: 0, outcome })
     }
 
     fn step(&mut self) -> Step {
@@ -223,7 +228,7 @@ impl TextSize {
             self.total_bytes += wire.len() as u64;
             wire.clear();
             if count == 0 {
-                return Ok(Some(Outcome::Size(self.total_bytes)));
+                return Ok(Some((self.outcome)(self.total_bytes)));
             }
         }
         Ok(None)

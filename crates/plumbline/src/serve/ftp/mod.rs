@@ -13,8 +13,11 @@
 //! that is not the file any longer that has the name, it is refused (450): nothing that another has
 //! put there meanwhile is lost.
 //!
-//! The data connection is the control peer's alone, on a port of chance, and one at a time. Where
-//! `requires-session-reuse` is set, TLS on it must be resumed from a ticket of this very session.
+//! The data connection is the control peer's alone, on a port of chance, and one at a time. Unless
+//! `requires-session-reuse` is false, TLS on it must be resumed from a ticket of this very session.
+//! The end of an upload in stream mode without TLS looks the same if its client was killed: it is
+//! committed when the control connection has outlived it (`upload-grace-ms`), and kept as a partial
+//! upload ([`partial`]) if that ended too.
 //!
 //! Users of the machine ([`system`]) have their files with their own rights. All others have them as
 //! whoever serves; an anonymous user of a server that runs as root gets only what everybody on the
@@ -33,11 +36,14 @@ mod listing;
 mod log;
 mod long_work;
 mod mail;
+mod partial;
 mod passive;
 mod post;
 mod rights;
 mod secured;
 mod session;
+mod socket;
+mod space;
 mod system;
 mod tickets;
 mod tree;
@@ -57,13 +63,16 @@ use super::log::Log;
 use super::metrics::{Protocol, Traffic};
 use crate::carry::{Bench, Lent};
 use crate::meters::Board;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use configuration::Protection;
 use host::Certificates;
 use log::Event;
+use os::host::Host;
 use os::jail::Jail;
 use session::Session;
-use std::cell::RefCell;
+use socket::{ControlListener, Socket};
+use space::Space;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -71,12 +80,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
-use upload::Space;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
 const SCRATCH_LEN: usize = 256 * 1024;
@@ -113,6 +121,10 @@ pub(super) struct Server {
     /// The room of each root that has a quota.
     spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
     tls: RefCell<Option<Tls>>,
+    /// The host of our own that carries the sessions, if it is not this machine's.
+    host: OnceCell<Host>,
+    /// Sessions of one user at one address, whose TLS tickets are as good.
+    families: RefCell<tickets::Families>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
@@ -183,6 +195,8 @@ impl Server {
             anonymous_jail: RefCell::default(),
             spaces: RefCell::default(),
             tls: RefCell::new(tls),
+            host: OnceCell::new(),
+            families: RefCell::default(),
             closing: watch::Sender::new(false),
             log,
             clerk,
@@ -191,6 +205,21 @@ impl Server {
 
     fn settings(&self) -> Rc<Settings> {
         Rc::clone(&self.settings.borrow())
+    }
+
+    /// Serves by `host` instead of this machine's TCP. To be called before [`Self::serve`].
+    pub(super) fn carry_by(&self, host: &Host) {
+        _ = self.host.set(socket::for_files(host));
+    }
+
+    fn host(&self) -> Option<&Host> {
+        self.host.get()
+    }
+
+    /// Returns how many connections a host of our own needs for all sessions: each has one for its
+    /// commands and one for data, and another that is being closed.
+    pub(super) fn connections_max(&self) -> usize {
+        self.settings().rules.sessions_max.saturating_mul(3)
     }
 
     /// Returns how many sessions there are.
@@ -217,13 +246,22 @@ impl Server {
         for host in settings.hosts.iter() {
             what += &format!(", and those of the host {}", host.name());
         }
-        let roots = settings.writable_roots();
+        let (roots, limits) = (settings.writable_roots(), settings.partials);
         // In the background, as a root may have any number of folders.
-        tokio::task::spawn_blocking(move || roots.iter().for_each(|root| upload::sweep(root)));
+        tokio::task::spawn_blocking(move || {
+            roots.iter().for_each(|root| upload::sweep(root, limits));
+        });
         let mut doors = JoinSet::new();
+        tokio::task::spawn_local(Rc::clone(&self).look_after_roots());
         let places = settings.listen.iter().map(|place| (place, false));
+        let mut ports = Vec::new();
         for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
-            let door = open(*place)?;
+            if self.host().is_some() && ports.contains(&(place.port(), is_tls)) {
+                // A port of our own host is one of all its addresses.
+                continue;
+            }
+            ports.push((place.port(), is_tls));
+            let door = self.open(*place)?;
             let has_tls = self.tls.borrow().is_some();
             let how = match (is_tls, settings.tls, has_tls) {
                 (true, ..) => "in TLS",
@@ -231,21 +269,58 @@ impl Server {
                 (_, _, true) => "in cleartext or with AUTH TLS",
                 (_, _, false) => "in CLEARTEXT, which everybody on the way can read",
             };
-            let (at, what) = (door.local_addr()?, what.clone());
+            let (at, what) = (door.name()?, what.clone());
             self.log.say(&Event::ServingFtp { at, how, what });
             doors.spawn_local(Rc::clone(&self).attend(door, is_tls));
         }
-        while doors.join_next().await.transpose()?.is_some() {}
-        Ok(())
+        let failed = doors.join_next().await.transpose()?;
+        failed.map_or(Ok(()), |error| Err(error).context("FTP connections cannot be accepted"))
     }
 
-    /// Takes everybody who comes, for ever.
-    async fn attend(self: Rc<Self>, door: TcpListener, is_implicit_tls: bool) {
+    /// Counts quotas again and removes old partial uploads, now and then.
+    async fn look_after_roots(self: Rc<Self>) {
         loop {
-            let Ok((stream, peer)) = door.accept().await else {
-                // No descriptors are left, or somebody has gone before he was let in.
-                tokio::time::sleep(PAUSE).await;
-                continue;
+            let settings = self.settings();
+            tokio::time::sleep(settings.recount).await;
+            let spaces: HashMap<PathBuf, Arc<Space>> = {
+                let spaces = self.spaces.borrow();
+                spaces.iter().map(|((root, _), space)| (root.clone(), Arc::clone(space))).collect()
+            };
+            let (roots, limits) = (settings.writable_roots(), settings.partials);
+            let looked = tokio::task::spawn_blocking(move || {
+                for root in roots {
+                    let Ok(jail) = Jail::open(&root) else { continue };
+                    let space = spaces.get(&root);
+                    partial::trim(&jail, space.map(Arc::as_ref), limits, None);
+                    if let Some(space) = space {
+                        space.recount(&jail);
+                    }
+                }
+            });
+            // The next round comes whatever became of this one.
+            _ = looked.await;
+        }
+    }
+
+    fn open(&self, place: SocketAddr) -> Result<ControlListener> {
+        let Some(host) = self.host() else { return open(place) };
+        let port = place.port();
+        let listener = host.listen(port);
+        let listener = listener.with_context(|| format!("cannot listen at our port {port}"))?;
+        Ok(ControlListener::Own(listener))
+    }
+
+    /// Accepts connections until the host of our own has failed; those of the kernel, indefinitely.
+    async fn attend(self: Rc<Self>, door: ControlListener, is_implicit_tls: bool) -> io::Error {
+        loop {
+            let (stream, peer) = match door.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) if self.host().is_some() => return error,
+                Err(_) => {
+                    // No descriptors are left, or the client has gone before it was accepted.
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
             };
             if *self.closing.borrow() {
                 continue;
@@ -276,7 +351,7 @@ impl Server {
 
     async fn hold(
         self: Rc<Self>,
-        stream: TcpStream,
+        stream: Socket,
         peer: SocketAddr,
         is_implicit_tls: bool,
     ) -> io::Result<()> {
@@ -351,14 +426,14 @@ fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
     Ok((Tls { configuration: Arc::new(tls), certificates }, sha256))
 }
 
-fn open(place: SocketAddr) -> Result<TcpListener> {
+fn open(place: SocketAddr) -> Result<ControlListener> {
     let socket = match place {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
     socket.set_reuseaddr(true)?;
     let bound = socket.bind(place).and_then(|()| socket.listen(BACKLOG));
-    bound.map_err(|error| {
+    bound.map(ControlListener::Kernel).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::PermissionDenied => "ports below 1024 need root",
             io::ErrorKind::AddrInUse => "somebody listens there already",

@@ -3,7 +3,11 @@
 //! Most who are told a port have connected to it by the time they name a file, so nothing watches
 //! it until somebody has to be waited for: that saves four calls of the kernel for each file.
 
-use os::{readiness, socket};
+use super::data::Stream;
+use super::socket::Socket;
+use os::host::{self, Host};
+use os::readiness::{self, Registered};
+use os::socket;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +15,6 @@ use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// How many connections the kernel keeps: one is used, and others must not be in its way.
 const BACKLOG: i32 = 4;
@@ -50,26 +53,38 @@ impl Ports {
 #[derive(Debug)]
 pub(super) enum Listener {
     Idle(TcpListener),
-    Watched(AsyncFd<TcpListener>),
+    Watched(Registered<TcpListener>),
+    /// At a host of our own.
+    Own(host::Listener),
     /// It cannot be watched.
     Broken,
 }
 
 impl Listener {
-    /// Listens at one of `ports`, beginning at one of chance. Returns where, too.
-    pub(super) fn open(ports: &Ports, ip: IpAddr) -> Option<(Self, SocketAddr)> {
+    /// Listens at one of `ports` of this machine or of `host`, beginning at one of chance. Returns
+    /// where, too.
+    pub(super) fn open(
+        ports: &Ports,
+        ip: IpAddr,
+        host: Option<&Host>,
+    ) -> Option<(Self, SocketAddr)> {
+        if let Some(host) = host.filter(|_| ports.is_any) {
+            let listener = host.listen(0).ok()?;
+            let at = SocketAddr::new(ip, listener.port());
+            return Some((Self::Own(listener), at));
+        }
         let (first, last) = (u64::from(*ports.range.start()), u64::from(*ports.range.end()));
         let count = last - first + 1;
         let chance = if count > 1 { os::entropy::seed().ok()? % count } else { 0 };
         let attempts = if ports.is_any { count.min(ATTEMPTS_MAX) } else { count };
         let mut tried = (0..attempts).find_map(|step| {
             let port = u16::try_from(first + (chance + step) % count).ok()?;
-            listen(SocketAddr::new(ip, port))
+            open_at(SocketAddr::new(ip, port), host)
         });
         if tried.is_none() && ports.is_any {
-            tried = listen(SocketAddr::new(ip, 0));
+            tried = open_at(SocketAddr::new(ip, 0), host);
         }
-        tried.map(|(socket, at)| (Self::Idle(socket), at))
+        tried
     }
 
     /// Returns whether nobody has waited at it.
@@ -78,17 +93,23 @@ impl Listener {
     }
 
     /// Returns who has come already, if anybody has.
-    pub(super) fn try_accept(&self) -> Option<(TcpStream, SocketAddr)> {
-        match self {
-            Self::Idle(socket) => accept(socket).ok(),
-            Self::Watched(socket) => accept(socket.get_ref()).ok(),
-            Self::Broken => None,
-        }
+    pub(super) fn try_accept(&self) -> Option<(Stream, SocketAddr)> {
+        let (stream, from) = match self {
+            Self::Idle(socket) => accept(socket).ok()?,
+            Self::Watched(socket) => accept(socket.get_ref()).ok()?,
+            // Each of ours is waited for.
+            Self::Own(_) | Self::Broken => return None,
+        };
+        Some((Stream::Fresh(stream), from))
     }
 
     /// Waits for who comes, whom nothing watches yet: a small file moves at once. Nobody is lost if
     /// it is not waited for to the end.
-    pub(super) async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+    pub(super) async fn accept(&mut self) -> io::Result<(Stream, SocketAddr)> {
+        if let Self::Own(listener) = self {
+            let (stream, from) = listener.accept().await?;
+            return Ok((Stream::Watched(Socket::Own(stream)), from));
+        }
         if let Self::Idle(_) = self
             && let Self::Idle(socket) = std::mem::replace(self, Self::Broken)
         {
@@ -104,10 +125,20 @@ impl Listener {
                     tokio::time::sleep(PAUSE).await;
                     return Err(error);
                 }
-                accepted => return accepted,
+                accepted => {
+                    return accepted.map(|(stream, from)| (Stream::Fresh(stream), from));
+                }
             }
         }
     }
+}
+
+/// Listens at `at`, which is a port of `host` if there is one.
+fn open_at(at: SocketAddr, host: Option<&Host>) -> Option<(Listener, SocketAddr)> {
+    let Some(host) = host else {
+        return listen(at).map(|(socket, at)| (Listener::Idle(socket), at));
+    };
+    host.listen(at.port()).ok().map(|listener| (Listener::Own(listener), at))
 }
 
 fn listen(at: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
@@ -140,19 +171,19 @@ mod tests {
 
     #[test]
     fn a_port_whose_last_connection_is_in_time_wait_is_used_again() {
-        let (first, at) = Listener::open(&Ports::any(), HERE).unwrap();
+        let (first, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
         let near = TcpStream::connect(at).unwrap();
         let (far, _) = first.try_accept().unwrap();
         // Who ends first waits.
         drop((first, far));
         drop(near);
-        let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE).unwrap();
+        let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE, None).unwrap();
         assert_eq!(again.1, at);
     }
 
     #[tokio::test]
     async fn who_is_waited_for_is_let_in_and_the_next_one_too() {
-        let (mut listener, at) = Listener::open(&Ports::any(), HERE).unwrap();
+        let (mut listener, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
         for _ in 0..2 {
             let far = std::thread::spawn(move || TcpStream::connect(at).unwrap());
             let (_near, from) = listener.accept().await.unwrap();
@@ -163,16 +194,16 @@ mod tests {
 
     #[test]
     fn of_a_range_only_its_own_ports_are_taken_and_then_none() {
-        let port = Listener::open(&Ports::any(), HERE).unwrap().1.port();
+        let port = Listener::open(&Ports::any(), HERE, None).unwrap().1.port();
         let only = Ports::only(port..=port);
-        let _first = Listener::open(&only, HERE).unwrap();
-        assert!(Listener::open(&only, HERE).is_none());
+        let _first = Listener::open(&only, HERE, None).unwrap();
+        assert!(Listener::open(&only, HERE, None).is_none());
     }
 
     #[test]
     fn where_the_ports_that_are_tried_are_taken_any_other_will_do() {
-        let (_first, at) = Listener::open(&Ports::any(), HERE).unwrap();
+        let (_first, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
         let taken = Ports { range: at.port()..=at.port(), is_any: true };
-        assert!(Listener::open(&taken, HERE).is_some());
+        assert!(Listener::open(&taken, HERE, None).is_some());
     }
 }

@@ -7,6 +7,7 @@
 //! own end they harm nobody, and who waits for our end still gets them. In TLS 1.2 nothing waits:
 //! the last flight of the handshake is ours (RFC 5246 §7.3).
 
+use super::socket::Socket;
 use super::{Server, tickets};
 use crate::carry::{RecordLayer, Saying, Turn};
 use crate::serve::charged::Metered;
@@ -20,7 +21,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
 /// Tickets are a few hundred bytes; more than this does not wait.
@@ -30,7 +30,7 @@ const HELD_MAX_BYTES: usize = 8 * 1024;
 pub(super) struct Secured {
     layer: RecordLayer,
     server: Option<Rc<Server>>,
-    stream: TcpStream,
+    stream: Socket,
     /// Whether a file comes in, whose end our tickets wait for.
     is_incoming: bool,
     /// What came with the handshake.
@@ -51,7 +51,8 @@ pub(super) struct Security {
     pub(super) configuration: Arc<ServerConfig>,
     /// What the tickets of the session hold.
     pub(super) token: [u8; tickets::TOKEN_LEN],
-    pub(super) requires_reuse: bool,
+    /// Whose tickets are taken besides, if one of them is required.
+    pub(super) family: Option<tickets::Family>,
 }
 
 impl Secured {
@@ -62,12 +63,12 @@ impl Secured {
     /// If there is no TLS with the far side, or it does not resume a session of this token where
     /// that is required.
     pub(super) async fn accept(
-        stream: TcpStream,
+        stream: Socket,
         security: &Security,
         is_incoming: bool,
     ) -> io::Result<Self> {
-        let Security { server, configuration, token, requires_reuse } = security;
-        let configuration = tickets::of_session(configuration, *token, *requires_reuse);
+        let Security { server, configuration, token, family } = security;
+        let configuration = tickets::of_session(configuration, *token, family.as_ref());
         let layer = RecordLayer::server(configuration)?;
         let server = server.clone();
         let mut secured = Self { layer, server, stream, is_incoming, early: Vec::new() };
@@ -92,7 +93,7 @@ impl Secured {
         }
         secured.early = early;
         let agreed = secured.layer.agreed();
-        if *requires_reuse && agreed.handshake_kind() != Some(HandshakeKind::Resumed) {
+        if family.is_some() && agreed.handshake_kind() != Some(HandshakeKind::Resumed) {
             return Err(ErrorKind::PermissionDenied.into());
         }
         Ok(secured)
@@ -109,7 +110,7 @@ impl Secured {
     }
 
     /// Returns what is below.
-    pub(super) const fn stream(&self) -> &TcpStream {
+    pub(super) const fn stream(&self) -> &Socket {
         &self.stream
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use std::future::poll_fn;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
@@ -45,7 +45,8 @@ impl Desk {
 
     fn security(&self, token: [u8; tickets::TOKEN_LEN], requires_reuse: bool) -> Security {
         let configuration = Arc::clone(&self.server);
-        Security { server: None, configuration, token, requires_reuse }
+        let family = requires_reuse.then(tickets::Family::default);
+        Security { server: None, configuration, token, family }
     }
 
     async fn meet(&self, security: &Security, is_incoming: bool) -> Meeting {
@@ -54,7 +55,7 @@ impl Desk {
         let (near, _) = listener.accept().await.unwrap();
         let name = ServerName::try_from("host").unwrap();
         let connector = TlsConnector::from(Arc::clone(&self.client));
-        let accepted = Secured::accept(near, security, is_incoming);
+        let accepted = Secured::accept(near.into(), security, is_incoming);
         let (near, far) = tokio::join!(accepted, connector.connect(name, far));
         (near, far.unwrap())
     }

@@ -6,18 +6,21 @@ use super::{Running, Server};
 use crate::files::tftp::Wire;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
-use os::readiness;
+use os::host::Host;
+use os::readiness::{self, Registered};
 use protocols::application::tftp::{Fault, Request, RequestError};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// A place where requests come in.
 #[derive(Debug)]
-pub(super) struct Door {
-    socket: AsyncFd<DatagramSocket>,
+pub(super) enum Door {
+    /// Of the kernel's UDP.
+    Kernel(Registered<DatagramSocket>),
+    /// Of our own.
+    Own(os::host::UdpSocket),
 }
 
 impl Door {
@@ -40,38 +43,74 @@ impl Door {
             };
             anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
         })?;
-        Ok(Self { socket })
+        Ok(Self::Kernel(socket))
     }
 
-    pub(super) fn local_addr(&self) -> Result<SocketAddr> {
-        self.socket.get_ref().local_addr().context("the socket has no address")
+    /// Opens a door at `port` of `host`.
+    ///
+    /// # Errors
+    ///
+    /// If the port is taken.
+    pub(super) fn of_host(host: &Host, port: u16) -> Result<Self> {
+        let socket = host.bind(port);
+        socket.map(Self::Own).with_context(|| format!("our UDP port {port} is taken"))
+    }
+
+    /// Returns where it is, for the log.
+    pub(super) fn name(&self) -> Result<String> {
+        Ok(match self {
+            Self::Kernel(socket) => {
+                let at = socket.get_ref().local_addr().context("the socket has no address")?;
+                at.to_string()
+            }
+            Self::Own(socket) => format!("port {} of our own UDP/IP", socket.port()),
+        })
     }
 
     /// Takes every request, for as long as any can come; returns why none can any longer.
     pub(super) async fn attend(self, server: Rc<Server>) -> io::Error {
-        let mut inbox = Inbox::default();
-        loop {
-            let ready = self.socket.ready(Interest::READABLE | Interest::ERROR).await;
-            let mut ready = match ready {
-                Ok(ready) => ready,
-                Err(error) => return error,
-            };
-            match self.socket.get_ref().receive(&mut inbox) {
-                Ok(true) => {}
-                Ok(false) => ready.clear_ready(),
-                Err(error) => {
-                    ready.clear_ready();
-                    // Nothing is sent from here, so an error is of the socket's memory at most.
-                    while self.socket.get_ref().bounce().is_some() {}
-                    if error.kind() != io::ErrorKind::WouldBlock {
-                        tokio::task::yield_now().await;
-                    }
-                    continue;
+        match self {
+            Self::Kernel(socket) => attend_kernel(socket, server).await,
+            Self::Own(socket) => attend_own(socket, server).await,
+        }
+    }
+}
+
+async fn attend_own(socket: os::host::UdpSocket, server: Rc<Server>) -> io::Error {
+    let mut room = vec![0; usize::from(u16::MAX)];
+    loop {
+        let (len, from, is_unicast) = match socket.recv_addressed(&mut room).await {
+            Ok(received) => received,
+            Err(error) => return error,
+        };
+        let data = room.get(..len).unwrap_or_default();
+        take(&server, &Received { from, to: None, is_unicast, data });
+    }
+}
+
+async fn attend_kernel(socket: Registered<DatagramSocket>, server: Rc<Server>) -> io::Error {
+    let mut inbox = Inbox::default();
+    loop {
+        let ready = socket.ready(Interest::READABLE | Interest::ERROR).await;
+        let mut ready = match ready {
+            Ok(ready) => ready,
+            Err(error) => return error,
+        };
+        match socket.get_ref().receive(&mut inbox) {
+            Ok(true) => {}
+            Ok(false) => ready.clear_ready(),
+            Err(error) => {
+                ready.clear_ready();
+                // Nothing is sent from here, so an error is of the socket's memory at most.
+                while socket.get_ref().bounce().is_some() {}
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    tokio::task::yield_now().await;
                 }
+                continue;
             }
-            for received in inbox.datagrams() {
-                take(&server, &received);
-            }
+        }
+        for received in inbox.datagrams() {
+            take(&server, &received);
         }
     }
 }
@@ -138,9 +177,13 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
 /// Says no, from a port of its own.
 fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, fault: Fault) {
     let datagram = fault.emit();
-    if let Ok(Wire::Kernel(socket)) = Wire::kernel(at, from) {
-        // Once: who has not heard it asks again.
-        _ = socket.get_ref().send(&datagram, &[datagram.len()], from);
+    // Once: who has not heard it asks again.
+    match server.wire(at, from) {
+        Ok(Wire::Kernel(socket)) => {
+            _ = socket.get_ref().send(&datagram, &[datagram.len()], from);
+        }
+        Ok(Wire::Own(socket)) => _ = socket.try_send_to(&datagram, from),
+        Err(_) => {}
     }
     let why = fault.text.to_owned();
     server.log.say(&Event::Declined { from, name, why });

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
     /// Files are served.
-    Serving { at: SocketAddr, root: String, rights: &'static str },
+    Serving { at: String, root: String, rights: &'static str },
     /// Somebody asked in vain. The name is escaped already.
     Declined { from: SocketAddr, name: String, why: String },
     /// A file has gone out or come in.

@@ -27,13 +27,14 @@ use super::folder::Rights;
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
 use super::source::source;
-use crate::files::tftp::Stop;
+use crate::files::tftp::{Stop, Wire};
 use crate::meters::Board;
 use anyhow::{Context, Result};
 use door::Door;
 use log::Event;
+use os::host::Host;
 use os::jail::Jail;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -61,6 +62,8 @@ pub(super) struct Server {
     clerk: Rc<Clerk>,
     /// Where the meters of the transfers are shown.
     board: Arc<Board>,
+    /// The host of our own that carries the transfers, if it is not this machine's.
+    host: OnceCell<Host>,
 }
 
 /// A transfer under way.
@@ -118,6 +121,7 @@ impl Server {
             log,
             clerk,
             board: Arc::clone(board),
+            host: OnceCell::new(),
         })
     }
 
@@ -153,6 +157,20 @@ impl Server {
         true
     }
 
+    /// Serves by `host` instead of this machine's UDP. To be called before [`Self::serve`].
+    pub(super) fn carry_by(&self, host: &Host) {
+        _ = self.host.set(host.clone());
+    }
+
+    /// Returns a socket for a transfer with `peer`, at the address `at` of this machine if that is
+    /// known, or of our own host.
+    fn wire(&self, at: Option<IpAddr>, peer: SocketAddr) -> Result<Wire> {
+        match self.host.get() {
+            Some(host) => Wire::to(peer, Some(host)),
+            None => Wire::kernel(at, peer).context("the kernel gives no UDP socket"),
+        }
+    }
+
     /// Returns how many transfers there are.
     pub(super) fn traffic(&self) -> Traffic {
         self.admission.borrow().traffic(Protocol::Tftp)
@@ -165,9 +183,16 @@ impl Server {
     /// If nobody can listen at a place, in a sentence that says why.
     pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
         let mut doors = JoinSet::new();
+        let mut ports = Vec::new();
         for place in &self.settings.listen {
-            let door = Door::open(*place)?;
-            let at = door.local_addr()?;
+            let door = match self.host.get() {
+                // It hears both families at one port.
+                Some(_) if ports.contains(&place.port()) => continue,
+                Some(host) => Door::of_host(host, place.port())?,
+                None => Door::open(*place)?,
+            };
+            ports.push(place.port());
+            let at = door.name()?;
             let (rights, root) = (self.settings.rights.words(), &self.settings.root);
             self.log.say(&Event::Serving { at, root: root.display().to_string(), rights });
             doors.spawn_local(door.attend(Rc::clone(&self)));

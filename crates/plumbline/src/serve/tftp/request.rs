@@ -6,7 +6,7 @@ use super::{Running, Server};
 use crate::carry::Bench;
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
-use crate::files::tftp::{Facts, Terms, Transfer, Trouble, Wire, Work};
+use crate::files::tftp::{Facts, Terms, Transfer, Trouble, Work};
 use crate::transfers::nanos;
 use anyhow::Result;
 use os::jail::Existing;
@@ -150,7 +150,7 @@ async fn run(
 ) -> Result<(Facts, Option<Trouble>)> {
     let mut record = server.clerk.begin(None);
     record.note_request(request.direction, request.mode, &request.name);
-    let wire = Wire::kernel(at, from)?;
+    let wire = server.wire(at, from)?;
     let bench = Bench::shown_on(&server.board, "TFTP")?;
     let (now, port, mode) = (bench.clock.now(), from.port(), request.mode);
     let settings = tftp::Settings { patience: server.settings.patience };

@@ -16,7 +16,11 @@
 //! else without an address.
 //!
 //! Answers count only with the number of our question, for our hardware address, and after an
-//! offer was taken only from its server. The first usable offer is taken. Waits double from 4 to 64
+//! offer was taken only from its server. The first usable offer is taken; after a server has made an
+//! offer and not kept it, the first one of another server, if one comes before the next question.
+//! Nothing that any server on the link says is used without a look: an address must be one that a
+//! host of its network can have, routers must be others in this network, and the mask at least of 8
+//! bits. Waits double from 4 to 64
 //! seconds, each a second more or less (RFC 2131 §4.1). Addresses are not remembered from one run
 //! to the next (INIT-REBOOT), and nothing is asked for without an address (DHCPINFORM).
 
@@ -52,6 +56,8 @@ const REQUESTS_MAX: u32 = 4;
 const RENEW_RETRY_MIN: Duration = Duration::from_secs(60);
 /// The wait after an address was declined (RFC 2131 §3.1 5).
 const DECLINE_WAIT: Duration = Duration::from_secs(10);
+/// The shortest prefix that a mask may have: no network was larger (RFC 791 §3.2).
+const PREFIX_LEN_MIN: u8 = 8;
 /// Messages that wait to be sent; they are never more than are due at once.
 const OWED_LIMIT: usize = 4;
 const EVENTS_LIMIT: usize = 8;
@@ -120,6 +126,8 @@ pub struct Client {
     began_at: Instant,
     /// When the request was sent that is not answered yet: a lease counts from it.
     requested_at: Instant,
+    /// The server whose last offer came to nothing.
+    avoided: Option<Ipv4Addr>,
     owed: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
@@ -152,6 +160,7 @@ impl Client {
             transaction: 0,
             began_at: Instant::ZERO,
             requested_at: Instant::ZERO,
+            avoided: None,
             owed: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -195,6 +204,7 @@ impl Client {
             && lease.address == address
         {
             let lease = lease.clone();
+            self.avoided = None;
             self.tell(Event::Bound(lease.clone()), cx);
             self.state = State::Bound { lease };
         }
@@ -288,11 +298,16 @@ impl Client {
                 self.discover(0, cx);
             }
             State::Selecting { sent, .. } => self.discover(sent, cx),
-            State::Requesting { sent, .. } if sent >= REQUESTS_MAX => {
+            State::Requesting { offer, sent, .. } if sent >= REQUESTS_MAX => {
+                self.avoided = Some(offer.server);
                 self.begin(Duration::ZERO, cx);
             }
             State::Requesting { offer, sent, .. } => self.request(offer, sent, cx),
-            State::Checking { .. } => self.begin(Duration::ZERO, cx),
+            // The lease was shorter than the check of its address.
+            State::Checking { lease } => {
+                self.avoided = Some(lease.server);
+                self.begin(RETRY_FIRST, cx);
+            }
             State::Bound { lease }
             | State::Renewing { lease, .. }
             | State::Rebinding { lease, .. } => self.renew(lease, cx),
@@ -302,9 +317,13 @@ impl Client {
     /// Takes an answer to our question; false if it is of no use now.
     fn take(&mut self, message: &Message, cx: &mut Cx<'_>) -> bool {
         match (&self.state, message.kind) {
-            (State::Selecting { .. }, Kind::Offer) => {
+            (State::Selecting { sent, .. }, Kind::Offer) => {
                 let Some(server) = message.options.server else { return false };
-                if !is_host(message.yours) || !is_host(server) {
+                let is_usable = is_host(server)
+                    && server != message.yours
+                    && can_be_lent(message.yours, &message.options)
+                    && message.options.lease_s != Some(0);
+                if !is_usable || (self.avoided == Some(server) && *sent <= 1) {
                     return false;
                 }
                 let offer = Offer { address: message.yours, server };
@@ -313,6 +332,10 @@ impl Client {
             }
             (State::Requesting { offer, .. }, Kind::Ack) => {
                 let Offer { address, server } = *offer;
+                // RFC 2131 table 3: MUST. Everybody on the link has seen the number of the question.
+                if message.options.server != Some(server) {
+                    return false;
+                }
                 let Some(lease) = self.lease_of(message, address, server, cx) else { return false };
                 self.tell(Event::Check(address), cx);
                 self.state = State::Checking { lease };
@@ -321,6 +344,7 @@ impl Client {
             (State::Requesting { offer, .. }, Kind::Nak) => {
                 let is_from_server = message.options.server == Some(offer.server);
                 if is_from_server {
+                    self.avoided = Some(offer.server);
                     self.begin(RETRY_FIRST, cx);
                 }
                 is_from_server
@@ -362,9 +386,11 @@ impl Client {
     ) -> Option<Lease> {
         let options = &message.options;
         let lease_s = options.lease_s.filter(|seconds| *seconds > 0)?;
-        if message.yours != address || options.server.is_some_and(|other| other != server) {
+        let is_from_another = options.server.is_some_and(|other| other != server);
+        if message.yours != address || is_from_another || !can_be_lent(address, options) {
             return None;
         }
+        let prefix_len = prefix_len(address, options);
         let after = |seconds: u64| self.requested_at + Duration::from_secs(seconds);
         let is_endless = lease_s == INFINITE;
         let lease_s = u64::from(lease_s);
@@ -381,8 +407,13 @@ impl Client {
         let renew_at = Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(early)));
         Some(Lease {
             address,
-            prefix_len: options.prefix_len.unwrap_or_else(|| natural_prefix_len(address)),
-            routers: options.routers.iter().copied().filter(|a| is_host(*a)).collect(),
+            prefix_len,
+            routers: options
+                .routers
+                .iter()
+                .copied()
+                .filter(|router| is_router_for(*router, address, prefix_len))
+                .collect(),
             dns_servers: options.dns_servers.iter().copied().filter(|a| is_host(*a)).collect(),
             mtu: options.mtu,
             server,
@@ -501,6 +532,36 @@ fn natural_prefix_len(address: Ipv4Addr) -> u8 {
         [128..=191, ..] => 16,
         _ => 24,
     }
+}
+
+/// Returns the length of the prefix of `address`: what the server says, unless its mask would put
+/// much of the Internet on the link.
+fn prefix_len(address: Ipv4Addr, options: &Options) -> u8 {
+    let told = options.prefix_len.filter(|len| *len >= PREFIX_LEN_MIN);
+    told.unwrap_or_else(|| natural_prefix_len(address))
+}
+
+/// Returns whether a server can lend `address`: one of a host, and neither the first nor the last
+/// of its network, which name the network itself and all of its hosts (RFC 1122 §3.2.1.3).
+fn can_be_lent(address: Ipv4Addr, options: &Options) -> bool {
+    is_host(address) && is_host_within(address, prefix_len(address, options))
+}
+
+/// Returns whether the part of `address` behind the prefix is that of one host. Prefixes of 31 and
+/// 32 bits have no addresses of other meaning (RFC 3021).
+fn is_host_within(address: Ipv4Addr, prefix_len: u8) -> bool {
+    let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
+    let host = address.to_bits() & hosts;
+    hosts <= 1 || (host != 0 && host != hosts)
+}
+
+/// Returns whether the host with `address` can use `router`: another host of its network. A host
+/// alone in its network (a prefix of 32 bits) has its router elsewhere.
+fn is_router_for(router: Ipv4Addr, address: Ipv4Addr, prefix_len: u8) -> bool {
+    let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
+    let is_on_link = (router.to_bits() ^ address.to_bits()) & !hosts == 0;
+    let is_other = router != address && is_host(router);
+    is_other && (hosts == 0 || (is_on_link && is_host_within(router, prefix_len)))
 }
 
 /// Returns whether one host can have the address.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cx::testing::Lab;
+use proptest::prelude::*;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -293,4 +294,213 @@ fn a_client_is_bound_though_two_of_three_messages_are_lost() {
         }
         assert!(bench.client.lease().is_some(), "seed {seed}");
     }
+}
+
+/// The address that a client is bound to after an offer and an acknowledgment with `change`.
+fn bound_after(change: impl Fn(&mut Message)) -> Option<Lease> {
+    let mut bench = Bench::started(1);
+    bench.run_seconds(1);
+    for kind in [Kind::Offer, Kind::Ack] {
+        let mut reply = bench.reply(kind);
+        change(&mut reply);
+        bench.receive(&reply);
+        if bench.client.owed.is_empty() && kind == Kind::Offer {
+            return None;
+        }
+    }
+    let checked = bench.events();
+    let Some(Event::Check(address)) = checked.first() else { return None };
+    bench.client.accept(*address, &mut bench.lab.cx());
+    bench.client.lease().cloned()
+}
+
+// attack row 136
+#[test]
+fn row_136_an_address_that_no_host_can_have_is_not_taken() {
+    let address = |text: &str| text.parse::<Ipv4Addr>().unwrap();
+    for (text, prefix_len) in [
+        ("0.0.0.0", 24),
+        ("10.0.0.0", 24),
+        ("10.0.0.255", 24),
+        ("10.0.255.255", 16),
+        ("10.0.0.4", 30),
+        ("10.255.255.255", 0),
+        ("127.0.0.1", 8),
+        ("224.0.0.1", 24),
+        ("255.255.255.255", 24),
+        ("10.0.0.1", 24),
+    ] {
+        let lease = bound_after(|reply| {
+            (reply.yours, reply.options.prefix_len) = (address(text), Some(prefix_len));
+        });
+        assert_eq!(lease, None, "{text}/{prefix_len}");
+    }
+    for (text, prefix_len) in [("10.0.0.254", 24), ("10.0.0.4", 31), ("10.0.0.255", 32)] {
+        let lease = bound_after(|reply| {
+            (reply.yours, reply.options.prefix_len) = (address(text), Some(prefix_len));
+        });
+        assert_eq!(lease.unwrap().address, address(text), "{text}/{prefix_len}");
+    }
+}
+
+// attack row 136
+#[test]
+fn row_136_a_mask_that_puts_the_internet_on_the_link_is_not_believed() {
+    for prefix_len in 0..8 {
+        let lease = bound_after(|reply| reply.options.prefix_len = Some(prefix_len)).unwrap();
+        assert_eq!(lease.prefix_len, 8);
+    }
+}
+
+// attack row 136
+#[test]
+fn row_136_routers_outside_of_the_network_and_the_host_itself_are_not_used() {
+    let lease = bound_after(|reply| {
+        let outside = Ipv4Addr::new(10, 0, 1, 1);
+        let broadcast = Ipv4Addr::new(10, 0, 0, 255);
+        reply.options.routers = [outside, LENT, broadcast, OTHER_SERVER].into();
+    });
+    assert_eq!(lease.unwrap().routers, [OTHER_SERVER]);
+    let alone = bound_after(|reply| {
+        reply.options.prefix_len = Some(32);
+        reply.options.routers = [Ipv4Addr::new(10, 0, 1, 1)].into();
+    });
+    assert_eq!(alone.unwrap().routers, [Ipv4Addr::new(10, 0, 1, 1)]);
+}
+
+// attack row 136
+#[test]
+fn row_136_a_lease_of_no_time_is_neither_asked_for_nor_taken() {
+    assert_eq!(bound_after(|reply| reply.options.lease_s = Some(0)), None);
+    let only_ack = bound_after(|reply| {
+        if reply.kind == Kind::Ack {
+            reply.options.lease_s = Some(0);
+        }
+    });
+    assert_eq!(only_ack, None);
+}
+
+// attack row 136
+#[test]
+fn row_136_an_acknowledgment_counts_from_the_server_of_the_offer_alone() {
+    for server in [None, Some(OTHER_SERVER)] {
+        let forged = bound_after(|reply| {
+            if reply.kind == Kind::Ack {
+                reply.options.server = server;
+            }
+        });
+        assert_eq!(forged, None);
+    }
+}
+
+/// Runs a client before a hostile server whose answer `forge` makes and which is always first, and
+/// an honest one; returns the lease and how many seconds it took.
+fn bound_beside(forge: impl Fn(&Message) -> Option<Message>) -> (Lease, u64) {
+    let mut bench = Bench::started(3);
+    for second in 0..600 {
+        bench.run_seconds(1);
+        for (_, asked) in bench.sent() {
+            let options = Options {
+                prefix_len: Some(24),
+                routers: [SERVER].into(),
+                lease_s: Some(3600),
+                server: Some(SERVER),
+                ..Options::default()
+            };
+            let kind = match asked.kind {
+                Kind::Discover => Kind::Offer,
+                _ => Kind::Ack,
+            };
+            let honest = Message { op: Op::Reply, kind, yours: LENT, options, ..asked.clone() };
+            let is_for_honest = asked.kind == Kind::Discover
+                || asked.options.server.is_none_or(|server| server == SERVER);
+            forge(&honest).into_iter().for_each(|forged| bench.receive(&forged));
+            if is_for_honest {
+                bench.receive(&honest);
+            }
+        }
+        // The check of an address takes some seconds.
+        if let Some(Event::Check(address)) = bench.events().first() {
+            bench.run_seconds(6);
+            bench.client.accept(*address, &mut bench.lab.cx());
+        }
+        if let Some(lease) = bench.client.lease().filter(|lease| lease.server == SERVER) {
+            return (lease.clone(), second);
+        }
+    }
+    panic!("the honest server never lends anything");
+}
+
+// attack row 136
+#[test]
+fn row_136_a_server_that_is_always_first_cannot_keep_an_honest_one_away() {
+    let rogue = |honest: &Message| {
+        let mut forged = honest.clone();
+        (forged.yours, forged.options.server) = (Ipv4Addr::new(10, 0, 0, 66), Some(OTHER_SERVER));
+        forged
+    };
+    // It offers and then says nothing, refuses, or lends for less time than the check takes.
+    let silent = |honest: &Message| (honest.kind == Kind::Offer).then(|| rogue(honest));
+    let refusing = |honest: &Message| {
+        let forged = rogue(honest);
+        let kind = if honest.kind == Kind::Ack { Kind::Nak } else { honest.kind };
+        Some(Message { kind, ..forged })
+    };
+    let brief = |honest: &Message| {
+        let mut forged = rogue(honest);
+        forged.options.lease_s = Some(1);
+        Some(forged)
+    };
+    let (lease, seconds) = bound_beside(silent);
+    assert_eq!((lease.address, lease.server), (LENT, SERVER));
+    assert!(seconds < 120, "{seconds}");
+    let (lease, seconds) = bound_beside(refusing);
+    assert_eq!(lease.address, LENT);
+    assert!(seconds < 30, "{seconds}");
+    let (lease, seconds) = bound_beside(brief);
+    assert_eq!(lease.address, LENT);
+    assert!(seconds < 60, "{seconds}");
+}
+
+proptest! {
+    // attack row 136
+    #[test]
+    fn row_136_no_answer_of_drawn_options_gets_an_address_that_no_host_can_have(
+        drawn in prop::collection::vec(drawn_option(), 0..12),
+        overload in 0..4_u8, yours: u32, is_ack: bool,
+    ) {
+        let mut bench = Bench::started(1);
+        bench.run_seconds(1);
+        if is_ack {
+            bench.answer(Kind::Offer);
+        }
+        let kind = if is_ack { Kind::Ack } else { Kind::Offer };
+        let mut bytes = bench.reply(kind).emit();
+        // What the honest answer says comes first; later options of a kind replace it.
+        bytes.pop();
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        bytes.extend([52, 1, overload]);
+        drawn.iter().for_each(|option| bytes.extend(option));
+        bytes[16..20].copy_from_slice(&yours.to_be_bytes());
+        bench.client.receive(&bytes, &mut bench.lab.cx());
+        for event in bench.events() {
+            let Event::Check(address) = event else { panic!("{event:?}") };
+            prop_assert!(is_host(address));
+            bench.client.accept(address, &mut bench.lab.cx());
+            let lease = bench.client.lease().unwrap();
+            prop_assert!(lease.prefix_len >= 8 && is_host_within(address, lease.prefix_len));
+            prop_assert!(!lease.routers.contains(&address));
+        }
+    }
+}
+
+/// An option whose body may be of any length.
+fn drawn_option() -> impl Strategy<Value = Vec<u8>> {
+    let code = prop::sample::select(std::vec![1_u8, 3, 6, 26, 50, 51, 52, 53, 54, 58, 59, 61, 255]);
+    (code, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(code, body)| {
+        let len = u8::try_from(body.len()).unwrap();
+        [&[code, len][..], &body].concat()
+    })
 }

@@ -326,6 +326,21 @@ impl Telnet {
         has_room
     }
 
+    /// Queues a command followed by a Synch, whose data mark ends the urgent data (RFC 1123
+    /// §3.2.4): the peer acts on the command without reading the data that precedes it. Returns
+    /// whether there was room for both.
+    pub fn urgent_command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
+        let mark = Command::DataMark;
+        let bytes = [IAC, command.code(), IAC, mark.code()];
+        let has_room = self.put(&bytes, Counter::TelnetCommandsOut, cx);
+        if has_room {
+            self.inspect(Direction::Sent, || Said::Command(command), cx);
+            self.inspect(Direction::Sent, || Said::Command(mark), cx);
+            self.output.mark_urgent();
+        }
+        has_room
+    }
+
     /// Returns the bytes that wait for the transport.
     #[must_use]
     pub fn output(&self) -> &[u8] {

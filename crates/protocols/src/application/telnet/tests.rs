@@ -633,6 +633,18 @@ fn an_interrupt_with_synch_goes_out_as_urgent_data_up_to_the_data_mark() {
     assert_eq!(end.telnet.urgent_mark(), None);
 }
 
+#[test]
+fn an_urgent_command_is_followed_by_its_data_mark_or_not_queued() {
+    let mut end = End::user();
+    let send = |end: &mut End| end.telnet.urgent_command(Command::Break, &mut end.lab.cx());
+    assert!(send(&mut end));
+    assert_eq!(end.telnet.output(), b"\xff\xf3\xff\xf2");
+    assert_eq!(end.telnet.urgent_mark(), Some(4));
+    while send(&mut end) {}
+    assert_eq!(end.telnet.urgent_mark(), Some(end.telnet.output().len()));
+    assert!(end.telnet.output().ends_with(b"\xff\xf2"));
+}
+
 // req RFC1123:3.2.4-MUST-2
 #[test]
 fn a_server_answers_abort_output_by_synch() {

@@ -151,6 +151,43 @@ fn row_21_a_host_that_is_told_to_takes_nothing_from_routers() {
     assert_eq!(host.cache.lookup(ROUTER.into()), None);
 }
 
+// attack row 21
+#[test]
+fn row_21_no_advertisement_is_believed_that_a_router_could_have_passed_on() {
+    let mut host = Host::started();
+    let message = Message::RouterAdvertisement(RouterAdvertisement {
+        hop_limit: 200,
+        mtu: Some(1280),
+        ..said()
+    });
+    let elsewhere = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 9);
+    let mut forged = Vec::new();
+    for hop_limit in 0..=254 {
+        forged.push((message.emit(ROUTER, ALL_NODES), ROUTER, hop_limit));
+    }
+    for source in [elsewhere, Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST, ALL_ROUTERS] {
+        forged.push((message.emit(source, ALL_NODES), source, HOP_LIMIT));
+    }
+    let mut coded = message.emit(ROUTER, ALL_NODES);
+    coded[1] = 1;
+    forged.push((coded, ROUTER, HOP_LIMIT));
+    let count = u64::try_from(forged.len()).unwrap();
+    for (bytes, source, hop_limit) in forged {
+        let (cache, cx) = (&mut host.cache, &mut host.lab.cx());
+        host.discovery.receive(&bytes, source, ALL_NODES, hop_limit, cache, cx);
+        assert_eq!(host.discovery.addresses().iter().count(), 1, "{source} {hop_limit}");
+        let learned = (host.discovery.routers(), host.discovery.prefixes());
+        assert_eq!(learned, (&[][..], &[][..]), "{source} {hop_limit}");
+        assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (64, 1500));
+        assert_eq!(host.cache.lookup(source.into()), None);
+    }
+    assert_eq!(host.lab.counted(Counter::NdErrors), count);
+    // The same from a router on the link counts.
+    host.receive(&message, ROUTER, ALL_NODES);
+    assert_eq!(host.discovery.routers().len(), 1);
+    assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (200, 1280));
+}
+
 #[test]
 fn an_advertisement_can_lower_neither_hop_limit_nor_mtu_below_what_works() {
     let mut host = Host::started();

@@ -71,6 +71,8 @@ pub struct Search {
     high: u16,
     probe: Probe,
     vanished: u8,
+    /// How often in a row the length in use must vanish before it counts as too long.
+    vanished_max: u8,
     /// The longest that has vanished since something as long was acknowledged.
     vanished_len: u16,
 }
@@ -100,9 +102,11 @@ impl Search {
     #[must_use]
     pub fn optimistic(limits: Limits, now: Instant) -> Self {
         let limits = limits.sorted();
-        let state = State::Complete { raise_at: now + RAISE_AFTER };
-        let (mtu, high) = (limits.max, limits.max);
-        Self { limits, state, mtu, high, probe: Probe::default(), vanished: 0, vanished_len: 0 }
+        Self {
+            state: State::Complete { raise_at: now + RAISE_AFTER },
+            mtu: limits.max,
+            ..Self::from_base(limits)
+        }
     }
 
     /// Starts with the base length and searches upwards.
@@ -117,7 +121,23 @@ impl Search {
             high,
             probe: Probe::default(),
             vanished: 0,
+            vanished_max: MAX_VANISHED,
             vanished_len: 0,
+        }
+    }
+
+    /// Sets how often in a row the length in use, or the base length while it is being confirmed,
+    /// must vanish before it counts as too long; otherwise [`MAX_VANISHED`] times.
+    #[must_use]
+    pub fn with_vanished_max(self, vanished_max: u8) -> Self {
+        Self { vanished_max, ..self }
+    }
+
+    /// Uses the shortest length instead of waiting for the confirmation of the base length, which
+    /// is probed from there on.
+    pub fn skip_base(&mut self) {
+        if self.state == State::Base {
+            self.fail();
         }
     }
 
@@ -202,7 +222,12 @@ impl Search {
         }
         self.probe.expires_at = None;
         self.probe.lost += 1;
-        if self.probe.lost < MAX_PROBES {
+        let lost_max = match self.state {
+            // Nothing at all is acknowledged: this length is in use, and has vanished.
+            State::Base => self.vanished_max,
+            State::Searching | State::Complete { .. } | State::Error => MAX_PROBES,
+        };
+        if self.probe.lost < lost_max {
             return;
         }
         self.probe = Probe::default();
@@ -229,7 +254,7 @@ impl Search {
         }
         self.vanished = self.vanished.saturating_add(1);
         self.vanished_len = self.vanished_len.max(len);
-        if self.vanished < MAX_VANISHED {
+        if self.vanished < self.vanished_max {
             return false;
         }
         let before = self.mtu;
@@ -449,6 +474,40 @@ mod tests {
         assert_eq!(search.transmit(WAIT, now), Some(1200));
         search.acknowledged(1200, now);
         assert_eq!((search.state(), search.mtu()), (State::Searching, 1200));
+    }
+
+    #[test]
+    fn a_search_that_waits_for_one_loss_uses_base_and_then_the_shortest_length_at_once() {
+        let limits = Limits { min: 552, base: 1280, max: 1500 };
+        let mut search = Search::optimistic(limits, Instant::ZERO).with_vanished_max(1);
+        assert!(search.vanished(1500));
+        assert_eq!((search.state(), search.mtu()), (State::Base, 1280));
+        assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(1280));
+        search.lost(1280, Instant::ZERO);
+        assert_eq!((search.state(), search.mtu()), (State::Error, 552));
+    }
+
+    #[test]
+    fn a_probed_length_needs_three_losses_even_if_the_length_in_use_needs_one() {
+        let mut search = Search::from_base(LIMITS).with_vanished_max(1);
+        search.transmit(WAIT, Instant::ZERO);
+        search.acknowledged(1280, Instant::ZERO);
+        for _ in 0..3 {
+            assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(1500));
+            search.lost(1500, Instant::ZERO);
+        }
+        assert_ne!(search.transmit(WAIT, Instant::ZERO), Some(1500));
+    }
+
+    #[test]
+    fn the_base_length_can_be_skipped_only_while_it_is_being_confirmed() {
+        let limits = Limits { min: 552, base: 1280, max: 1500 };
+        let mut search = Search::optimistic(limits, Instant::ZERO);
+        search.skip_base();
+        assert_eq!(search.mtu(), 1500);
+        assert!([1500; 3].map(|len| search.vanished(len))[2]);
+        search.skip_base();
+        assert_eq!((search.state(), search.mtu()), (State::Error, 552));
     }
 
     #[test]

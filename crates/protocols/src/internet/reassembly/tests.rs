@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cx::testing::Lab;
+use crate::probes;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::vec;
@@ -189,23 +190,60 @@ fn a_first_fragment_whose_headers_leave_no_room_for_the_rest_drops_the_datagram(
     assert_eq!(bench.reassembler.bytes(), 0);
 }
 
+/// The most comparisons of keys that any fragment may cost: a search in each of the four trees for
+/// itself, and for each datagram that goes for it. Looking at each of the 256 datagrams, or of the
+/// 256 fragments of one, takes more.
+const PROBES_MAX: u64 = 240;
+
 // attack row 3
 #[test]
-fn a_million_tiny_fragments_hold_less_than_four_mebibytes() {
+fn a_million_tiny_fragments_cost_the_same_each_and_hold_less_than_two_mebibytes() {
     let mut bench = Bench::default();
-    let mut highest = 0;
-    for _ in 0..1_000_000 {
+    let (mut highest, mut probes_max, mut first, mut last) = (0, 0, 0, 0);
+    for number in 0..1_000_000 {
         let chance = &mut bench.lab.chance;
         let identification = u32::try_from(chance.below(64)).unwrap();
         let source = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(chance.below(16)).unwrap()));
         let offset = usize::try_from(chance.below(8_000)).unwrap() * 8;
         let key = Key { source, ..key(identification) };
-        bench.receive(&Fragment { key, ..fragment(offset, &[0; 8], true) });
+        let tiny = Fragment { key, ..fragment(offset, &[0; 8], true) };
+        let (probes, _) = probes::taken(|| bench.receive(&tiny));
+        probes_max = probes_max.max(probes);
+        match number {
+            100_000..200_000 => first += probes,
+            900_000.. => last += probes,
+            _ => {}
+        }
         highest = highest.max(bench.reassembler.bytes());
         assert!(bench.reassembler.len() <= DATAGRAMS_MAX);
     }
     assert!(highest <= BYTES_MAX, "{highest}");
+    assert!(probes_max <= PROBES_MAX, "{probes_max}");
+    assert!(last <= first + first / 10, "{first}, then {last}");
     assert_eq!(bench.lab.counted(Counter::IpFragmentsIn), 1_000_000);
+}
+
+// attack row 3
+#[test]
+fn a_fragment_costs_a_search_among_those_that_are_there_in_whatever_order_they_come() {
+    let orders: [fn(usize) -> usize; 3] = [|n| n, |n| 254 - n, |n| n * 91 % 255];
+    for order in orders {
+        let mut bench = Bench::default();
+        for number in 0..255 {
+            let data = fragment(8 + order(number) * 16, &[0; 8], true);
+            let (probes, refused) = probes::taken(|| bench.refusal(&data));
+            assert_eq!(refused, None);
+            assert!(probes <= PROBES_MAX / 2, "{probes}");
+        }
+    }
+    // And as many datagrams as there may be, each by one fragment.
+    let mut bench = Bench::default();
+    for number in 0..1000_u32 {
+        let source = IpAddr::V4(Ipv4Addr::from_bits(number));
+        let one = Fragment { key: Key { source, ..key(number) }, ..fragment(8, &[0; 8], true) };
+        let (probes, _) = probes::taken(|| bench.receive(&one));
+        assert!(probes <= PROBES_MAX, "{probes}");
+    }
 }
 
 // attack row 3
@@ -348,4 +386,41 @@ fn a_datagram_whose_start_never_came_is_dropped_in_silence() {
     assert!(bench.reassembler.timeout(&mut bench.lab.cx()).is_none());
     assert_eq!(bench.lab.counted(Counter::IpReassemblyTimeouts), 1);
     assert!(bench.reassembler.is_empty());
+}
+
+// attack row 3
+// attack row 4
+#[test]
+fn fragments_hold_the_limit_of_bytes_and_not_one_byte_more() {
+    let (mut bench, data) = (Bench::default(), vec![0; 60_000]);
+    let receive = |bench: &mut Bench, n: u128, len: usize| {
+        let key = Key { source: IpAddr::V6(Ipv6Addr::from_bits(n)), ..key(1) };
+        bench.receive(&Fragment { key, ..fragment(8, &data[..len], true) });
+    };
+    let overhead = DATAGRAM_OVERHEAD + FRAGMENT_OVERHEAD;
+    (0..34).for_each(|n| receive(&mut bench, n, 60_000));
+    let rest = BYTES_MAX - 34 * (overhead + 60_000) - overhead;
+    receive(&mut bench, 34, rest);
+    assert_eq!((bench.reassembler.bytes(), bench.reassembler.len()), (BYTES_MAX, 35));
+    receive(&mut bench, 35, 8);
+    assert_eq!(bench.reassembler.len(), 35);
+    assert_eq!(bench.lab.counted(Counter::IpReassemblyEvicted), 1);
+}
+
+// attack row 3
+#[test]
+fn each_fragment_counts_with_what_holds_it() {
+    let mut bench = Bench::default();
+    (1..=5).for_each(|n| _ = bench.receive(&fragment(n * 16, &[0; 8], true)));
+    let expected = DATAGRAM_OVERHEAD + 5 * (FRAGMENT_OVERHEAD + 8);
+    assert_eq!(bench.reassembler.bytes(), expected);
+}
+
+// attack row 2
+#[test]
+fn a_datagram_of_65535_bytes_is_reassembled() {
+    let mut bench = Bench::default();
+    assert_eq!(bench.whole(&fragment(0, &[1; 65_512], true)), None);
+    let whole = bench.whole(&fragment(65_512, &[2; 3], false)).unwrap();
+    assert_eq!(whole.len() + 20, LEN_MAX);
 }

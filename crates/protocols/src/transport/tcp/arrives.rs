@@ -26,6 +26,9 @@ const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 /// The clock of the timestamps.
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
+/// RFC 9293 §3.8.6.3 (MUST-40): an acknowledgment is delayed by less than 0.5 s.
+const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
+
 /// Duplicate acknowledgments that may wait for output; the peer needs three.
 const MAX_DUPLICATE_ACKS: u32 = 64;
 
@@ -56,7 +59,7 @@ pub(super) enum Answer {
 pub(super) type Check = ControlFlow<Answer>;
 
 impl Arrival<'_> {
-    fn has(&self, flags: Flags) -> bool {
+    pub(super) fn has(&self, flags: Flags) -> bool {
         self.header.flags.has(flags)
     }
 
@@ -67,7 +70,7 @@ impl Arrival<'_> {
     }
 
     /// The number behind the data, where a FIN stands.
-    fn data_end(&self) -> Seq {
+    pub(super) fn data_end(&self) -> Seq {
         self.header.seq + u32::try_from(self.data.len()).unwrap_or(u32::MAX)
     }
 }
@@ -205,19 +208,6 @@ impl Connection {
             return Break(Answer::Nothing);
         }
         Continue(())
-    }
-
-    /// RFC 7323 §5.3 wants an acknowledgment for what is outdated. Data below RCV.NXT has come
-    /// before, so the sender is told that it has sent it twice (RFC 2883 §4): behind a link that
-    /// delivers out of order it is the original that is late.
-    fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        let seq = arrival.header.seq;
-        let has_come = !arrival.data.is_empty() && seq.is_before(self.rcv_nxt);
-        if arrival.has(Flags::SYN) || !has_come {
-            return self.challenge(cx);
-        }
-        self.note_duplicate(seq, arrival.data_end().min(self.rcv_nxt));
-        self.ack_owed = AckOwed::Now;
     }
 
     /// First: check sequence number.
@@ -616,7 +606,7 @@ impl Connection {
         let whole_len = arrival.data.len();
         cx.meter.record_value(Quantity::SegmentBytesIn, whole_len as u64);
         self.take_mark(arrival, cx);
-        self.cut_off_old(arrival, cx);
+        let begins_old = self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
             // SHLD-3: the peer must not believe that anyone reads this.
             cx.meter.count(Counter::TcpDataAfterClose);
@@ -627,7 +617,11 @@ impl Connection {
         let len = arrival.data.len();
         let window = (self.rcv_wnd() as usize).saturating_sub(offset);
         let inside = arrival.data.get(..window.min(len)).unwrap_or_default();
-        self.note_early_duplicate(offset, inside.len());
+        let early = self.early_duplicate(offset, inside.len()).filter(|_| !begins_old);
+        if let Some((start, end)) = early {
+            self.note_duplicate(start, end);
+        }
+        let had_early = self.receive.has_early();
         // The packet joins what can be read only later: too late to tell what a FIN ends.
         let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
         let may_keep = arrival.may_keep && !is_last;
@@ -653,59 +647,15 @@ impl Connection {
         }
         self.tune_receive_window(arrival, cx);
         self.note_blocks(offset, inside.len());
-        // RFC 5681 §4.2: a hole that opens or closes is told at once.
-        let is_odd = offset > 0 || arrived != len || self.receive.has_early();
+        // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
+        // at once.
+        let is_odd = offset > 0 || arrived != len || had_early;
         self.owe_acknowledgment(len, is_odd, cx);
         Continue(())
     }
 
-    /// RFC 2018 §4: what this segment is part of is the first block to be told.
-    fn note_blocks(&mut self, offset: usize, len: usize) {
-        if !self.has_sack {
-            return;
-        }
-        if offset > 0
-            && len > 0
-            && let Some((start, end)) = self.receive.early_around(offset)
-        {
-            let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
-            self.sack.get_or_insert_default().arrived((seq(start), seq(end)));
-        }
-        if let Some(sack) = &mut self.sack {
-            sack.advance(self.rcv_nxt);
-        }
-    }
-
-    /// RFC 2883 §4: what came twice is told.
-    fn note_duplicate(&mut self, start: Seq, end: Seq) {
-        if self.has_sack && start.is_before(end) {
-            self.sack.get_or_insert_default().repeated((start, end));
-        }
-    }
-
-    fn note_early_duplicate(&mut self, offset: usize, len: usize) {
-        if let Some((start, end)) = self.receive.early_within(offset, len) {
-            let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
-            self.note_duplicate(seq(start), seq(end));
-        }
-    }
-
-    /// Cuts off what was received before.
-    fn cut_off_old(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) {
-        if arrival.header.seq.is_before(self.rcv_nxt) {
-            let old = self.rcv_nxt.since(arrival.header.seq) as usize;
-            let old = old.min(arrival.data.len());
-            cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
-            let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
-            self.note_duplicate(arrival.header.seq, end);
-            let old = if is_planted(Bug::TakesOldTwice) { 0 } else { old };
-            arrival.data = arrival.data.get(old..).unwrap_or_default();
-            arrival.header.seq = self.rcv_nxt;
-        }
-    }
-
-    /// RFC 9293 §3.8.6.3 (MUST-40 and SHLD-18): not later than half a second, and for every
-    /// second full segment.
+    /// RFC 9293 §3.8.6.3 (MUST-40 and SHLD-18): within less than half a second, whatever the
+    /// profile says, and for every second full segment.
     fn owe_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
         self.unacknowledged += u32::try_from(len).unwrap_or(0);
         let full = self.acknowledged_each(len);
@@ -713,7 +663,9 @@ impl Connection {
             (Acknowledgment::AtOutput, _) | (_, AckOwed::Now) => AckOwed::Now,
             _ if is_odd || self.unacknowledged >= full => AckOwed::Now,
             (Acknowledgment::Delayed(_), AckOwed::By(deadline)) => AckOwed::By(deadline),
-            (Acknowledgment::Delayed(time), AckOwed::Nothing) => AckOwed::By(cx.now + time),
+            (Acknowledgment::Delayed(time), AckOwed::Nothing) => {
+                AckOwed::By(cx.now + time.min(ACK_DELAY_MAX))
+            }
         };
     }
 

@@ -12,7 +12,8 @@
 //! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
 //! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
 //! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments, `receive_tuning.rs` the size of
-//! the buffers; `transmit.rs` decides what goes out.
+//! the buffers, `sack_report.rs` what is reported of early and repeated data; `transmit.rs` decides
+//! what goes out.
 //! `connection.rs` is the transmission control block. What a connection is tailored to is its
 //! [`Profile`].
 //!
@@ -55,6 +56,7 @@ mod receive_tuning;
 mod recovery;
 mod rtt;
 mod sack;
+mod sack_report;
 mod send_buffer;
 pub mod seq;
 mod settings;
@@ -76,8 +78,8 @@ pub use keep_alive::KeepAlive;
 pub use limits::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
 pub use profile::{
-    Acknowledgment, Congestion, Marking, Profile, ReceiveWindow, Retransmission, SendLimit,
-    WindowUpdate,
+    Acknowledgment, BlackHoleDetection, Congestion, Marking, Profile, ReceiveWindow,
+    Retransmission, SendLimit, WindowUpdate,
 };
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
@@ -380,6 +382,16 @@ impl Tcp {
     /// If the connection has gone.
     pub fn received(&self, id: ConnectionId) -> Result<&[u8], NoConnection> {
         Ok(self.table.get(id)?.receive.data())
+    }
+
+    /// RECEIVE: returns what can be read without a break from `offset` bytes behind the next one
+    /// on, for a look ahead. It is empty behind the last byte that can be read.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has gone.
+    pub fn received_from(&self, id: ConnectionId, offset: usize) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.receive.data_from(offset))
     }
 
     /// RECEIVE: drops `count` bytes that were read.

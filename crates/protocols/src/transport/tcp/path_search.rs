@@ -1,31 +1,36 @@
 //! The way out of a black hole, where long datagrams vanish and no router says so: packetization
 //! layer path MTU discovery (RFC 4821, RFC 8899) with TCP's own segments.
 //!
-//! A connection trusts its routers until its retransmissions have vanished several times in a row
-//! while they were longer than every path takes. Only then is the search made, so that a connection
-//! that meets no such path pays nothing for it. Segments are of the base length from there on, and
-//! of the least if the base length vanishes too. When nothing is missing, one new segment now and then is longer: if it is
-//! acknowledged without having gone again, the others become as long. A probe that is lost alone
-//! says nothing of congestion, and the window stays (RFC 4821 §7.6.1).
+//! A connection trusts its routers until retransmissions longer than every path takes time out as
+//! often as its profile says ([`BlackHoleDetection`]). Only then is the search made, so that a
+//! connection that meets no such path pays nothing for it. Segments are of the base length from
+//! there on, and of the least if the base length vanishes too, or if the next timeout is too far
+//! away for a user at a terminal. When nothing is missing, one new segment now and then is longer:
+//! if it is acknowledged without having gone again, the others become as long. A probe that is lost
+//! alone says nothing of congestion, and the window stays (RFC 4821 §7.6.1).
 
 use super::Tcp;
 use super::connection::{self, Connection, Endpoints};
 use super::lower_level::{FIXED_HEADERS_V4_LEN, FIXED_HEADERS_V6_LEN};
+use super::profile::BlackHoleDetection;
 use super::seq::Seq;
 use super::{ConnectionId, NoConnection};
 use crate::cx::Cx;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
-use crate::internet::path_mtu::search::{Limits, Search, State};
+use crate::internet::path_mtu::search::{self, Limits, Search, State};
 use crate::meter::Counter;
 use crate::planted::{Bug, is_planted};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
 /// What gets through nearly anywhere, in bytes of a datagram: what every link carries that carries
 /// IPv6, also inside of another datagram.
 const BASE: u16 = 1280;
+/// The longest that a terminal's connection waits for a second timeout, of the base length; it has
+/// waited half of that for the first, and as long again for a tail loss probe.
+const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How many new connections may wait to be told what the way to their peer takes.
 pub(super) const UNMEASURED_MAX: usize = 64;
 
@@ -134,8 +139,13 @@ impl Connection {
 
     /// The retransmission timer has run out: the first segment may be too long for the path.
     pub(super) fn path_timed_out(&mut self, cx: &mut Cx<'_>) {
-        let may_search = self.profile.path_search && !is_planted(Bug::SearchesNoPath);
-        if !may_search || !self.state.emits_data() {
+        let detection = self.profile.black_hole_detection;
+        let timeouts_max = match detection {
+            BlackHoleDetection::Off => return,
+            BlackHoleDetection::AtThirdTimeout => search::MAX_VANISHED,
+            BlackHoleDetection::AtFirstTimeout => 1,
+        };
+        if is_planted(Bug::SearchesNoPath) || !self.state.emits_data() {
             return;
         }
         let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
@@ -146,7 +156,8 @@ impl Connection {
                 return;
             }
             let max = self.datagram_len(self.snd_mss, cx.now);
-            let search = Search::optimistic(Limits { min, base: BASE, max }, cx.now);
+            let limits = Limits { min, base: BASE, max };
+            let search = Search::optimistic(limits, cx.now).with_vanished_max(timeouts_max);
             self.path = Some(Box::new(PathSearch { search, probe: None }));
         }
         let rto = self.rtt.rto();
@@ -157,8 +168,13 @@ impl Connection {
         } else if path.search.vanished(len) {
             cx.meter.count(Counter::TcpBlackHoles);
         }
+        let is_too_late = detection == BlackHoleDetection::AtFirstTimeout && rto > BASE_WAIT_MAX;
         if path.search.state() == State::Base {
-            path.search.transmit(rto, cx.now);
+            if is_too_late {
+                path.search.skip_base();
+            } else {
+                path.search.transmit(rto, cx.now);
+            }
         }
         self.use_path_mtu(cx.now);
     }
@@ -207,7 +223,8 @@ impl Connection {
     }
 
     /// Returns how much data a probe is to have, if one is due, nothing is missing, and the user
-    /// and both windows, which let `usable` new bytes leave, have as much.
+    /// and both windows, which let `usable` new bytes leave, have as much and a segment more: only
+    /// what is sent behind a probe reveals its loss within a round trip (RFC 4821 §7.4).
     pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let is_calm = self.recovery.as_ref().is_some_and(|recovery| recovery.is_calm());
         let (rto, headers, seq) = (self.rtt.rto(), self.headers_len(cx.now), self.snd_nxt);
@@ -219,7 +236,7 @@ impl Connection {
         let mut search = path.search;
         let datagram_len = search.transmit(rto, cx.now)?;
         let len = u32::from(datagram_len.saturating_sub(headers));
-        if len <= mss || len > usable {
+        if len <= mss || len.saturating_add(mss) > usable {
             return None;
         }
         path.search = search;

@@ -14,6 +14,7 @@ use crate::planted::{Bug, is_planted};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use range::Range;
 
 /// How many separate ranges may wait for what is missing before them, at least.
 const MAX_RANGES: usize = 64;
@@ -36,11 +37,31 @@ const SLACK_DIVISOR: u32 = 8;
 /// Bytes of the first ring.
 const RING_LEN_MIN: usize = 4096;
 
-/// A range of offsets from the next byte expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
-    start: usize,
-    end: usize,
+mod range {
+    use crate::probes;
+
+    /// A range of offsets from the next byte expected. Each look at one is a probe.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) struct Range {
+        start: usize,
+        end: usize,
+    }
+
+    impl Range {
+        pub(super) const fn new(start: usize, end: usize) -> Self {
+            Self { start, end }
+        }
+
+        pub(super) fn start(&self) -> usize {
+            probes::note();
+            self.start
+        }
+
+        pub(super) fn end(&self) -> usize {
+            probes::note();
+            self.end
+        }
+    }
 }
 
 /// A part of what can be read.
@@ -136,16 +157,16 @@ impl ReceiveBuffer {
 
     /// Returns the early range around `offset`, of all that came early.
     pub(super) fn early_around(&self, offset: usize) -> Option<(usize, usize)> {
-        let index = self.early().partition_point(|range| range.end <= offset);
-        let range = self.early().get(index).filter(|range| range.start <= offset)?;
-        Some((range.start, range.end))
+        let index = self.early().partition_point(|range| range.end() <= offset);
+        let range = self.early().get(index).filter(|range| range.start() <= offset)?;
+        Some((range.start(), range.end()))
     }
 
     /// Returns the first part of `len` bytes at `offset` that came before.
     pub(super) fn early_within(&self, offset: usize, len: usize) -> Option<(usize, usize)> {
-        let index = self.early().partition_point(|range| range.end <= offset);
-        let range = self.early().get(index).filter(|range| range.start < offset + len)?;
-        Some((range.start.max(offset), range.end.min(offset + len)))
+        let index = self.early().partition_point(|range| range.end() <= offset);
+        let range = self.early().get(index).filter(|range| range.start() < offset + len)?;
+        Some((range.start().max(offset), range.end().min(offset + len)))
     }
 
     /// Returns what can be read in one piece.
@@ -154,6 +175,19 @@ impl ReceiveBuffer {
             Some(typed) if !typed.is_empty() => typed,
             _ => self.rest.as_ref().and_then(|rest| rest.pieces.front()).map_or(&[], Piece::data),
         }
+    }
+
+    /// Returns what can be read in one piece from `offset` bytes behind the next one on.
+    pub(super) fn data_from(&self, mut offset: usize) -> &[u8] {
+        let typed = self.typed.get(self.typed_read.into()..).unwrap_or_default();
+        let pieces = self.rest.iter().flat_map(|rest| rest.pieces.iter().map(Piece::data));
+        for piece in core::iter::once(typed).chain(pieces) {
+            match piece.get(offset..) {
+                Some(rest) if !rest.is_empty() => return rest,
+                _ => offset = offset.saturating_sub(piece.len()),
+            }
+        }
+        &[]
     }
 
     /// Holds no memory for what was typed if all of that was read.
@@ -207,14 +241,14 @@ impl ReceiveBuffer {
     pub(super) fn put(&mut self, offset: usize, data: &[u8], meter: &mut Meter) -> usize {
         let data = data.get(..self.room().saturating_sub(offset).min(data.len()));
         let Some(data) = data.filter(|data| !data.is_empty()) else { return 0 };
-        let range = Range { start: offset, end: offset + data.len() };
+        let end = offset + data.len();
         if offset == 0 {
             self.gather(data);
-            return self.advance(range.end);
+            return self.advance(end);
         }
         let capacity = self.capacity();
         let rest = self.rest.get_or_insert_default();
-        if rest.keep_early(range, MAX_RANGES.max(capacity / BYTES_OF_RANGE)) {
+        if rest.keep_early(Range::new(offset, end), MAX_RANGES.max(capacity / BYTES_OF_RANGE)) {
             rest.write(offset, data, capacity);
         } else {
             meter.count(Counter::TcpOutOfOrderDropped);
@@ -260,11 +294,10 @@ impl Rest {
 
     /// Returns how many bytes can be read once `end` of them are there.
     fn advance(&mut self, end: usize) -> usize {
-        let joined = self.early.iter().take_while(|range| range.start <= end).count();
-        let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end));
+        let joined = self.early.iter().take_while(|range| range.start() <= end).count();
+        let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end()));
         for range in &mut self.early {
-            range.start -= all;
-            range.end -= all;
+            *range = Range::new(range.start() - all, range.end() - all);
         }
         let ring_len = self.ring.len().max(1);
         if all > end {
@@ -284,8 +317,8 @@ impl Rest {
 
     /// Notes an early range, joined with those it touches; false if there are too many.
     fn keep_early(&mut self, range: Range, max: usize) -> bool {
-        let first = self.early.partition_point(|other| other.end < range.start);
-        let last = self.early.partition_point(|other| other.start <= range.end);
+        let first = self.early.partition_point(|other| other.end() < range.start());
+        let last = self.early.partition_point(|other| other.start() <= range.end());
         if first == last {
             if self.early.len() >= max {
                 return false;
@@ -293,9 +326,8 @@ impl Rest {
             self.early.insert(first, range);
             return true;
         }
-        let joined = self.early.drain(first..last).fold(range, |joined, other| Range {
-            start: joined.start.min(other.start),
-            end: joined.end.max(other.end),
+        let joined = self.early.drain(first..last).fold(range, |joined, other| {
+            Range::new(joined.start().min(other.start()), joined.end().max(other.end()))
         });
         self.early.insert(first, joined);
         true

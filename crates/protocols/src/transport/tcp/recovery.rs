@@ -206,7 +206,8 @@ impl Recovery {
     /// Returns what is to be kept while nothing is out, if that is so.
     pub(super) fn settled(&self) -> Option<Settled> {
         let has_nothing_out = self.flight.outstanding() == 0 && self.limits.is_idle();
-        let is_open = self.phase == Phase::Open && self.prr.is_none() && self.undo.is_none();
+        // No reduction is under way while the phase is open.
+        let is_open = self.phase == Phase::Open && self.undo.is_none();
         let waits = self.tail_probe.is_some() || self.deadline().is_some();
         let counts = self.duplicates > 0 || self.repaired.is_some();
         if !has_nothing_out || !is_open || waits || counts || self.window.has_model() {

@@ -15,7 +15,7 @@
 //! What is sent as one is cut to what the path takes: if the datagrams themselves are too long for
 //! it, each goes alone, and in fragments.
 
-use super::{HEADER_LEN, Limits, Socket, SocketId, Udp};
+use super::{Ends, HEADER_LEN, Limits, Socket, SocketId, Udp};
 use crate::cx::Cx;
 use crate::internet::{Internet, ipv4, ipv6};
 use crate::meter::Counter;
@@ -33,6 +33,8 @@ const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
 pub struct Waiting<'a> {
     /// Who has sent it.
     pub source: SocketAddr,
+    /// The address that it was sent to: one of ours, or that of many hosts.
+    pub destination: IpAddr,
     /// The data of one datagram, or of several that came as one packet.
     pub data: &'a [u8],
     /// Bytes of each of several datagrams but the last; 0 if it is one.
@@ -64,9 +66,10 @@ impl Udp {
     #[must_use]
     pub fn waiting(&self, socket: SocketId) -> Option<Waiting<'_>> {
         let socket = self.sockets.iter().find(|s| s.id == socket)?;
-        let (source, packet) = socket.waiting.front()?;
+        let (Ends { source, destination }, packet) = socket.waiting.front()?;
+        let (source, destination) = (*source, *destination);
         let segment_size = packet.offload.segment_size;
-        Some(Waiting { source: *source, data: packet.data(), segment_size })
+        Some(Waiting { source, destination, data: packet.data(), segment_size })
     }
 
     /// Drops the first `count` datagrams of what waits first in a socket, and gives its packet
@@ -112,7 +115,7 @@ impl Socket {
     /// Takes the datagrams of `packet` each for itself, as many as there is room for.
     pub(super) fn take_apart(
         &mut self,
-        source: SocketAddr,
+        ends: Ends,
         mut packet: Packet,
         limits: &Limits,
         pool: &mut Pool,
@@ -130,7 +133,7 @@ impl Socket {
             single.extend(packet.data().get(..len).unwrap_or_default());
             packet.pull(len);
             self.waiting_bytes += len;
-            self.waiting.push_back((source, single));
+            self.waiting.push_back((ends, single));
             cx.meter.count(Counter::UdpIn);
             left -= 1;
         }

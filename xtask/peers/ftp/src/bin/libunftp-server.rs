@@ -7,6 +7,10 @@ use unftp_sbe_fs::Filesystem;
 #[tokio::main]
 async fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words == ["--version"] {
+        println!("libunftp {}", version("libunftp"));
+        return;
+    }
     let [root, host, port, certificate, key] = &words[..] else {
         eprintln!("usage: libunftp-server ROOT HOST PORT CERTIFICATE KEY");
         std::process::exit(2);
@@ -24,4 +28,12 @@ async fn main() {
         eprintln!("libunftp-server: {error}");
         std::process::exit(1);
     }
+}
+
+/// Returns the version of a library that this program was built with.
+fn version(library: &str) -> &'static str {
+    let lock = include_str!("../../Cargo.lock");
+    let entry = format!("name = \"{library}\"\nversion = \"");
+    let rest = lock.split(&entry).nth(1).unwrap_or_default();
+    rest.split('"').next().unwrap_or_default()
 }

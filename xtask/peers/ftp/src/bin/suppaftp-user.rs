@@ -18,6 +18,10 @@ use suppaftp::{FtpResult, RustlsConnector, RustlsFtpStream};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words == ["--version"] {
+        println!("suppaftp {}", version("suppaftp"));
+        return;
+    }
     let [direction, in_tls, passive, host, port, user, password, name] = &words[..] else {
         eprintln!("usage: suppaftp-user send|get IN_TLS PASSIVE HOST PORT USER PASSWORD NAME");
         std::process::exit(2);
@@ -103,4 +107,12 @@ impl ServerCertVerifier for Anybody {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Returns the version of a library that this program was built with.
+fn version(library: &str) -> &'static str {
+    let lock = include_str!("../../Cargo.lock");
+    let entry = format!("name = \"{library}\"\nversion = \"");
+    let rest = lock.split(&entry).nth(1).unwrap_or_default();
+    rest.split('"').next().unwrap_or_default()
 }

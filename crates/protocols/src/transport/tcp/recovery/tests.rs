@@ -190,3 +190,79 @@ fn what_left_behind_the_last_that_arrived_is_waited_for_as_long_as_that_took() {
     recovery.acknowledged(&said(4000, &[block(8, 9)]), at(22));
     assert_eq!(recovery.next_lost(60_000), Some((Seq(4000), 3000)));
 }
+
+#[test]
+fn segments_divide_what_may_be_out_evenly_as_soon_as_the_window_takes_all_of_it() {
+    let mut recovery = sender(Congestion::NewReno, true, 0);
+    assert_eq!(recovery.window.cwnd(), 10_000);
+    let even = |recovery: &mut Recovery, most| {
+        recovery.divide_evenly(most, 1500);
+        recovery.even_len(most, 1500)
+    };
+    assert_eq!(even(&mut recovery, 10_000), 10_000 / 7);
+    assert_eq!(even(&mut recovery, 10_001), 1500);
+}
+
+#[test]
+fn nothing_settles_while_a_probe_of_the_tail_may_be_reported_as_a_duplicate() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.sent_again(Seq(9000), 1000, at(210));
+    recovery.probed(true);
+    recovery.acknowledged(&said(10_000, &[]), at(211));
+    assert_eq!((recovery.flight.outstanding(), recovery.deadline()), (0, None));
+    assert!(recovery.settled().is_none());
+    recovery.acknowledged(&said(10_000, &[block(9, 10)]), at(310));
+    assert!(recovery.settled().is_some());
+}
+
+#[test]
+fn a_duplicate_without_blocks_is_disorder() {
+    let mut recovery = sender(Congestion::NewReno, false, 10);
+    recovery.acknowledged(&Acknowledged { is_duplicate: true, ..said(0, &[]) }, at(101));
+    assert_eq!(recovery.phase, Phase::Disorder);
+}
+
+#[test]
+fn bytes_that_duplicates_stood_for_are_not_delivered_again_by_the_acknowledgment() {
+    let mut recovery = sender(Congestion::NewReno, false, 20);
+    let duplicate = Acknowledged { is_duplicate: true, ..said(0, &[]) };
+    for number in 1..=6 {
+        recovery.acknowledged(&duplicate, at(100 + number));
+        repeat(&mut recovery, at(100 + number));
+    }
+    recovery.acknowledged(&said(7000, &[]), at(210));
+    // Seven segments have left the network, six of them as duplicates, and the next one is lost.
+    assert_eq!((recovery.pipe(), recovery.window.cwnd()), (12_000, 13_000));
+}
+
+#[test]
+fn a_timeout_after_a_recovery_that_was_taken_back_reduces_the_threshold() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    let outcome = recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
+    recovery.forgive();
+    assert_eq!((outcome.began_recovery, recovery.phase), (true, Phase::Open));
+    assert!(recovery.window.ssthresh() > 10_000);
+    recovery.timed_out(true);
+    assert_eq!(recovery.window.ssthresh(), 5000);
+}
+
+#[test]
+fn a_loss_that_the_reordering_timer_finds_reduces_the_window_at_once() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.acknowledged(&said(0, &[block(1, 2)]), at(101));
+    let (_, began) = recovery.timeout(SRTT, recovery.deadline().unwrap());
+    assert!(began);
+    assert_eq!((recovery.pipe(), recovery.window.cwnd()), (8000, 9000));
+}
+
+#[test]
+fn nothing_settles_while_a_recovery_may_be_reported_as_a_mistake() {
+    let mut recovery = sender(Congestion::NewReno, true, 10);
+    recovery.acknowledged(&said(0, &[block(1, 4)]), at(103));
+    repeat(&mut recovery, at(103));
+    recovery.acknowledged(&said(10_000, &[]), at(110));
+    assert_eq!((recovery.phase, recovery.flight.outstanding()), (Phase::Open, 0));
+    assert!(recovery.settled().is_none());
+    recovery.acknowledged(&said(10_000, &[block(0, 1)]), at(203));
+    assert!(recovery.settled().is_some());
+}

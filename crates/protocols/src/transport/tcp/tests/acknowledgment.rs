@@ -13,6 +13,19 @@ fn one_segment_is_acknowledged_after_the_delay() {
     assert_eq!(script.counted(Counter::TcpDelayedAckTimeouts), 1);
 }
 
+// req RFC9293:MUST-40
+#[test]
+fn an_acknowledgment_is_delayed_by_less_than_half_a_second_whatever_is_configured() {
+    for configured_ms in [300, 499, 500, 60_000] {
+        let acknowledgment = Acknowledgment::Delayed(Duration::from_millis(configured_ms));
+        let mut script = Script::established(Profile { acknowledgment, ..PLAIN });
+        assert_eq!(script.peer(Flags::ACK, 1, 1, b"x"), []);
+        let sent = script.wait_millis(120_000);
+        assert_eq!(texts(&sent), ["<ACK seq 1 ack 2 len 0>"]);
+        assert_eq!(sent[0].millis, configured_ms.min(499));
+    }
+}
+
 // req RFC9293:SHLD-19
 #[test]
 fn every_second_full_segment_is_acknowledged_at_once() {
@@ -64,6 +77,15 @@ fn a_segment_that_fills_a_hole_is_acknowledged_at_once() {
     let mut script = Script::established(PLAIN);
     script.peer(Flags::ACK, 4, 1, b"def");
     let answer = script.peer(Flags::ACK, 1, 1, b"abc");
+    assert_eq!(texts(&answer), ["<ACK seq 1 ack 7 len 0>"]);
+}
+
+// req RFC9293:SHLD-31
+#[test]
+fn a_segment_that_fills_a_hole_and_repeats_all_behind_it_is_acknowledged_at_once() {
+    let mut script = Script::established(PLAIN);
+    script.peer(Flags::ACK, 4, 1, b"def");
+    let answer = script.peer(Flags::ACK, 1, 1, b"abcdef");
     assert_eq!(texts(&answer), ["<ACK seq 1 ack 7 len 0>"]);
 }
 

@@ -170,3 +170,28 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_peer_says_more() {
     assert_eq!(connection.snd_mss, 1220);
     assert_eq!(script.tcp.status(id).unwrap().state, State::Established);
 }
+
+// req RFC9293:MUST-15
+#[test]
+fn over_ipv6_segments_have_1220_bytes_unless_the_answer_to_our_syn_says_more() {
+    let (local, remote): (IpAddr, SocketAddr) =
+        ("fd00::2".parse().unwrap(), "[fd00::1]:4000".parse().unwrap());
+    let mut script = Script::new();
+    let id = script.tcp.open(local, remote, PLAIN, &mut script.lab.cx()).unwrap();
+    let mut pool = Pool::new(1, 2000);
+    let syn = script.tcp.transmit(&mut pool, &mut script.lab.cx()).unwrap();
+    let (syn, _) = read(local, remote.ip(), syn.packet.data());
+    let answer = Header {
+        source_port: 4000,
+        destination_port: syn.source_port,
+        seq: Seq(0),
+        ack: syn.seq + 1,
+        flags: SYN_ACK,
+        window: 60_000,
+        ..Header::default()
+    };
+    let packet = make(answer, (remote, SocketAddr::new(local, syn.source_port)), b"");
+    take(&mut script.tcp, (remote.ip(), local), packet.data(), &mut script.lab.cx());
+    let status = script.tcp.status(id).unwrap();
+    assert_eq!((status.state, status.send_mss), (State::Established, 1220));
+}

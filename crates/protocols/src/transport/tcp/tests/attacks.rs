@@ -1,6 +1,7 @@
 //! Attack rows that have no heading of their own: RFC 5961, numbers, malformed segments.
 
 use super::*;
+use crate::probes;
 use proptest::prelude::*;
 
 // attack row 28
@@ -41,13 +42,36 @@ fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
     let answers: usize = (0..100).map(|_| script.peer(Flags::RST, 5, 0, b"").len()).sum();
     assert_eq!(answers, 10);
     assert_eq!(script.counted(Counter::TcpChallengeAcksSuppressed), 90);
-    let remote = SocketAddr::new(CLIENT, 9);
-    let other = script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
-    script.output();
-    let connection = script.tcp.table.get_mut(other).unwrap();
-    assert_eq!(connection.challenges.1, 0, "the budget of another is untouched");
     script.wait_millis(1000);
     assert_eq!(script.peer(Flags::RST, 5, 0, b"").len(), 1);
+}
+
+/// A segment of the peer from `port`, and what is sent at once.
+fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> Vec<Sent> {
+    let (source_port, destination_port) = (port, PORT);
+    let header =
+        Header { source_port, destination_port, seq, ack, flags, window: 9, ..Header::default() };
+    let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
+    let segment = make(header, ends, b"");
+    take(&mut script.tcp, (CLIENT, SERVER), segment.data(), &mut script.lab.cx());
+    script.output()
+}
+
+// attack row 29
+#[test]
+fn attack_29_the_challenges_of_a_hundred_connections_take_none_from_another() {
+    let mut script = Script::established(PLAIN);
+    let begin = Seq(7_000_000);
+    for port in 5000..5100 {
+        let answer = peer_at(&mut script, port, Flags::SYN, begin, Seq(0));
+        let next = answer[0].header.seq + 1;
+        assert_eq!(peer_at(&mut script, port, Flags::ACK, begin + 1, next), []);
+        let forged = (0..100).map(|_| peer_at(&mut script, port, Flags::RST, begin + 5, Seq(0)));
+        assert_eq!(forged.map(|answer| answer.len()).sum::<usize>(), 10, "port {port}");
+    }
+    let answers: usize = (0..100).map(|_| script.peer(Flags::RST, 5, 0, b"").len()).sum();
+    assert_eq!(answers, 10);
+    assert_eq!(script.counted(Counter::TcpChallengeAcks), 101 * 10);
 }
 
 #[test]
@@ -153,14 +177,41 @@ fn attack_31_the_same_ends_begin_later_each_time() {
     assert!(at(10_000).is_after(at(0)));
 }
 
+/// The most looks at a range that a segment out of order may cost: some searches among the 2048
+/// ranges that a window of 16 MiB has. Looking at each range in turn takes more.
+const RANGE_PROBES_MAX: u64 = 200;
+
+// attack row 26
+#[test]
+fn attack_26_a_hundred_thousand_segments_out_of_order_cost_a_search_each() {
+    let window = Profile { receive_window: ReceiveWindow::Bytes(16 << 20), ..Profile::BULK };
+    let options = Options { mss: Some(1000), window_scale: Some(7), ..Options::default() };
+    let mut script = Script::asked_for(window, options);
+    script.peer(Flags::ACK, 1, 1, b"");
+    let mut probes_max = 0;
+    for step in 0..100_000_u32 {
+        // From far away to near, then in between: where each goes in the list differs.
+        let offset = 3 + step.wrapping_mul(48_611) % 4_000_000 * 2;
+        let (probes, ()) = probes::taken(|| script.deliver(Flags::ACK, offset, 1, b"x"));
+        probes_max = probes_max.max(probes);
+        script.discard_output();
+    }
+    assert!(script.counted(Counter::TcpOutOfOrderDropped) > 97_000);
+    assert!(probes_max <= RANGE_PROBES_MAX, "{probes_max}");
+    // A segment in order passes over the list once, which moves it, and is taken.
+    let (probes, answer) = probes::taken(|| script.peer(Flags::ACK, 1, 1, b"a"));
+    assert_eq!(answer[0].ack, 2);
+    assert!(probes <= 3 * 2048, "{probes}");
+}
+
 // attack row 26
 #[test]
 fn attack_26_many_small_segments_out_of_order_have_a_limit() {
     let mut script = Script::established(Profile::BULK);
-    for step in 0..10_000_u32 {
+    for step in 0..100_000_u32 {
         script.deliver(Flags::ACK, 3 + (step * 2) % 60_000, 1, b"x");
     }
-    assert!(script.counted(Counter::TcpOutOfOrderDropped) > 9_000);
+    assert!(script.counted(Counter::TcpOutOfOrderDropped) > 90_000);
     assert!(script.output().len() <= 65);
     script.peer(Flags::ACK, 1, 1, b"ab");
     assert!(script.status().receive_queue >= 3);

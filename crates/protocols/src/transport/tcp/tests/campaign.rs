@@ -144,6 +144,27 @@ fn any_faults() -> impl Strategy<Value = Faults> {
 proptest! {
     #![proptest_config(cases(300))]
 
+    // attack row 47
+    #[test]
+    fn attack_47_transfers_whose_numbers_soon_wrap_arrive_whole_and_end(
+        seed: u64, up in 0..200_000_usize, down in 0..60_000_usize, faults in any_faults(),
+        before_wrap in 0..100_000_u32, passes_zero: bool, is_client: bool, is_plain: bool,
+    ) {
+        let mut pair = Pair::new(seed);
+        let wrap = if passes_zero { 0_u32 } else { 0x8000_0000 };
+        let begin = wrap.wrapping_sub(before_wrap);
+        if is_client {
+            wrap::client_begins_at(&mut pair, begin);
+        } else {
+            wrap::server_begins_at(&mut pair, begin);
+        }
+        let ids = pair.connect(if is_plain { PLAIN } else { Profile::BULK });
+        let numbers = pair.trace.iter().map(|sent| sent.2.seq);
+        prop_assert!(numbers.take(2).any(|seq| seq == Seq(begin)));
+        pair.faults = faults;
+        exchange(&mut pair, seed, ids, ((up, down), 0), |_| ());
+    }
+
     #[test]
     fn bulk_transfers_arrive_whole_and_end(
         seed: u64, up in 0..200_000_usize, down in 0..60_000_usize, faults in any_faults()

@@ -246,3 +246,22 @@ fn a_fin_does_not_wait_for_the_congestion_window() {
     assert_eq!(sent.len(), 10);
     assert_eq!(texts(&script.close()), ["<FIN,ACK seq 10001 ack 1 len 0>"]);
 }
+
+#[test]
+fn the_acknowledgment_of_a_fin_alone_makes_no_room_to_write() {
+    let mut script = Script::established(PLAIN);
+    script.close();
+    script.events.clear();
+    script.peer(Flags::ACK, 1, 2, b"");
+    assert_eq!((script.state(), &script.events[..]), (Some(State::FinWait2), &[][..]));
+}
+
+#[test]
+fn a_fin_that_waits_for_the_window_does_not_leave_with_data_that_goes_again() {
+    let mut script = Script::established(PLAIN);
+    script.window = 1000;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.send(&pattern(1000)).len(), 1);
+    assert_eq!(script.close(), []);
+    assert_eq!(texts(&script.wait_millis(300)), ["<PSH,ACK seq 1 ack 1 len 1000>"]);
+}

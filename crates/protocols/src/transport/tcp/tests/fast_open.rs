@@ -16,7 +16,7 @@ fn with_cookie(profile: Profile) -> (Script, Option<FastOpen>) {
 }
 
 /// A SYN with a good cookie and data.
-fn early(data: &[u8]) -> (Script, Vec<script::Sent>) {
+fn early(data: &[u8]) -> (Script, Vec<Sent>) {
     let (mut script, given) = with_cookie(FAST);
     script.options = Options { fast_open: given, mss: Some(1000), ..Options::default() };
     let answer = script.peer(Flags::SYN, 0, 0, data);
@@ -126,6 +126,7 @@ fn the_second_connection_to_a_server_answers_within_a_round_trip() {
     pair.server.send(server, b"answer").unwrap();
     pair.run(pair.delay);
     assert_eq!(pair.client.received(client).unwrap(), b"answer");
+    assert_eq!(pair.lab.counted(Counter::TcpFastOpensOut), 1);
     assert_eq!(pair.lab.now - begin, pair.delay * 2);
 }
 
@@ -240,4 +241,12 @@ fn the_longest_cookie_leaves_no_room_for_the_user_timeout() {
     let options = script.output()[0].header.options;
     assert_eq!(options.fast_open, Some(FastOpen::Cookie(cookie)));
     assert_eq!(options.user_timeout, None);
+}
+
+#[test]
+fn a_second_small_answer_before_the_handshake_ends_waits_for_the_first() {
+    let (mut script, _) = early(b"question");
+    assert_eq!(extents(&script.send(b"a")), [(1, 1)]);
+    assert_eq!(script.send(b"b"), []);
+    assert_eq!(extents(&script.peer(Flags::ACK, 9, 2, b"")), [(2, 1)]);
 }

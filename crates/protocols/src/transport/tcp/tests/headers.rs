@@ -18,6 +18,18 @@ fn a_window_above_half_of_what_the_field_can_say_is_no_negative_number() {
     assert_eq!(sent, 65_000);
 }
 
+/// Returns the bytes behind the end of the option list.
+fn behind_end(mut options: &[u8]) -> &[u8] {
+    while let [kind, rest @ ..] = options {
+        options = match kind {
+            0 => return rest,
+            1 => rest,
+            _ => &options[usize::from(rest[0])..],
+        };
+    }
+    options
+}
+
 // req RFC9293:MUST-2, RFC9293:MUST-65, RFC9293:MUST-69
 #[test]
 fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
@@ -44,6 +56,7 @@ fn every_segment_is_read_by_another_parser_and_only_syns_have_a_size() {
                 let sum = theirs.calc_checksum_ipv4(from.octets(), to.octets()).unwrap();
                 assert_eq!(sum, theirs.checksum());
                 assert_eq!(theirs.options().len() % 4, 0);
+                assert!(behind_end(theirs.options()).iter().all(|byte| *byte == 0));
                 let options: Vec<_> = theirs.options_iterator().collect();
                 assert!(options.iter().all(Result::is_ok), "{options:?}");
                 let has_size = theirs.options().windows(2).any(|pair| pair == [2, 4]);
@@ -181,4 +194,24 @@ fn urgent_data_of_a_hundred_thousand_bytes_arrives_and_is_told_to_its_end() {
     assert!(received == data);
     assert_eq!(was_urgent_to, data.len());
     assert_eq!(pair.server.urgent_ahead(server).unwrap(), None);
+}
+
+#[test]
+fn only_a_segment_longer_than_the_peer_takes_is_to_be_cut_by_the_device() {
+    let mut script = Script::established(PLAIN);
+    script.tcp.lower.segments = true;
+    let id = script.id.unwrap();
+    let mut pool = Pool::new(4, 10_000);
+    let mut sent = |script: &mut Script, len: usize| {
+        script.tcp.send(id, &pattern(len)).unwrap();
+        let segment = script.tcp.transmit(&mut pool, &mut script.lab.cx()).unwrap();
+        let sent = (segment.packet.len() - header::HEADER_LEN, segment.packet.offload.segment_size);
+        pool.put(segment.packet);
+        sent
+    };
+    assert_eq!(sent(&mut script, 5000), (5000, 1000));
+    script.peer(Flags::ACK, 1, 5001, b"");
+    assert_eq!(sent(&mut script, 1000), (1000, 0));
+    script.peer(Flags::ACK, 1, 6001, b"");
+    assert_eq!(sent(&mut script, 300), (300, 0));
 }

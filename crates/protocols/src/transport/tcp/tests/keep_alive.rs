@@ -125,3 +125,12 @@ fn an_idle_time_of_nothing_keeps_no_busy_connection_turning() {
     let sent = script.wait_millis(500);
     assert_eq!(extents(&sent), [(1, 1)], "the timeout, and no probe");
 }
+
+#[test]
+fn a_probe_that_is_due_leaves_behind_data_that_leaves_at_the_same_time() {
+    let mut script = watched();
+    script.lab.advance(POLICY.idle);
+    script.tcp.timeout(&mut script.lab.cx());
+    let sent = script.send(b"x");
+    assert_eq!(texts(&sent), ["<PSH,ACK seq 1 ack 1 len 1>", "<ACK seq 0 ack 1 len 0>"]);
+}

@@ -41,7 +41,7 @@ use crate::internet::ipv4::Protocol;
 use crate::time::Duration;
 use core::net::Ipv4Addr;
 use proptest::prelude::ProptestConfig;
-use script::{ANYWHERE, FIN_ACK, PLAIN, RST_ACK, SYN_ACK, ScriptAt, extents, seconds, texts};
+use script::{ANYWHERE, FIN_ACK, PLAIN, RST_ACK, SYN_ACK, ScriptAt, Sent, extents, seconds, texts};
 use std::boxed::Box;
 use std::collections::BTreeMap as Wire;
 use std::vec::Vec;

@@ -167,3 +167,35 @@ fn every_connection_has_its_status_in_the_list() {
     let states: Vec<_> = pair.server.statuses().map(|status| status.state).collect();
     assert_eq!(states, [State::Established]);
 }
+
+#[test]
+fn a_syn_that_is_answered_twice_because_it_came_twice_leaves_the_timeout_as_it_was() {
+    let mut script = Script::syn_received(PLAIN);
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    assert_eq!(texts(&script.peer(Flags::SYN, 0, 0, b"")), ["<SYN,ACK seq 0 ack 1 len 0>"]);
+    script.options = Options::default();
+    script.peer(Flags::ACK, 1, 1, b"");
+    // RFC 6298 (2.1): neither answer is timed, and no timer has run out.
+    assert_eq!(script.status().rto, Duration::from_secs(1));
+}
+
+// req RFC9293:MUST-8
+#[test]
+fn connections_of_either_side_begin_where_the_clock_is_when_they_are_opened() {
+    for secs in [0, 1, 100] {
+        let mut script = Script::new();
+        script.lab.advance(Duration::from_secs(secs));
+        let remote = SocketAddr::new(CLIENT, 4000);
+        script.tcp.open(SERVER, remote, PLAIN, &mut script.lab.cx()).unwrap();
+        let syn = script.output()[0].header;
+        let mut passive = Script::listening(PLAIN);
+        passive.lab.advance(Duration::from_secs(secs));
+        let answer = passive.peer(Flags::SYN, 0, 0, b"")[0].header;
+        for (script, header) in [(&script, syn), (&passive, answer)] {
+            let local = SocketAddr::new(SERVER, header.source_port);
+            // One tick takes 4 microseconds.
+            let start = script.tcp.secret.isn(local, remote, Instant::ZERO);
+            assert_eq!(u64::from(header.seq.since(start)), secs * 250_000, "{header:?}");
+        }
+    }
+}

@@ -34,6 +34,15 @@ fn without_the_option_segments_have_536_bytes() {
     assert_eq!(sent[0].len, 536);
 }
 
+// req RFC9293:MUST-15
+#[test]
+fn without_the_option_in_the_answer_to_our_syn_segments_have_536_bytes() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.peer(SYN_ACK, 0, 1, b"");
+    let sent = script.send(&pattern(2000));
+    assert_eq!(sent[0].len, 536);
+}
+
 // req RFC1122:3.3.2-MUST-3
 // req RFC9293:MUST-14, RFC9293:MUST-16, RFC9293:SHLD-28
 #[test]
@@ -238,4 +247,29 @@ fn a_window_can_be_scaled_without_timestamps() {
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     assert_eq!(answer[0].header.options.timestamps, None);
     assert!(answer[0].header.options.window_scale.is_some());
+}
+
+// attack row 30
+#[test]
+fn attack_30_a_duplicate_that_acknowledges_what_no_peer_can_sets_no_timestamp() {
+    let too_old = 0_u32.wrapping_sub(300_000);
+    for (flags, ack) in [(Flags::ACK, 7_000), (Flags::ACK, too_old), (Flags::PSH, 0)] {
+        let mut script = stamped();
+        script.peer(Flags::ACK, 1, 1, b"abc");
+        script.wait_millis(50);
+        script.options.timestamps = Some((900_000, 0));
+        script.peer(flags, 1, ack, b"abc");
+        script.options.timestamps = Some((1001, 0));
+        assert_eq!(echo(&mut script), 1000, "{flags:?} {ack}");
+    }
+}
+
+#[test]
+fn the_timestamp_of_a_plausible_duplicate_is_echoed() {
+    let mut script = stamped();
+    script.peer(Flags::ACK, 1, 1, b"abc");
+    script.wait_millis(50);
+    script.options.timestamps = Some((2000, 0));
+    let answer = script.peer(Flags::ACK, 1, 1, b"abc");
+    assert_eq!(answer[0].header.options.timestamps.unwrap().1, 2000);
 }

@@ -7,6 +7,8 @@ type Script = ScriptAt<0xFFFF_FF00>;
 
 #[path = "acknowledgment.rs"]
 mod acknowledgment;
+#[path = "addresses.rs"]
+mod addresses;
 #[path = "attacks.rs"]
 mod attacks;
 #[path = "closing.rs"]
@@ -21,6 +23,8 @@ mod fast_open;
 mod giving_up;
 #[path = "headers.rs"]
 mod headers;
+#[path = "hoarders.rs"]
+mod hoarders;
 #[path = "icmp_error.rs"]
 mod icmp_error;
 #[path = "keep_alive.rs"]
@@ -35,12 +39,16 @@ mod reordering;
 mod resets;
 #[path = "retransmission.rs"]
 mod retransmission;
+#[path = "sack.rs"]
+mod sack;
 #[path = "states.rs"]
 mod states;
 #[path = "syn_flood.rs"]
 mod syn_flood;
 #[path = "time_wait.rs"]
 mod time_wait;
+#[path = "transfer.rs"]
+mod transfer;
 #[path = "urgent.rs"]
 mod urgent;
 #[path = "windows.rs"]

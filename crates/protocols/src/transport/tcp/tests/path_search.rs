@@ -68,7 +68,8 @@ fn a_path_that_was_dead_for_a_while_has_its_full_length_again() {
 
 #[test]
 fn a_connection_that_was_told_not_to_search_keeps_its_length() {
-    let (mut pair, ends) = connected(Profile { path_search: false, ..Profile::BULK });
+    let (mut pair, ends) =
+        connected(Profile { black_hole_detection: BlackHoleDetection::Off, ..Profile::BULK });
     pair.longest = LONGEST;
     pair.client.send(ends.0, &pattern(100_000)).unwrap();
     pair.run(Duration::from_secs(30));
@@ -107,4 +108,84 @@ fn segments_that_a_small_window_keeps_short_may_vanish_as_well() {
     pair.longest = 700 - ipv4::HEADER_LEN;
     let data = pattern(20_000);
     assert!(pair.transfer(Side::Client, ends, &data) == data);
+}
+
+/// What a host at which a user works has.
+const SERVING: Profile = Profile::serving(32 * 1024);
+/// Bytes of a screenful.
+const SCREENFUL: usize = 2000;
+
+/// Sends a screenful to the server, and returns what has arrived after `time`.
+fn screenful(pair: &mut Pair, ends: (ConnectionId, ConnectionId), time: Duration) -> Vec<u8> {
+    pair.client.send(ends.0, &pattern(SCREENFUL)).unwrap();
+    pair.run(time);
+    pair.read_all(Side::Server, ends.1)
+}
+
+#[test]
+fn the_first_timeout_of_a_terminal_makes_segments_as_long_as_base() {
+    let (mut pair, ends) = connected(SERVING);
+    pair.longest = LONGEST;
+    assert_eq!(screenful(&mut pair, ends, Duration::from_secs(1)), pattern(SCREENFUL));
+    assert_eq!((datagram_len(&pair, ends.0), pair.lab.counted(Counter::TcpTimeouts)), (1280, 1));
+}
+
+#[test]
+fn the_second_timeout_of_a_terminal_makes_segments_as_short_as_possible() {
+    let (mut pair, ends) = connected(SERVING);
+    pair.longest = 600 - ipv4::HEADER_LEN;
+    assert_eq!(screenful(&mut pair, ends, Duration::from_secs(2)), pattern(SCREENFUL));
+    assert_eq!((datagram_len(&pair, ends.0), pair.lab.counted(Counter::TcpTimeouts)), (552, 2));
+}
+
+#[test]
+fn a_terminal_does_not_wait_for_a_second_timeout_that_takes_long() {
+    let mut pair = Pair::new(3);
+    pair.delay = Duration::from_millis(300);
+    let ends = pair.connect(SERVING);
+    pair.longest = 600 - ipv4::HEADER_LEN;
+    assert_eq!(screenful(&mut pair, ends, Duration::from_secs(5)), pattern(SCREENFUL));
+    assert_eq!((datagram_len(&pair, ends.0), pair.lab.counted(Counter::TcpTimeouts)), (552, 1));
+}
+
+#[test]
+fn a_screenful_carries_no_probe_whose_loss_nothing_behind_it_would_reveal() {
+    let (mut pair, ends) = connected(SERVING);
+    pair.longest = LONGEST;
+    for _ in 0..10 {
+        assert_eq!(screenful(&mut pair, ends, Duration::from_secs(1)), pattern(SCREENFUL));
+    }
+    assert_eq!(pair.lab.counted(Counter::TcpPathProbes), 0);
+    assert_eq!(pair.lab.counted(Counter::TcpTimeouts), 1);
+}
+
+#[test]
+fn a_connection_that_does_not_pace_finds_the_length_of_its_path() {
+    let (mut pair, ends) = connected(SERVING);
+    pair.longest = LONGEST;
+    let data = pattern(200_000);
+    assert!(pair.transfer(Side::Client, ends, &data) == data);
+    assert!((1293..=1300).contains(&datagram_len(&pair, ends.0)));
+}
+
+// RFC 4821 §7.6.1
+#[test]
+fn the_loss_of_a_probe_alone_never_makes_the_window_smaller() {
+    let (mut pair, ends) = connected(Profile::BULK);
+    pair.longest = LONGEST;
+    pair.transfer(Side::Client, ends, &pattern(100_000));
+    let status = |pair: &Pair| pair.client.status(ends.0).unwrap();
+    let lost_before = status(&pair).statistics.fast_retransmits;
+    let mut window = status(&pair).congestion_window;
+    let (data, mut sent) = (pattern(1_000_000), 0);
+    let end = pair.lab.now + Duration::from_secs(60);
+    while sent < data.len() {
+        sent += pair.client.send(ends.0, &data[sent..]).unwrap();
+        pair.read_all(Side::Server, ends.1);
+        assert!(pair.step(end));
+        let before = window;
+        window = status(&pair).congestion_window;
+        assert!(window >= before, "{window} {before}");
+    }
+    assert!(status(&pair).statistics.fast_retransmits > lost_before, "probes are lost");
 }

@@ -76,6 +76,49 @@ fn what_comes_twice_is_reported_before_the_block_that_it_is_part_of() {
 }
 
 #[test]
+fn a_segment_that_repeats_old_and_early_data_reports_the_first_duplicate_range() {
+    let mut script = established(SACK);
+    script.peer(Flags::ACK, 1, 1, &[1; 99]);
+    for seq in [200, 400, 600] {
+        script.peer(Flags::ACK, seq, 1, &[1; 100]);
+    }
+    let sent = script.peer(Flags::ACK, 1, 1, &[1; 799]);
+    assert_eq!((sent[0].ack, blocks(&script, &sent[0])), (800, Vec::from([(1, 100)])));
+}
+
+#[test]
+fn a_segment_that_repeats_early_data_only_reports_its_first_part_of_it() {
+    let mut script = established(SACK);
+    script.peer(Flags::ACK, 1, 1, &[1; 99]);
+    for seq in [200, 400] {
+        script.peer(Flags::ACK, seq, 1, &[1; 100]);
+    }
+    let sent = script.peer(Flags::ACK, 150, 1, &[1; 300]);
+    assert_eq!(blocks(&script, &sent[0]), [(200, 300), (150, 500)]);
+}
+
+#[test]
+fn a_duplicate_of_early_data_with_an_outdated_timestamp_is_reported() {
+    let timestamps = Some((1000, 0));
+    let offered =
+        Options { mss: Some(1000), sack_permitted: true, timestamps, ..Options::default() };
+    let mut script = Script::asked_for(SACK, offered);
+    script.options.timestamps = timestamps;
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.peer(Flags::ACK, 101, 1, &[1; 100]);
+    script.options.timestamps = Some((999, 0));
+    // More often than a connection sends challenge acknowledgments in a second.
+    for _ in 0..20 {
+        let sent = script.peer(Flags::ACK, 151, 1, &[1; 100]);
+        assert_eq!((sent.len(), sent[0].ack), (1, 1));
+        assert_eq!(blocks(&script, &sent[0]), [(151, 201), (101, 201)]);
+    }
+    assert_eq!(script.counted(Counter::TcpPawsDropped), 20);
+    let sent = script.peer(Flags::ACK, 301, 1, &[1; 100]);
+    assert_eq!(blocks(&script, &sent[0]), [(101, 201)], "new data is no duplicate");
+}
+
+#[test]
 fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
     let mut script = established(SACK);
     script.deliver(Flags::ACK, 301, 1, &[1; 100]);
@@ -330,4 +373,31 @@ fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
     let status = script.status();
     assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);
     assert!(status.rto <= Duration::from_millis(320), "{:?}", status.rto);
+}
+
+#[test]
+fn the_tail_is_not_probed_at_a_shut_window() {
+    let mut script = established(SACK);
+    script.send(&pattern(1000));
+    script.window = 0;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.wait_millis(500), []);
+    assert_eq!(script.status().statistics.tail_probes, 0);
+}
+
+// RFC 6298 (5.1)
+#[test]
+fn what_goes_again_behind_the_first_hole_does_not_put_off_the_timeout() {
+    const MS: Duration = Duration::from_millis(1);
+    let mut script = twenty_out(SACK);
+    let first = report(&mut script, 10_001, &[(11_001, 14_001)]);
+    assert_eq!(extents(&first), [(10_001, 1000)]);
+    let rto = script.status().rto;
+    script.wait(MS * 50);
+    let second = report(&mut script, 10_001, &[(15_001, 18_001), (11_001, 14_001)]);
+    assert!(extents(&second).contains(&(14_001, 1000)), "{second:?}");
+    script.wait(rto - MS * 51);
+    assert_eq!(script.status().statistics.timeouts, 0);
+    script.wait(MS * 2);
+    assert_eq!(script.status().statistics.timeouts, 1);
 }

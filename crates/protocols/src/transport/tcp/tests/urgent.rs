@@ -40,7 +40,7 @@ fn the_notice_passes_a_shut_window_without_data() {
     assert_eq!(sent[0].header.urgent, 4);
 }
 
-// req RFC9293:MUST-32, RFC9293:MUST-33
+// req RFC9293:MUST-32, RFC9293:MUST-33, RFC9293:MUST-62
 #[test]
 fn the_user_is_told_once_and_how_far_it_goes() {
     let mut script = Script::established(PLAIN);
@@ -61,6 +61,22 @@ fn the_notice_comes_before_the_data() {
     script.urgent = 2000;
     script.peer(URG_ACK, 1, 1, b"");
     assert_eq!(ahead(&script), Some(2000));
+    assert!(script.events.contains(&Event::Urgent));
+}
+
+// req RFC9293:MUST-32
+#[test]
+fn the_user_is_told_again_when_the_pointer_advances() {
+    let mut script = Script::established(PLAIN);
+    script.urgent = 3;
+    script.peer(URG_ACK, 1, 1, b"abc");
+    script.events.clear();
+    script.peer(URG_ACK, 1, 1, b"");
+    assert_eq!(script.events, [], "the same pointer again");
+    script.urgent = 2;
+    script.peer(URG_ACK, 4, 1, b"de");
+    assert!(script.events.contains(&Event::Urgent));
+    assert_eq!(ahead(&script), Some(5));
 }
 
 // req RFC9293:MUST-66

@@ -319,3 +319,78 @@ fn a_person_who_pastes_sends_the_next_segment_when_the_last_is_acknowledged() {
     assert_eq!(script.tcp.send(id, &pattern(1966)), Ok(1000));
     assert_eq!(extents(&script.output()), [(1, 1000)]);
 }
+
+// RFC 9293 §3.10.7.4: SND.WL1 and SND.WL2.
+#[test]
+fn a_window_that_comes_with_an_old_acknowledgment_is_not_taken() {
+    let mut script = Script::established(PLAIN);
+    script.send(&pattern(2000));
+    script.peer(Flags::ACK, 1, 2001, b"a");
+    script.window = 500;
+    script.peer(Flags::ACK, 2, 1001, b"b");
+    assert_eq!(script.status().send_window, 60_000);
+}
+
+#[test]
+fn a_window_of_a_segment_before_the_last_that_set_it_is_not_taken() {
+    let mut script = peer_window(500);
+    script.peer(Flags::ACK, 4, 1, b"def");
+    script.window = 60_000;
+    script.peer(Flags::ACK, 1, 1, b"abc");
+    assert_eq!(script.status().send_window, 500);
+}
+
+/// An open connection with segments of 1000 bytes to a peer with a window of 9500 bytes, which ten
+/// segments of 950 would fill.
+fn uneven_window() -> Script {
+    let mut script = Script::listening(PLAIN);
+    script.window = 9500;
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    script.iss = script.peer(Flags::SYN, 0, 0, b"")[0].header.seq;
+    script.options = Options::default();
+    script.peer(Flags::ACK, 1, 1, b"");
+    script
+}
+
+#[test]
+fn a_small_segment_that_nagle_holds_makes_no_later_segment_shorter() {
+    let mut script = uneven_window();
+    assert_eq!(extents(&script.send(&pattern(2500))), [(1, 1000), (1001, 1000)]);
+    assert_eq!(extents(&script.peer(Flags::ACK, 1, 2001, b"")), [(2001, 500)]);
+    script.peer(Flags::ACK, 1, 2501, b"");
+    assert_eq!(extents(&script.send(&pattern(2000))), [(2501, 1000), (3501, 1000)]);
+}
+
+#[test]
+fn a_small_window_with_nothing_out_makes_no_later_segment_shorter() {
+    let mut script = uneven_window();
+    script.window = 300;
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.send(&pattern(2000)), []);
+    script.window = 9500;
+    assert_eq!(extents(&script.peer(Flags::ACK, 1, 1, b"")), [(1, 1000), (1001, 1000)]);
+}
+
+#[test]
+fn a_window_that_is_rounded_up_covers_all_that_has_a_place_and_no_more() {
+    let receive_window = ReceiveWindow::Bytes(100_000);
+    let acknowledgment = Acknowledgment::AtOutput;
+    let profile = Profile { receive_window, acknowledgment, ..Profile::BULK };
+    let offered = Options { mss: Some(1000), window_scale: Some(0), ..Options::default() };
+    let mut script = Script::asked_for(profile, offered);
+    script.peer(Flags::ACK, 1, 1, b"");
+    let ends = (SocketAddr::new(SERVER, PORT), SocketAddr::new(CLIENT, 4000));
+    let mut seq = 1;
+    let mut window = |script: &mut Script| {
+        let answer = script.peer(Flags::ACK, seq, 1, b"x");
+        seq += 1;
+        let room = script.tcp.table.find(ends).unwrap().1.receive.room();
+        (usize::from(answer[0].header.window) << 1, room)
+    };
+    let (whole, _) = window(&mut script);
+    // Nothing is read: each window is a byte short of the last before it is rounded up.
+    let (offered, room) =
+        (0..100_000).map(|_| window(&mut script)).find(|(offered, _)| *offered != whole).unwrap();
+    assert!(offered < whole);
+    assert_eq!(room + 1, whole);
+}

@@ -11,13 +11,13 @@ fn end_of_client(pair: &Pair) -> SocketAddr {
 }
 
 /// Lets the next connection of the client begin at `isn`.
-fn client_begins_at(pair: &mut Pair, isn: u32) {
+pub(super) fn client_begins_at(pair: &mut Pair, isn: u32) {
     let ends = (end_of_client(pair), SocketAddr::new(SERVER, PORT));
     begin_at(&mut pair.client, ends, Instant::ZERO, Seq(isn));
 }
 
 /// The same for the answer of the server.
-fn server_begins_at(pair: &mut Pair, isn: u32) {
+pub(super) fn server_begins_at(pair: &mut Pair, isn: u32) {
     let ends = (SocketAddr::new(SERVER, PORT), end_of_client(pair));
     let arrival = Instant::ZERO + pair.delay;
     begin_at(&mut pair.server, ends, arrival, Seq(isn));
@@ -35,6 +35,31 @@ fn transfers_both_ways(mut pair: Pair, begin: Seq) {
     pair.server.release(server);
     pair.run(Duration::from_secs(400));
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0));
+}
+
+/// The modules that hold no scripts of one TCP, or only what runs them.
+const WITHOUT_SCRIPTS: [&str; 5] = ["mod", "script", "past_zero", "past_middle", "wrap"];
+
+// attack row 47
+#[test]
+fn attack_47_every_file_of_scripts_runs_again_past_zero_and_past_the_middle() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/transport/tcp/tests");
+    let read = |name: &str| std::fs::read_to_string(std::format!("{folder}/{name}.rs")).unwrap();
+    let again = ["past_zero", "past_middle"].map(read);
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let has_scripts = path.is_file() && read(name).contains("Script::");
+        if !has_scripts || WITHOUT_SCRIPTS.contains(&name) {
+            continue;
+        }
+        for list in &again {
+            assert!(list.contains(&std::format!("\nmod {name};\n")), "{name} does not run again");
+        }
+        count += 1;
+    }
+    assert_eq!(count, 23);
 }
 
 // attack row 47

@@ -1,0 +1,195 @@
+//! Output to a descriptor that is shared with other processes, written without blocking.
+//!
+//! O_NONBLOCK belongs to the open file description, and the shell that started the program uses
+//! the same one: the flag would stay set for the shell. A terminal or a pipe is therefore opened
+//! again by its entry in `/proc/self/fd`, which gives a description of our own. Where the system
+//! refuses that (no `/proc`, a terminal of another user), a poll precedes each write, and the
+//! write is so short that a descriptor with room takes all of it.
+
+use crate::unless_blocked;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+use rustix::termios::isatty;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Bytes that a terminal with room takes without blocking: Linux reports room below this many
+/// queued bytes (`WAKEUP_CHARS`), and drivers have buffers of at least twice that.
+const TERMINAL_WRITE_LEN: usize = 256;
+/// Bytes that a pipe with room takes without blocking (`PIPE_BUF`).
+const PIPE_WRITE_LEN: usize = 4096;
+
+/// Non-blocking output to a shared descriptor.
+#[derive(Debug)]
+pub struct Output {
+    descriptor: OwnedFd,
+    method: Method,
+}
+
+/// How a write avoids blocking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    /// The description is our own and has O_NONBLOCK.
+    NonBlocking,
+    /// A poll precedes each write of at most this many bytes.
+    Polled(usize),
+    /// A regular file or a device without a reader: a write does not wait.
+    Immediate,
+}
+
+impl Output {
+    /// Prepares output to the standard output.
+    ///
+    /// # Errors
+    ///
+    /// EMFILE, if no descriptor is left.
+    pub fn standard() -> io::Result<Self> {
+        Self::to(rustix::stdio::stdout())
+    }
+
+    /// Prepares output to `descriptor`, whose flags stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// EBADF, if it is not open; EMFILE, if no descriptor is left.
+    pub fn to(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
+        let kind = FileType::from_raw_mode(fstat(descriptor)?.st_mode);
+        let is_terminal = isatty(descriptor);
+        let polled_len = match kind {
+            FileType::Fifo => Some(PIPE_WRITE_LEN),
+            FileType::CharacterDevice if is_terminal => Some(TERMINAL_WRITE_LEN),
+            FileType::Socket => Some(PIPE_WRITE_LEN),
+            _ => None,
+        };
+        let Some(len) = polled_len else {
+            let descriptor = descriptor.try_clone_to_owned()?;
+            return Ok(Self { descriptor, method: Method::Immediate });
+        };
+        if let Some(descriptor) = reopened(descriptor) {
+            return Ok(Self { descriptor, method: Method::NonBlocking });
+        }
+        Ok(Self { descriptor: descriptor.try_clone_to_owned()?, method: Method::Polled(len) })
+    }
+
+    /// Writes as many bytes as there is room for now; `None` if there is no room.
+    ///
+    /// # Errors
+    ///
+    /// EPIPE or EIO if the reader is gone, and other errors of `write`.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        let bytes = match self.method {
+            Method::NonBlocking | Method::Immediate => bytes,
+            Method::Polled(_) if !self.has_room()? => return Ok(None),
+            Method::Polled(len) => bytes.get(..len).unwrap_or(bytes),
+        };
+        unless_blocked(|| rustix::io::write(&self.descriptor, bytes))
+    }
+
+    /// Waits until there is room, for at most `limit`; returns whether there is.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `poll`.
+    pub fn wait_for_room(&self, limit: Option<Duration>) -> io::Result<bool> {
+        let limit = limit.map(|limit| Timespec {
+            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        });
+        let mut room = [PollFd::new(&self.descriptor, PollFlags::OUT)];
+        loop {
+            match poll(&mut room, limit.as_ref()) {
+                Ok(ready) => return Ok(ready > 0),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn has_room(&self) -> io::Result<bool> {
+        self.wait_for_room(Some(Duration::ZERO))
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Opens what `descriptor` refers to again, non-blocking, if the system allows that.
+#[cfg(target_os = "linux")]
+fn reopened(descriptor: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(path, flags, Mode::empty()).ok()
+}
+
+/// Other systems duplicate the descriptor instead, with its flags.
+#[cfg(not(target_os = "linux"))]
+fn reopened(_descriptor: BorrowedFd<'_>) -> Option<OwnedFd> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fcntl_getfl;
+    use rustix::pipe::pipe;
+
+    /// Writes until there is no room.
+    fn fill(output: &Output) -> usize {
+        let bytes = [b'x'; 4096];
+        std::iter::from_fn(|| output.write(&bytes).unwrap()).sum()
+    }
+
+    #[test]
+    fn a_full_pipe_has_no_room_until_it_is_read_and_its_flags_stay() {
+        let (reader, writer) = pipe().unwrap();
+        let output = Output::to(writer.as_fd()).unwrap();
+        assert!(fill(&output) > 0);
+        assert_eq!(output.write(b"y").unwrap(), None);
+        assert!(!output.wait_for_room(Some(Duration::ZERO)).unwrap());
+        rustix::io::read(&reader, &mut [0; 8192]).unwrap();
+        assert_eq!(output.write(b"y").unwrap(), Some(1));
+        assert!(!fcntl_getfl(&writer).unwrap().contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    fn output_that_cannot_be_opened_again_is_polled_and_does_not_block() {
+        let (reader, writer) = pipe().unwrap();
+        let output = Output { descriptor: writer, method: Method::Polled(PIPE_WRITE_LEN) };
+        assert!(fill(&output) >= PIPE_WRITE_LEN);
+        rustix::io::read(&reader, &mut [0; PIPE_WRITE_LEN]).unwrap();
+        assert_eq!(output.write(&[b'y'; 10_000]).unwrap(), Some(PIPE_WRITE_LEN));
+        assert_eq!(output.write(b"y").unwrap(), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_terminal_that_nothing_reads_takes_some_and_then_has_no_room() {
+        use crate::pty::Pty;
+        use crate::tty::WindowSize;
+        let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let terminal = std::fs::OpenOptions::new().write(true).open(pty.path()).unwrap();
+        for method in [Method::NonBlocking, Method::Polled(TERMINAL_WRITE_LEN)] {
+            let output = Output { method, ..Output::to(terminal.as_fd()).unwrap() };
+            fill(&output);
+            assert_eq!(output.write(b"y").unwrap(), None, "{method:?}");
+        }
+        assert!(!fcntl_getfl(&terminal).unwrap().contains(OFlags::NONBLOCK));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_regular_file_takes_everything_at_its_own_offset() {
+        let file = rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, b"begun ").unwrap();
+        let output = Output::to(file.as_fd()).unwrap();
+        assert_eq!(output.write(b"ended").unwrap(), Some(5));
+        let mut text = [0; 16];
+        let count = rustix::io::pread(&file, &mut text, 0).unwrap();
+        assert_eq!(&text[..count], b"begun ended");
+    }
+}

@@ -1,0 +1,296 @@
+//! No event source of a carrier starves another one: a flood from the peer, a key, a deadline, a
+//! display without room.
+
+use super::tests::{TIMEOUT, V4, dual_stack_tun, in_new_network};
+use super::*;
+use os::output::Output;
+use protocols::time::Instant;
+use std::io::{PipeReader, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
+
+/// After so many pieces without the event that is waited for, it is starved.
+const PIECES_MAX: usize = 1000;
+
+/// What a flooded session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Key,
+    Deadline,
+}
+
+/// A session whose peer sends another piece for each one that is received, so that there is always
+/// more to read.
+struct Flooded {
+    listener: TcpListener,
+    peer: Option<TcpStream>,
+    keyboard: UnixStream,
+    _typist: UnixStream,
+    awaited: Awaited,
+    pieces: usize,
+    is_served: bool,
+}
+
+impl Flooded {
+    fn new(listener: TcpListener, awaited: Awaited) -> Self {
+        let (keyboard, mut typist) = UnixStream::pair().unwrap();
+        typist.write_all(b"k").unwrap();
+        let (peer, pieces, is_served) = (None, 0, false);
+        Self { listener, peer, keyboard, _typist: typist, awaited, pieces, is_served }
+    }
+}
+
+impl Stream for Flooded {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
+        self.pieces += 1;
+        self.peer.as_mut().unwrap().write_all(data).unwrap();
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sent(&mut self, _count: usize) {}
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let is_due = self.awaited == Awaited::Deadline || self.peer.is_none();
+        is_due.then_some(Instant::ZERO)
+    }
+
+    fn run(&mut self, _cx: &mut Cx<'_>) {
+        self.is_served |= self.awaited == Awaited::Deadline && self.pieces > 0;
+    }
+}
+
+impl Session for Flooded {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.keyboard.as_fd()]
+    }
+
+    fn wants_input(&self, _index: usize) -> bool {
+        self.awaited == Awaited::Key && self.pieces > 0
+    }
+
+    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
+        self.is_served = true;
+        Ok(())
+    }
+
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        if let Some(mut peer) = accepted(&self.listener, self.peer.as_ref()) {
+            peer.write_all(&[b'x'; 1024]).unwrap();
+            self.peer = Some(peer);
+        }
+        Ok(())
+    }
+
+    fn take_status(&mut self, _status: &CarrierStatus) {}
+
+    fn wants_status(&self) -> bool {
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_served || self.pieces >= PIECES_MAX
+    }
+}
+
+/// Returns the peer's end as soon as the connection is open there too, once.
+fn accepted(listener: &TcpListener, peer: Option<&TcpStream>) -> Option<TcpStream> {
+    if peer.is_some() { None } else { listener.accept().ok().map(|(peer, _)| peer) }
+}
+
+fn listen(address: Ipv4Addr) -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+// attack row 141
+#[test]
+fn a_flood_over_kernel_tcp_starves_neither_the_keyboard_nor_a_deadline() {
+    for awaited in [Awaited::Key, Awaited::Deadline] {
+        let (listener, address) = listen(Ipv4Addr::LOCALHOST);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Flooded::new(listener, awaited);
+        let call = run(session, &Via::Kernel, &[address], TIMEOUT, &mut bench).unwrap();
+        assert!(call.session.is_served, "{awaited:?}");
+    }
+}
+
+#[test]
+fn a_flood_over_our_own_tcp_starves_neither_the_keyboard_nor_a_deadline() {
+    in_new_network(|| {
+        for awaited in [Awaited::Key, Awaited::Deadline] {
+            let tun = dual_stack_tun();
+            let (listener, address) = listen(V4);
+            let mut bench = Bench::new(true).unwrap();
+            let session = Flooded::new(listener, awaited);
+            let call = run_on_tun(session, tun, &[address], TIMEOUT, &mut bench).unwrap();
+            assert!(call.session.is_served, "{awaited:?}");
+        }
+    });
+}
+
+/// A session whose display has no room until a key was typed and taken.
+struct Blocked {
+    listener: TcpListener,
+    peer: Option<TcpStream>,
+    keyboard: UnixStream,
+    _typist: UnixStream,
+    display: Output,
+    /// Output for the display.
+    waiting: Vec<u8>,
+    /// Has the display read.
+    key_taken: Sender<()>,
+    events: Vec<&'static str>,
+    /// Whether the peer closes at once, without data.
+    peer_closes: bool,
+}
+
+impl Blocked {
+    /// Makes one; the thread that it starts reads the display as soon as the key is taken.
+    fn new(listener: TcpListener) -> Self {
+        let (keyboard, mut typist) = UnixStream::pair().unwrap();
+        typist.write_all(b"k").unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        let display = Output::to(writer.as_fd()).unwrap();
+        while display.write(&[b'x'; 4096]).unwrap().is_some() {}
+        let (key_taken, taken) = channel();
+        std::thread::spawn(move || {
+            let mut reader: PipeReader = reader;
+            if taken.recv().is_ok() {
+                // Until the session is over, and its end of the pipe is closed.
+                _ = reader.read_to_end(&mut Vec::new());
+            }
+        });
+        let (peer, waiting, events) = (None, b"last".to_vec(), Vec::new());
+        let _typist = typist;
+        let peer_closes = false;
+        Self { listener, peer, keyboard, _typist, display, waiting, key_taken, events, peer_closes }
+    }
+}
+
+impl Stream for Blocked {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, _data: &[u8], _cx: &mut Cx<'_>) {
+        self.events.push("data");
+    }
+
+    fn wants_data(&self) -> bool {
+        self.waiting.is_empty() || self.peer_closes
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sent(&mut self, _count: usize) {}
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.peer.is_none().then_some(Instant::ZERO)
+    }
+}
+
+impl Session for Blocked {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.keyboard.as_fd()]
+    }
+
+    fn wants_input(&self, _index: usize) -> bool {
+        self.peer.is_some()
+    }
+
+    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
+        self.keyboard.read_exact(&mut [0; 1]).unwrap();
+        self.events.push("key");
+        self.key_taken.send(()).unwrap();
+        Ok(())
+    }
+
+    fn display(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.display.as_fd())
+    }
+
+    fn is_display_full(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        if let Some(mut peer) = accepted(&self.listener, self.peer.as_ref()) {
+            match self.peer_closes {
+                true => peer.shutdown(Shutdown::Write).unwrap(),
+                false => peer.write_all(b"data").unwrap(),
+            }
+            self.peer = Some(peer);
+        }
+        if !self.waiting.is_empty() && self.display.write(&self.waiting)?.is_some() {
+            self.waiting.clear();
+            self.events.push("shown");
+        }
+        Ok(())
+    }
+
+    fn take_status(&mut self, _status: &CarrierStatus) {}
+
+    fn wants_status(&self) -> bool {
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        self.events.contains(&"data")
+    }
+}
+
+// attack row 141
+#[test]
+fn kernel_tcp_is_not_read_while_the_display_has_no_room_and_the_keyboard_is() {
+    let (listener, address) = listen(Ipv4Addr::LOCALHOST);
+    let mut bench = Bench::new(true).unwrap();
+    let session = Blocked::new(listener);
+    let call = run(session, &Via::Kernel, &[address], TIMEOUT, &mut bench).unwrap();
+    assert_eq!(call.session.events, ["key", "shown", "data"]);
+}
+
+#[test]
+fn our_own_tcp_is_not_read_while_the_display_has_no_room_and_the_keyboard_is() {
+    in_new_network(|| {
+        let tun = dual_stack_tun();
+        let (listener, address) = listen(V4);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Blocked::new(listener);
+        let call = run_on_tun(session, tun, &[address], TIMEOUT, &mut bench).unwrap();
+        assert_eq!(call.session.events, ["key", "shown", "data"]);
+    });
+}
+
+#[test]
+fn a_connection_that_has_closed_is_over_once_the_display_has_shown_everything() {
+    let (listener, address) = listen(Ipv4Addr::LOCALHOST);
+    let mut bench = Bench::new(true).unwrap();
+    let session = Blocked { peer_closes: true, ..Blocked::new(listener) };
+    let call = run(session, &Via::Kernel, &[address], TIMEOUT, &mut bench).unwrap();
+    assert_eq!((call.outcome, call.session.events), (Outcome::Closed, vec!["key", "shown"]));
+}

@@ -1,0 +1,195 @@
+//! FTP and TFTP by `plumb serve --via tun:`: our own TCP/IP below the servers, the kernel's below the
+//! clients, in a network of its own.
+
+use crate::ftp_desk::{Desk, pattern};
+use crate::login_desk::{Person, in_new_network, within_the_limit};
+use os::process::Program;
+use protocols::time::Duration;
+use ring::digest::{SHA256, digest};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// The address of our host on the TUN.
+const OURS: &str = "10.0.0.2";
+const FTP: &str = "ftp://10.0.0.2:2121/";
+
+struct Served {
+    program: Program,
+    output: Arc<Mutex<Vec<String>>>,
+}
+
+impl Served {
+    /// Starts the servers of FTP, FTP in TLS and TFTP for the directory `there`, writable.
+    fn start(desk: &Desk, more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.args(["serve", "--via", "tun:plumb0", "--writable", "--root"]);
+        command.arg(desk.there("")).args(["--ftp", "--ftp-listen", "[::]:2121"]);
+        command.args(["--ftp-listen-tls", "[::]:2990", "--tftp", "--tftp-listen", "[::]:6969"]);
+        command.args(more).env("XDG_STATE_HOME", desk.0.join("state")).stderr(Stdio::piped());
+        let mut program = Program::start(&mut command).unwrap();
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
+        let read = Arc::clone(&output);
+        thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| read.lock().unwrap().push(line));
+        });
+        let served = Self { program, output };
+        served.prints("serving TFTP at port 6969 of our own UDP/IP");
+        served.prints("serving FTP at port 2990 of our own TCP/IP, in TLS");
+        served
+    }
+
+    fn prints(&self, text: &str) {
+        within_the_limit(|| {
+            self.output.lock().unwrap().iter().any(|line| line.contains(text)).then_some(())
+        });
+    }
+}
+
+fn sha256(path: &Path) -> Vec<u8> {
+    digest(&SHA256, &fs::read(path).unwrap()).as_ref().to_vec()
+}
+
+/// Uploads and downloads a file by curl with these options, and compares the digests.
+fn curl_moves(desk: &Desk, url: &str, options: &[&str], len: usize) {
+    let run = |more: &[&str]| {
+        let words = [&["-sS", "--max-time", "60", "-k"], options, more].concat();
+        desk.runs("curl", &words, "");
+    };
+    fs::write(desk.here("up"), pattern(len)).unwrap();
+    let url = format!("{url}file");
+    run(&["-T", "up", &url]);
+    run(&["-o", "down", &url]);
+    let digests = [desk.here("up"), desk.there("file"), desk.here("down")].map(|at| sha256(&at));
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{options:?}");
+    fs::remove_file(desk.there("file")).unwrap();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and curl"]
+fn curl_moves_files_over_our_own_tcp_in_every_mode() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _served = Served::start(&desk, &[]);
+        // PASV, EPSV, PORT, EPRT. This curl cannot listen itself in TLS; lftp does below.
+        for options in [
+            &["--disable-epsv"][..],
+            &[],
+            &["-P", "-", "--disable-eprt"],
+            &["-P", "-"],
+            &["--disable-epsv", "--ssl-reqd"],
+            &["--ssl-reqd"],
+        ] {
+            curl_moves(&desk, FTP, options, 3_000_000);
+        }
+        curl_moves(&desk, "ftps://10.0.0.2:2990/", &["--ssl-reqd"], 300_000);
+        for len in [0, 1, 1000, 300_000] {
+            curl_moves(&desk, FTP, &[], len);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and lftp"]
+fn lftp_mirrors_a_tree_over_our_own_tcp() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _served = Served::start(&desk, &[]);
+        fs::create_dir_all(desk.here("tree/deep")).unwrap();
+        fs::write(desk.here("tree/large"), pattern(5_000_000)).unwrap();
+        for number in 0..40 {
+            fs::write(desk.here(&format!("tree/deep/{number}")), pattern(number * 321)).unwrap();
+        }
+        let tls = "set ftp:ssl-force yes; set ftp:ssl-protect-data yes";
+        for settings in [
+            "set ftp:ssl-allow no",
+            "set ftp:ssl-allow no; set ftp:passive-mode no",
+            tls,
+            &format!("{tls}; set ftp:passive-mode no"),
+        ] {
+            let script = format!(
+                "{settings}; set ssl:verify-certificate no; set ftp:ssl-allow-anonymous yes; \
+                 set net:max-retries 1; set cmd:fail-exit yes; open ftp://{OURS}:2121; \
+                 mirror -P 4 -R tree remote; mirror -P 4 remote back; rm -r remote; quit"
+            );
+            desk.runs("lftp", &["-c", &script], "");
+            for name in ["large", "deep/0", "deep/1", "deep/39"] {
+                let [sent, back] = ["tree", "back"].map(|folder| format!("{folder}/{name}"));
+                assert_eq!(sha256(&desk.here(&sent)), sha256(&desk.here(&back)), "{name}");
+            }
+            fs::remove_dir_all(desk.here("back")).unwrap();
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and tftp-hpa"]
+fn tftp_hpa_moves_files_over_our_own_udp() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let _served = Served::start(&desk, &[]);
+        for len in [0, 511, 512, 100_000] {
+            fs::write(desk.here("up"), pattern(len)).unwrap();
+            let words = ["-m", "binary", OURS, "6969", "-c"];
+            desk.runs("tftp", &[&words[..], &["put", "up", "file"]].concat(), "");
+            desk.runs("tftp", &[&words[..], &["get", "file", "down"]].concat(), "");
+            let digests = [desk.here("up"), desk.there("file"), desk.here("down")];
+            let digests = digests.map(|at| sha256(&at));
+            assert!(digests.iter().all(|digest| *digest == digests[0]), "{len}");
+            fs::remove_file(desk.there("file")).unwrap();
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_tftp_request_to_all_hosts_of_the_network_is_not_answered() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let served = Served::start(&desk, &[]);
+        fs::write(desk.there("file"), b"text").unwrap();
+        let socket = UdpSocket::bind((Ipv4Addr::new(10, 0, 0, 1), 0)).unwrap();
+        socket.set_broadcast(true).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let request = |name: &str| [&[0, 1], name.as_bytes(), b"\0octet\0"].concat();
+        socket.send_to(&request("file"), "10.0.0.255:6969").unwrap();
+        // The device keeps the order, so the answer to this one comes behind one to the other.
+        socket.send_to(&request("missing"), (OURS, 6969)).unwrap();
+        let mut room = [0; 600];
+        let (count, _) = socket.recv_from(&mut room).unwrap();
+        assert_eq!(room[..4], [0, 5, 0, 1], "{:?}", &room[..count]);
+        served.prints("'missing'");
+        assert!(!served.output.lock().unwrap().iter().any(|line| line.contains("'file'")));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and curl"]
+fn logins_and_files_share_one_host_of_our_own() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let more = ["--listen", "[::]:2323", "--tls", "off", "--exec", "echo", "logged in"];
+        let served = Served::start(&desk, &more);
+        served.prints("listening at port 2323 of our own TCP/IP");
+        curl_moves(&desk, FTP, &[], 100_000);
+        Person::over(&[OURS, "2323"]).sees("logged in");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_file_server_on_our_own_host_ends_with_its_device() {
+    in_new_network(|| {
+        let desk = Desk::new();
+        let mut served = Served::start(&desk, &[]);
+        let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
+        assert!(status.success());
+        let ended = served.program.wait_for_end(Duration::from_secs(10)).unwrap();
+        assert_eq!(ended.unwrap().code(), Some(4));
+    });
+}

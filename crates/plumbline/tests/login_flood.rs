@@ -1,0 +1,94 @@
+//! `plumb login` while output floods a display that takes nothing: keys, commands at the prompt and
+//! window changes still reach the server.
+//!
+//! The order of events is asserted, not time: nothing of the display is read until the server has
+//! the key, so a client that first shows what it has received never gets there.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use login_desk::served::{PORT, Served, unique};
+use login_desk::{Person, SERVER, in_new_network, within_the_limit};
+use os::tty::WindowSize;
+use std::path::Path;
+
+const TLS_PORT: &str = "2992";
+
+/// Floods with lines that differ, and writes the size of the window to a file at each typed line.
+fn flood(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "stty -echo; seq 1 9999999999 & while read line; do echo $line $(stty size) >> {path}; done"
+    )
+}
+
+/// Waits until the program has written that line.
+fn has_written(path: &Path, line: &str) {
+    within_the_limit(|| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().any(|written| written == line).then_some(())
+    });
+}
+
+fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[&str]) {
+    // The line of status takes a row.
+    let rows_less = u16::from(arguments.contains(&"--status-line"));
+    let path = unique("flood");
+    let script = flood(&path);
+    let at = format!("{SERVER}:{port}");
+    let _server = Served::start_with(&[listen, &at, "--tls", "off", "--exec", "sh", "-c", &script]);
+    let state = unique("client");
+    let mut command = login_desk::plumb();
+    command.args(arguments).env("XDG_STATE_HOME", &state);
+    let mut person = Person::running(command);
+    person.has_a_full_display();
+    person.types("first\r");
+    has_written(&path, &format!("first {} 80", 24 - rows_less));
+    person.resizes(WindowSize { rows: 40, columns: 100 });
+    person.types("second\r");
+    has_written(&path, &format!("second {} 100", 40 - rows_less));
+    person.has_a_full_display();
+    // The prompt has no room to be shown, and its commands work nevertheless.
+    person.types("\x1dquit\r");
+    person.sees("Connection closed here");
+    assert_eq!(person.leaves().code(), Some(0));
+    _ = std::fs::remove_file(&path);
+    _ = std::fs::remove_dir_all(&state);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_keyboard_is_served_during_a_flood_over_kernel_tcp() {
+    in_new_network(|| {
+        the_keyboard_is_served_during_a_flood("--listen", PORT, &[SERVER, PORT]);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_keyboard_is_served_during_a_flood_over_our_own_tcp() {
+    in_new_network(|| {
+        let arguments = ["--via", "tun:plumb0", SERVER, PORT];
+        the_keyboard_is_served_during_a_flood("--listen", PORT, &arguments);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_keyboard_is_served_during_a_flood_in_tls() {
+    in_new_network(|| {
+        let place = format!("telnets://{SERVER}:{TLS_PORT}");
+        the_keyboard_is_served_during_a_flood("--listen-tls", TLS_PORT, &[&place]);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_keyboard_is_served_during_a_flood_with_a_status_line() {
+    in_new_network(|| {
+        let arguments = ["--status-line", SERVER, PORT];
+        the_keyboard_is_served_during_a_flood("--listen", PORT, &arguments);
+    });
+}

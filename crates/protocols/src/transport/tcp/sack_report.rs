@@ -1,0 +1,85 @@
+//! Data that arrived early or twice, as the next acknowledgment reports it: the first block of a
+//! selective acknowledgment (RFC 2018 §4) and duplicates (RFC 2883 §4).
+//!
+//! A duplicate is reported also if the segment is dropped for its old timestamp (RFC 7323 §5.3).
+
+use super::arrives::Arrival;
+use super::connection::{AckOwed, Connection};
+use super::header::Flags;
+use super::sack::Block;
+use super::seq::Seq;
+use crate::cx::Cx;
+use crate::meter::Counter;
+use crate::planted::{Bug, is_planted};
+
+impl Connection {
+    /// RFC 7323 §5.3: an outdated segment is acknowledged. Data that was received before, below
+    /// RCV.NXT or above a hole, is reported as a duplicate (RFC 2883 §4): behind a link that
+    /// reorders, the late segment is the original.
+    pub(super) fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+        let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
+        let Some((start, end)) = duplicate else { return self.challenge(cx) };
+        self.note_duplicate(start, end);
+        self.ack_owed = AckOwed::Now;
+    }
+
+    /// Returns the first duplicate contiguous sequence of the segment's data, if there is one.
+    fn duplicate_in(&self, arrival: &Arrival<'_>) -> Option<Block> {
+        let (seq, end) = (arrival.header.seq, arrival.data_end());
+        if seq == end {
+            return None;
+        }
+        if seq.is_before(self.rcv_nxt) {
+            return Some((seq, end.min(self.rcv_nxt)));
+        }
+        self.early_duplicate(seq.since(self.rcv_nxt) as usize, arrival.data.len())
+    }
+
+    /// RFC 2018 §4: what this segment is part of is the first block to be told.
+    pub(super) fn note_blocks(&mut self, offset: usize, len: usize) {
+        if !self.has_sack {
+            return;
+        }
+        if offset > 0
+            && len > 0
+            && let Some((start, end)) = self.receive.early_around(offset)
+        {
+            let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
+            self.sack.get_or_insert_default().arrived((seq(start), seq(end)));
+        }
+        if let Some(sack) = &mut self.sack {
+            sack.advance(self.rcv_nxt);
+        }
+    }
+
+    /// RFC 2883 §4: what came twice is told.
+    pub(super) fn note_duplicate(&mut self, start: Seq, end: Seq) {
+        if self.has_sack && start.is_before(end) {
+            self.sack.get_or_insert_default().repeated((start, end));
+        }
+    }
+
+    /// Returns the first part of `len` bytes at `offset` that waits above a hole.
+    pub(super) fn early_duplicate(&self, offset: usize, len: usize) -> Option<Block> {
+        let (start, end) = self.receive.early_within(offset, len)?;
+        let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
+        Some((seq(start), seq(end)))
+    }
+
+    /// Cuts off the data below RCV.NXT. Returns whether there was any: RFC 2883 §4 reports only
+    /// the first duplicate contiguous sequence of a segment, and nothing comes before this one.
+    pub(super) fn cut_off_old(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> bool {
+        if !arrival.header.seq.is_before(self.rcv_nxt) {
+            return false;
+        }
+        let old = self.rcv_nxt.since(arrival.header.seq) as usize;
+        let old = old.min(arrival.data.len());
+        cx.meter.add(Counter::TcpDuplicateBytes, old as u64);
+        let end = arrival.header.seq + u32::try_from(old).unwrap_or(0);
+        self.note_duplicate(arrival.header.seq, end);
+        let kept_from = if is_planted(Bug::TakesOldTwice) { 0 } else { old };
+        arrival.data = arrival.data.get(kept_from..).unwrap_or_default();
+        arrival.header.seq = self.rcv_nxt;
+        old > 0
+    }
+}

@@ -1,0 +1,93 @@
+//! A network namespace for a test, for root and for any other user.
+//!
+//! Root moves the thread of the test into a new network. The kernel grants another user a namespace
+//! only in a process of one thread, which a test program never is: so the program runs itself again
+//! for this one test, as root of a new user namespace.
+
+use std::fmt::Display;
+use std::process::{Command, Stdio};
+use std::{env, panic, thread};
+
+/// The variable that tells the program that it runs in a user namespace for one test.
+const IN_USER_NAMESPACE: &str = "PLUMB_TEST_IN_USER_NAMESPACE";
+
+/// Runs `test` in a thread that `enter` has moved into a new network.
+///
+/// # Panics
+///
+/// If the test panics, or if this machine allows neither a network namespace nor a user namespace.
+pub fn in_new_network<E: Display>(
+    enter: impl FnOnce() -> Result<(), E> + Send,
+    test: impl FnOnce() + Send,
+) {
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    let of_test = name.clone();
+    let work = move || match enter().map_err(|refused| refused.to_string()) {
+        Ok(()) => test(),
+        Err(refused) if env::var_os(IN_USER_NAMESPACE).is_some() => panic!("{refused}"),
+        Err(refused) => run_as_own_root(&name, &refused),
+    };
+    let ended = thread::scope(|scope| {
+        // The thread has the name of the test, for messages and reports.
+        let thread = thread::Builder::new().name(of_test).spawn_scoped(scope, work);
+        thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}")).join()
+    });
+    if let Err(reason) = ended {
+        panic::resume_unwind(reason);
+    }
+}
+
+/// Runs the test `name` of this program as root of a new user namespace with its own network.
+fn run_as_own_root(name: &str, refused: &str) {
+    let program = env::current_exe().unwrap_or_else(|error| panic!("{refused}; {error}"));
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net"]).arg(program);
+    // Two threads, because libtest runs a test in the main thread otherwise, without its name.
+    command.args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=2"]);
+    command.env(IN_USER_NAMESPACE, "1").stdin(Stdio::null());
+    let output = command.output().unwrap_or_else(|error| panic!("{refused}; unshare: {error}"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && stdout.contains("test result: ok. 1 passed"),
+        "in a user namespace, because of: {refused}\n{stdout}{stderr}"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn the_thread_in_the_new_network_has_the_name_of_the_test() {
+        let name = thread::current().name().map(str::to_owned);
+        let has_run = AtomicBool::new(false);
+        let enter = || Ok::<(), String>(());
+        in_new_network(enter, || {
+            assert_eq!(thread::current().name().map(str::to_owned), name);
+            has_run.store(true, Ordering::Relaxed);
+        });
+        assert!(has_run.into_inner());
+    }
+
+    #[test]
+    fn a_test_that_may_not_enter_a_network_is_run_again_as_root_of_a_user_namespace() {
+        let enter = || match env::var_os(IN_USER_NAMESPACE) {
+            Some(_) => Ok(()),
+            None => Err("refused"),
+        };
+        in_new_network(enter, || assert!(env::var_os(IN_USER_NAMESPACE).is_some()));
+    }
+
+    #[test]
+    fn where_no_namespace_is_possible_the_test_fails_with_the_reason() {
+        let attempt = || in_new_network(|| Err("no way in"), || {});
+        if env::var_os(IN_USER_NAMESPACE).is_some() {
+            return attempt();
+        }
+        let failed = panic::catch_unwind(attempt);
+        let reason = failed.err().and_then(|reason| reason.downcast::<String>().ok());
+        assert!(reason.is_some_and(|reason| reason.contains("no way in")));
+    }
+}

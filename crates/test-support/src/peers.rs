@@ -1,0 +1,477 @@
+//! Programs of other projects that tests run, each identified by what it says of itself.
+//!
+//! A name of a file proves nothing: Debian's package atftpd installs its server as `in.tftpd` too,
+//! which is the name of tftpd-hpa's. So every candidate is asked for its version, and the first one
+//! whose answer contains the peer's own name is taken. A peer that is missing fails the test,
+//! because `./x test` installs all of them.
+
+use crate::report;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use std::{env, fmt, fs};
+
+/// A program of another project.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The name in reports.
+    pub name: &'static str,
+    /// The variable that may name the program, and then decides alone.
+    variable: &'static str,
+    /// The names of its file.
+    files: &'static [&'static str],
+    /// The arguments that make it print its version.
+    question: &'static [&'static str],
+    /// A part of the answer that no other program prints.
+    answer: &'static str,
+    /// The Debian package that provides it, or where it is on another registry.
+    package: &'static str,
+}
+
+/// Returns a peer whose file has the name of the peer.
+const fn peer(
+    name: &'static str,
+    variable: &'static str,
+    question: &'static [&'static str],
+    answer: &'static str,
+    package: &'static str,
+) -> Peer {
+    Peer { name, variable, files: &[], question, answer, package }
+}
+
+impl Peer {
+    const fn file(self, files: &'static [&'static str]) -> Self {
+        Self { files, ..self }
+    }
+}
+
+/// The Telnet server of inetutils.
+pub const INETUTILS_TELNETD: Peer = peer(
+    "inetutils telnetd",
+    "PLUMB_TELNETD",
+    &["--version"],
+    "telnetd (GNU inetutils)",
+    "inetutils-telnetd",
+)
+.file(&["telnetd"]);
+/// The Telnet client of inetutils.
+pub const INETUTILS_TELNET: Peer = peer(
+    "inetutils telnet",
+    "PLUMB_TELNET",
+    &["--version"],
+    "telnet (GNU inetutils)",
+    "inetutils-telnet",
+)
+.file(&["inetutils-telnet", "telnet"]);
+/// The FTP client of inetutils.
+pub const INETUTILS_FTP: Peer = peer(
+    "inetutils ftp",
+    "PLUMB_INETUTILS_FTP",
+    &["--version"],
+    "ftp (GNU inetutils)",
+    "inetutils-ftp",
+)
+.file(&["inetutils-ftp", "ftp"]);
+/// Busybox, for its Telnet and DHCP servers and its ping.
+pub const BUSYBOX: Peer =
+    peer("busybox", "PLUMB_BUSYBOX", &["--help"], "BusyBox v", "busybox-static");
+/// The DHCP server dnsmasq.
+pub const DNSMASQ: Peer =
+    peer("dnsmasq", "PLUMB_DNSMASQ", &["--version"], "Dnsmasq version", "dnsmasq-base");
+/// The router daemon radvd.
+pub const RADVD: Peer = peer("radvd", "PLUMB_RADVD", &["--version"], "Version: ", "radvd");
+/// SLIP and PPP in a process without privileges.
+pub const SLIRP: Peer =
+    peer("slirp", "PLUMB_SLIRP", &["-v"], "Slirp v", "slirp").file(&["slirp-fullbolt"]);
+/// The PPP daemon.
+pub const PPPD: Peer = peer("pppd", "PLUMB_PPPD", &["--version"], "pppd version", "ppp");
+/// OpenSSL's command.
+pub const OPENSSL: Peer = peer("openssl", "PLUMB_OPENSSL", &["version"], "OpenSSL ", "openssl");
+/// curl.
+pub const CURL: Peer = peer("curl", "PLUMB_CURL", &["--version"], "libcurl/", "curl");
+/// GNU Wget.
+pub const WGET: Peer = peer("wget", "PLUMB_WGET", &["--version"], "GNU Wget", "wget");
+/// lftp.
+pub const LFTP: Peer = peer("lftp", "PLUMB_LFTP", &["--version"], "LFTP | Version", "lftp");
+/// The uploading program of ncftp.
+pub const NCFTPPUT: Peer = peer("ncftpput", "PLUMB_NCFTPPUT", &["--version"], "NcFTPPut ", "ncftp");
+/// The downloading program of ncftp.
+pub const NCFTPGET: Peer = peer("ncftpget", "PLUMB_NCFTPGET", &["--version"], "NcFTPGet ", "ncftp");
+/// The listing program of ncftp.
+pub const NCFTPLS: Peer = peer("ncftpls", "PLUMB_NCFTPLS", &["--version"], "NcFTPLs ", "ncftp");
+/// tnftp, which prints no version.
+pub const TNFTP: Peer = peer("tnftp", "PLUMB_TNFTP", &["-?"], "usage: tnftp", "tnftp");
+/// rclone.
+pub const RCLONE: Peer = peer("rclone", "PLUMB_RCLONE", &["version"], "rclone v", "rclone");
+/// aria2.
+pub const ARIA2: Peer =
+    peer("aria2", "PLUMB_ARIA2", &["--version"], "aria2 version", "aria2").file(&["aria2c"]);
+/// Python, for its ftplib.
+pub const PYTHON: Peer = peer("python3", "PLUMB_PYTHON3", &["--version"], "Python 3.", "python3");
+/// The FTP server library pyftpdlib with its TLS, in the system's Python.
+pub const PYFTPDLIB: Peer = peer(
+    "pyftpdlib",
+    "PLUMB_PYTHON_PYFTPDLIB",
+    &["-W", "ignore", "-c", "import pyftpdlib, OpenSSL; print('pyftpdlib', pyftpdlib.__ver__)"],
+    "pyftpdlib ",
+    "python3-pyftpdlib and python3-openssl",
+)
+.file(&["/usr/bin/python3"]);
+/// The Telnet library telnetlib3.
+pub const TELNETLIB3: Peer = peer(
+    "telnetlib3",
+    "PLUMB_PYTHON",
+    &[
+        "-c",
+        "import telnetlib3; from importlib.metadata import version as v; \
+      print('telnetlib3', v('telnetlib3'))",
+    ],
+    "telnetlib3 ",
+    "telnetlib3 of PyPI",
+)
+.file(&["python3"]);
+/// The serial library pyserial.
+pub const PYSERIAL: Peer = peer(
+    "pyserial",
+    "PLUMB_PYTHON",
+    &["-c", "import serial; print('pyserial', serial.__version__)"],
+    "pyserial ",
+    "pyserial of PyPI",
+)
+.file(&["python3"]);
+/// The client library of Prometheus.
+pub const PROMETHEUS_CLIENT: Peer = peer(
+    "prometheus_client",
+    "PLUMB_PYTHON",
+    &[
+        "-c",
+        "import prometheus_client; from importlib.metadata import version as v; \
+      print('prometheus_client', v('prometheus_client'))",
+    ],
+    "prometheus_client ",
+    "prometheus_client of PyPI",
+)
+.file(&["python3"]);
+/// The console server ser2net.
+pub const SER2NET: Peer = peer("ser2net", "PLUMB_SER2NET", &["-v"], "ser2net version", "ser2net");
+/// tmux.
+pub const TMUX: Peer = peer("tmux", "PLUMB_TMUX", &["-V"], "tmux ", "tmux");
+/// plink of PuTTY.
+pub const PLINK: Peer = peer("plink", "PLUMB_PLINK", &["-V"], "plink: ", "putty-tools");
+/// strace.
+pub const STRACE: Peer = peer("strace", "PLUMB_STRACE", &["-V"], "strace -- version", "strace");
+/// The TFTP client of tftp-hpa.
+pub const TFTP_HPA: Peer =
+    peer("tftp-hpa", "PLUMB_TFTP_HPA", &["-V"], "tftp-hpa ", "tftp-hpa").file(&["tftp"]);
+/// The TFTP server of tftp-hpa.
+pub const TFTPD_HPA: Peer =
+    peer("tftpd-hpa", "PLUMB_TFTPD_HPA", &["-V"], "tftp-hpa ", "tftpd-hpa").file(&["in.tftpd"]);
+/// The TFTP client atftp.
+pub const ATFTP: Peer = peer("atftp", "PLUMB_ATFTP", &["-V"], "(client)", "atftp");
+/// The TFTP server atftpd.
+pub const ATFTPD: Peer = peer("atftpd", "PLUMB_ATFTPD", &["-V"], "(server)", "atftpd");
+/// The FTP server vsftpd.
+pub const VSFTPD: Peer = peer("vsftpd", "PLUMB_VSFTPD", &["-v"], "vsftpd: version", "vsftpd");
+/// The FTP server pure-ftpd.
+pub const PURE_FTPD: Peer =
+    peer("pure-ftpd", "PLUMB_PURE_FTPD", &["--help"], "pure-ftpd v", "pure-ftpd");
+/// The FTP server proftpd.
+pub const PROFTPD: Peer =
+    peer("proftpd", "PLUMB_PROFTPD", &["--version"], "ProFTPD Version", "proftpd-core");
+/// A server of the library libunftp, from `xtask/peers/ftp`.
+pub const LIBUNFTP: Peer =
+    peer("libunftp", "PLUMB_LIBUNFTP", &["--version"], "libunftp ", "libunftp of crates.io")
+        .file(&["libunftp-server"]);
+/// A client of the library suppaftp, from `xtask/peers/ftp`.
+pub const SUPPAFTP: Peer =
+    peer("suppaftp", "PLUMB_SUPPAFTP", &["--version"], "suppaftp ", "suppaftp of crates.io")
+        .file(&["suppaftp-user"]);
+
+/// Node.js, which runs basic-ftp.
+pub const NODE: Peer = peer(
+    "Node.js",
+    "PLUMB_NODE",
+    &["-e", "console.log('Node.js', process.version)"],
+    "Node.js v",
+    "nodejs",
+)
+.file(&["node", "nodejs"]);
+/// Java with its compiler, which runs commons-net.
+pub const JAVA: Peer =
+    peer("Java", "PLUMB_JAVA", &["--version"], "openjdk ", "default-jdk-headless").file(&["java"]);
+
+/// A library of another project, which an interpreter runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// The name in reports.
+    pub name: &'static str,
+    /// The variable that may name its file or directory.
+    variable: &'static str,
+    /// Its file, where no variable names it.
+    file: &'static str,
+    /// The package that provides it.
+    package: &'static str,
+}
+
+/// The FTP client commons-net of Java.
+pub const COMMONS_NET: Library = Library {
+    name: "commons-net",
+    variable: "PLUMB_COMMONS_NET",
+    file: "/usr/share/java/commons-net.jar",
+    package: "libcommons-net-java",
+};
+/// The FTP client basic-ftp of Node.js.
+pub const BASIC_FTP: Library = Library {
+    name: "basic-ftp",
+    variable: "PLUMB_BASIC_FTP",
+    file: "/usr/share/nodejs/basic-ftp",
+    package: "basic-ftp of npm",
+};
+
+impl Library {
+    /// Returns its file or directory, and reports its version for the calling test.
+    ///
+    /// # Panics
+    ///
+    /// If it is missing.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        let path = env::var_os(self.variable).map_or_else(|| self.file.into(), PathBuf::from);
+        let Ok(target) = path.canonicalize() else {
+            panic!(
+                "{} is missing at {}; ./x test --long installs it (package {}), and {} may name it",
+                self.name,
+                path.display(),
+                self.package,
+                self.variable
+            );
+        };
+        report::peer(&crate::current_test(), self.name, &version_of(&target, self.name));
+        path
+    }
+}
+
+/// Returns the version of a library: a directory of npm has it in package.json, and an archive in
+/// the name of a link beside it.
+fn version_of(target: &Path, name: &str) -> String {
+    if let Ok(text) = fs::read_to_string(target.join("package.json")) {
+        let line = text.lines().find(|line| line.trim().starts_with("\"version\""));
+        return line.unwrap_or_default().trim().trim_end_matches(',').to_owned();
+    }
+    let beside = target.parent().and_then(|directory| fs::read_dir(directory).ok());
+    let names = beside.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut names = names.map(|file| file.to_string_lossy().into_owned());
+    let is_versioned = |file: &String| {
+        let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    names.find(is_versioned).unwrap_or_else(|| "of unknown version".to_owned())
+}
+
+/// The peers that tests find by the name of their file.
+const NAMED: [Peer; 10] =
+    [CURL, WGET, LFTP, NCFTPPUT, NCFTPGET, NCFTPLS, TNFTP, INETUTILS_FTP, PYTHON, ARIA2];
+
+/// Returns the peer whose file has this name.
+///
+/// # Panics
+///
+/// If there is none.
+#[must_use]
+pub fn named(file: &str) -> Peer {
+    let is_it = |peer: &&Peer| peer.name == file || peer.files.contains(&file);
+    *NAMED.iter().find(is_it).unwrap_or_else(|| panic!("no peer has a file {file}"))
+}
+
+/// Directories that are searched after those of PATH, which for a plain user lacks them.
+const MORE_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
+
+/// The longest time that a program may take to print its version.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl Peer {
+    /// Returns the path of the program, and reports its version for the calling test.
+    ///
+    /// # Panics
+    ///
+    /// If no program says that it is this one: that fails the test.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        static FOUND: Mutex<BTreeMap<&str, (PathBuf, String)>> = Mutex::new(BTreeMap::new());
+        static REPORTED: Mutex<BTreeSet<(String, &str)>> = Mutex::new(BTreeSet::new());
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        let (path, version) = match found.get(self.name) {
+            Some(known) => known.clone(),
+            None => {
+                let new = self.find().unwrap_or_else(|missing| panic!("{missing}"));
+                found.insert(self.name, new.clone());
+                new
+            }
+        };
+        drop(found);
+        let test = crate::current_test();
+        let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.insert((test.clone(), self.name)) {
+            report::peer(&test, self.name, &version);
+        }
+        path
+    }
+
+    /// Returns a command that runs the program; see [`Self::path`].
+    #[must_use]
+    pub fn command(&self) -> Command {
+        Command::new(self.path())
+    }
+
+    /// Returns the first candidate that says it is this program, and the line in which it does.
+    fn find(&self) -> Result<(PathBuf, String), Missing> {
+        if let Some(named) = env::var_os(self.variable) {
+            return self.find_among([PathBuf::from(named)]);
+        }
+        let path = env::var_os("PATH").unwrap_or_default();
+        let more = MORE_DIRECTORIES.map(PathBuf::from);
+        let directories: Vec<PathBuf> = env::split_paths(&path).chain(more).collect();
+        self.find_among(self.candidates(&directories))
+    }
+
+    fn find_among(
+        &self,
+        candidates: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<(PathBuf, String), Missing> {
+        let mut others = Vec::new();
+        for path in candidates {
+            let said = ask(&path, self.question);
+            match said.lines().find(|line| line.contains(self.answer)) {
+                Some(line) => return Ok((path, report::single_line(line))),
+                None => others.push((path, said)),
+            }
+        }
+        Err(Missing { peer: *self, others })
+    }
+
+    fn candidates(&self, directories: &[PathBuf]) -> Vec<PathBuf> {
+        let files = if self.files.is_empty() { &[self.name][..] } else { self.files };
+        let of_file = |file: &&str| directories.iter().map(|at| at.join(file)).collect::<Vec<_>>();
+        let mut paths: Vec<PathBuf> = files.iter().flat_map(of_file).collect();
+        paths.retain(|path| path.is_file());
+        paths
+    }
+}
+
+/// Returns what the program prints when it is run with these arguments.
+///
+/// Input and both outputs are one socket: vsftpd prints its version on descriptor 0.
+fn ask(program: &Path, question: &[&str]) -> String {
+    let Ok((ours, theirs)) = UnixStream::pair() else { return String::new() };
+    let mut said = Vec::new();
+    let run = || {
+        let mut command = Command::new(program);
+        command.args(question).stdin(OwnedFd::from(theirs.try_clone()?));
+        command.stdout(OwnedFd::from(theirs.try_clone()?)).stderr(OwnedFd::from(theirs));
+        let mut child = command.spawn()?;
+        // The command holds the other end, and its copies would keep the answer from ending.
+        drop(command);
+        ours.shutdown(Shutdown::Write)?;
+        ours.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        let read = (&ours).read_to_end(&mut said);
+        // Where nothing more comes the program has ended, or is none that answers.
+        child.kill()?;
+        child.wait()?;
+        read
+    };
+    let result = run();
+    let mut text = String::from_utf8_lossy(&said).into_owned();
+    if let Err(error) = result {
+        text.push_str(&error.to_string());
+    }
+    text
+}
+
+/// No candidate says that it is the peer.
+#[derive(Debug)]
+struct Missing {
+    peer: Peer,
+    others: Vec<(PathBuf, String)>,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Peer { name, variable, package, .. } = self.peer;
+        write!(f, "{name} is missing; ./x test installs it (package {package}), ")?;
+        write!(f, "and {variable} may name it")?;
+        for (path, said) in &self.others {
+            // The last line of a Python error names it.
+            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            write!(f, "; {} says '{}'", path.display(), last.trim())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Creates an executable shell script `directory`/`name` in a directory for this test.
+    fn script(test: &str, directory: &str, name: &str, text: &str) -> PathBuf {
+        let root = env::temp_dir().join(format!("plumb-peers-{}-{test}", std::process::id()));
+        let directory = root.join(directory);
+        fs::create_dir_all(&directory).unwrap();
+        let file = directory.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o755)).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_program_of_the_right_name_that_says_it_is_another_is_passed_over() {
+        let test = "name";
+        let directories = [
+            script(test, "first", "in.tftpd", "echo 'atftp-0.8.0 (server)'"),
+            script(test, "second", "in.tftpd", "echo; echo 'tftp-hpa 5.2, with remap'"),
+        ];
+        let (path, version) = TFTPD_HPA.find_among(TFTPD_HPA.candidates(&directories)).unwrap();
+        assert_eq!(path, directories[1].join("in.tftpd"));
+        assert_eq!(version, "tftp-hpa 5.2, with remap");
+        fs::remove_dir_all(directories[0].parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_missing_peer_is_an_error_that_names_its_package_and_the_programs_that_are_others() {
+        let directories = [script("missing", "only", "in.tftpd", "echo 'atftp-0.8.0 (server)'")];
+        let missing = TFTPD_HPA.find_among(TFTPD_HPA.candidates(&directories)).unwrap_err();
+        let text = missing.to_string();
+        for part in ["package tftpd-hpa", "PLUMB_TFTPD_HPA", "'atftp-0.8.0 (server)'"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        fs::remove_dir_all(directories[0].parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_version_on_descriptor_0_or_on_stderr_is_read() {
+        for descriptor in [0, 2] {
+            let text = format!("echo 'vsftpd: version 3.0.3' >&{descriptor}; exit 1");
+            let directory = script("descriptor", "only", "vsftpd", &text);
+            let found = VSFTPD.find_among(VSFTPD.candidates(&[directory.clone()])).unwrap();
+            assert_eq!(found.1, "vsftpd: version 3.0.3");
+            fs::remove_dir_all(directory.parent().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_program_that_waits_for_input_finds_its_end() {
+        let directory = script("input", "only", "vsftpd", "cat; echo 'vsftpd: version 3'");
+        assert!(VSFTPD.find_among(VSFTPD.candidates(&[directory.clone()])).is_ok());
+        fs::remove_dir_all(directory.parent().unwrap()).unwrap();
+    }
+}

@@ -1,0 +1,83 @@
+//! The report of a test run: the tests that are not configured, and the peers that tests ran.
+//!
+//! Each entry is a line on stderr. It bypasses libtest's capture, which hides the output of tests
+//! that pass. Where [`FILE`] names a file, the entry is also appended there as a line of fields
+//! separated by tabs, which `./x` reads at the end of the run. The appends of several test programs
+//! do not mix: an entry is one `write` to a file that is open for appending.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::{env, io, thread};
+
+/// The variable that names the file of the report.
+const FILE: &str = "PLUMB_TEST_REPORT";
+
+/// Reports that the calling test is not configured: it needs `what`, which is absent for `reason`.
+///
+/// `what` is the variable that would name it (`PLUMB_BROWSER`), or the feature of the machine
+/// (`kernel: io_uring`). The caller returns from the test afterwards.
+pub fn not_configured(what: &str, reason: &str) {
+    let test = current_test();
+    let reason = single_line(reason);
+    print(&format!("not configured: {test}: {what}: {reason}\n"));
+    append(&["not configured", &test, what, &reason]);
+}
+
+/// Reports that the calling test runs the program `name`, which says `version` of itself.
+pub(crate) fn peer(test: &str, name: &str, version: &str) {
+    print(&format!("peer: {test}: {name}: {version}\n"));
+    append(&["peer", test, name, version]);
+}
+
+/// Returns the program and the name of the calling test.
+///
+/// libtest gives the thread of a test its name; a thread that the test spawns has to be given the
+/// same name, or the program alone is returned.
+#[must_use]
+pub fn current_test() -> String {
+    let program = env::args_os().next().unwrap_or_default();
+    let stem = Path::new(&program).file_stem().unwrap_or_default().to_string_lossy();
+    // Cargo appends a hash to the names of test programs.
+    let binary = stem.rsplit_once('-').map_or(stem.as_ref(), |(name, _)| name);
+    match thread::current().name() {
+        Some(test) if test != "main" => format!("{binary}::{test}"),
+        _ => binary.to_owned(),
+    }
+}
+
+/// Returns `text` as one field of the report.
+pub(crate) fn single_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn print(line: &str) {
+    // A closed stderr is no reason for a test to fail.
+    _ = io::stderr().write_all(line.as_bytes());
+}
+
+fn append(fields: &[&str]) {
+    let Some(path) = env::var_os(FILE) else { return };
+    let line = fields.join("\t") + "\n";
+    let file = OpenOptions::new().append(true).create(true).open(&path);
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    assert!(written.is_ok(), "cannot append to {}: {written:?}", Path::new(&path).display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_named_by_its_program_and_its_thread() {
+        let name = "report::tests::a_test_is_named_by_its_program_and_its_thread";
+        let test = current_test();
+        // With one test at a time libtest runs it in the main thread.
+        assert!(test == format!("test_support::{name}") || test == "test_support", "{test}");
+    }
+
+    #[test]
+    fn a_reason_of_several_lines_becomes_one_field() {
+        assert_eq!(single_line("no\tring:\n  refused\n"), "no ring: refused");
+    }
+}

@@ -1,0 +1,156 @@
+//! `bench flood`: how long ^C takes while a program floods a display that is slow.
+//!
+//! The shell runs `yes`, the driver reads the pseudo-terminal at a limited rate, types ^C after a
+//! while, and reads on at that rate until the prompt. Most of the time passes while buffered output
+//! is displayed, so each client is compared with inetutils telnet at the same server.
+
+use super::desk::Desk;
+use super::path::{INETUTILS, OURS, OURS_ON_TUN, Path};
+use crate::bench::conditions::{Cast, Conditions};
+use crate::bench::driver::Session;
+use crate::bench::typing::Amount;
+use crate::bench::{Report, Section, Verdict};
+use anyhow::{Context, Result, ensure};
+use protocols::time::Duration;
+use records::statistics::median;
+use records::table::Table;
+use serde_json::json;
+use std::io::{self, Write};
+
+/// Rates of the display, in bytes per second.
+const RATES: [u64; 6] = [50_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
+/// How long the flood lasts before ^C.
+const FLOOD_TIME: Duration = Duration::from_secs(2);
+/// After this time the interrupt counts as ineffective; at 50 KB/s that are 3 MB of buffers.
+const INTERRUPT_LIMIT: Duration = Duration::from_secs(60);
+/// How much longer than inetutils telnet ours may take, in milliseconds.
+const GOAL_MS: u64 = 200;
+
+/// The client and the server, and with which of the others it is compared.
+const PATHS: [(&str, Option<&str>); 6] = [
+    (INETUTILS, None),
+    ("plumb > inetutils", Some(INETUTILS)),
+    ("inetutils > plumb", None),
+    (OURS, Some("inetutils > plumb")),
+    (OURS_ON_TUN, Some("inetutils > plumb")),
+    ("plumb > plumb, TLS", Some("inetutils > plumb")),
+];
+
+/// Times of one path at one rate, in milliseconds; `None` where ^C had no effect.
+struct Measured {
+    label: &'static str,
+    rate: u64,
+    rounds_ms: Vec<Option<u64>>,
+}
+
+impl Measured {
+    /// Returns the median; an interrupt without effect counts as [`INTERRUPT_LIMIT`].
+    fn median_ms(&self) -> Option<u64> {
+        let times: Vec<u64> =
+            self.rounds_ms.iter().map(|time| time.unwrap_or(limit_ms())).collect();
+        median(&times)
+    }
+
+    fn text(&self) -> String {
+        match self.median_ms() {
+            Some(time) if time < limit_ms() => format!("{time}"),
+            Some(_) => "never".to_owned(),
+            None => records::figures::UNKNOWN.to_owned(),
+        }
+    }
+}
+
+fn limit_ms() -> u64 {
+    u64::try_from(INTERRUPT_LIMIT.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Measures all paths whose label contains one of `words`, or all, by turns at each rate.
+pub(in crate::bench) fn run(
+    conditions: &Conditions,
+    amount: Amount,
+    words: &[String],
+) -> Result<Report> {
+    let mut desk = Desk::new(conditions.pinning())?;
+    let (mut paths, mut notes) = (Vec::new(), Vec::new());
+    for path in Path::all() {
+        let is_wanted = words.is_empty() || words.iter().any(|word| path.label.contains(word));
+        if !is_wanted || !PATHS.iter().any(|(label, _)| *label == path.label) {
+            continue;
+        }
+        match desk.prepare(&path) {
+            Ok(()) => paths.push(path),
+            Err(error) => notes.push(format!("Left out: {}: {error:#}.", path.label)),
+        }
+    }
+    ensure!(!paths.is_empty(), "no way to log in is left: {}", notes.join(" "));
+    let mut measured: Vec<Measured> = Vec::new();
+    for rate in RATES {
+        for path in &paths {
+            measured.push(Measured { label: path.label, rate, rounds_ms: Vec::new() });
+        }
+        for _ in 0..amount.rounds {
+            for path in &paths {
+                let session = desk.open(path);
+                let session = session.with_context(|| format!("cannot log in: {}", path.label))?;
+                let time = interrupt(session, rate)?;
+                let of = measured.iter_mut().find(|it| it.label == path.label && it.rate == rate);
+                if let Some(of) = of {
+                    of.rounds_ms.push(time);
+                }
+            }
+        }
+        _ = writeln!(io::stderr(), "{} KB/s done", rate / 1000);
+    }
+    Ok(report(&paths, &measured, amount, notes))
+}
+
+/// Returns the milliseconds from ^C to the prompt; `None` if it does not come.
+fn interrupt(mut session: Session, rate: u64) -> Result<Option<u64>> {
+    session.begin_flood()?;
+    session.read_slowly(rate, FLOOD_TIME, false)?;
+    let time = session.interrupt(rate, INTERRUPT_LIMIT)?;
+    Ok(time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+}
+
+fn report(paths: &[Path], measured: &[Measured], amount: Amount, notes: Vec<String>) -> Report {
+    let mut table = Table::new().number("display (KB/s)");
+    for path in paths {
+        table = table.number(path.label);
+    }
+    for rate in RATES {
+        let at = measured.iter().filter(|it| it.rate == rate);
+        let cells = std::iter::once((rate / 1000).to_string()).chain(at.map(Measured::text));
+        table.row(cells.collect::<Vec<_>>());
+    }
+    let data = measured.iter().map(
+        |it| json!({ "path": it.label, "bytes_per_second": it.rate, "milliseconds": it.rounds_ms }),
+    );
+    let data = json!(data.collect::<Vec<_>>());
+    let heading =
+        format!("milliseconds from ^C to the prompt, medians of {} rounds", amount.rounds);
+    Report {
+        title: "bench flood: ^C while `yes` floods a slow display".into(),
+        cast: Cast::Login,
+        sections: vec![Section { heading, table, data }],
+        verdicts: verdicts(measured),
+        congestion: super::congestion(),
+        notes,
+    }
+}
+
+fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
+    let find = |label: &str, rate| measured.iter().find(|it| it.label == label && it.rate == rate);
+    let mut verdicts = Vec::new();
+    for ours in measured {
+        let peer = PATHS.iter().find(|(label, _)| *label == ours.label).and_then(|(_, peer)| *peer);
+        let Some(theirs) = peer.and_then(|peer| find(peer, ours.rate)) else { continue };
+        let goal = theirs.median_ms().unwrap_or(0) + GOAL_MS;
+        verdicts.push(Verdict {
+            what: format!("{} at {} KB/s", ours.label, ours.rate / 1000),
+            goal: goal as f64,
+            found: ours.median_ms().map(|time| time as f64),
+            unit: " ms",
+        });
+    }
+    verdicts
+}
