@@ -241,6 +241,7 @@ impl DatagramSocket {
     /// What the kernel says; `WouldBlock` if nothing has come.
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<bool> {
         inbox.arrivals.clear();
+        inbox.make_buffers();
         let mut names = [const { Name::ZERO }; IN_MAX];
         let mut controls = [Control::<CONTROL_WORDS>::ZERO; IN_MAX];
         let mut parts =
@@ -362,7 +363,7 @@ struct Arrival {
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { bytes: vec![0; IN_MAX * BUFFER_LEN], arrivals: Vec::with_capacity(IN_MAX) }
+        Self { bytes: Vec::new(), arrivals: Vec::new() }
     }
 }
 
@@ -371,7 +372,15 @@ impl Inbox {
     /// these.
     pub fn room(&mut self) -> &mut [u8] {
         self.arrivals.clear();
+        self.make_buffers();
         self.bytes.get_mut(..BUFFER_LEN).unwrap_or_default()
+    }
+
+    /// Makes the buffers, if there are none yet: one that has never received anything has none.
+    fn make_buffers(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; IN_MAX * BUFFER_LEN];
+        }
     }
 
     /// Says that a datagram of so many bytes has come into the room.

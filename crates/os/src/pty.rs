@@ -88,6 +88,7 @@ impl Pty {
         command.stdin(Stdio::from(self.terminal.try_clone()?));
         command.stdout(Stdio::from(self.terminal.try_clone()?));
         command.stderr(Stdio::from(self.terminal));
+        crate::process::isolate(&mut command);
         // SAFETY: between fork and exec only system calls are made, and nothing allocates.
         unsafe {
             command.pre_exec(|| {

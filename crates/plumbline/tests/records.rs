@@ -597,7 +597,7 @@ fn scrape(place: &str, request: &str) -> String {
     answer
 }
 
-const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n";
+const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n";
 
 fn with_metrics(desk: &Desk) -> (Server, String, String) {
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
@@ -640,7 +640,9 @@ fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
     _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty());
     assert!(scrape(&place, SCRAPE).starts_with("HTTP/1.1 200 "));
-    assert!(scrape(&place, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(
+        scrape(&place, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").starts_with("HTTP/1.1 404 ")
+    );
     server.end();
 }
 

@@ -196,6 +196,7 @@ fn a_page_says_its_policy_before_anything_else_of_its_own() {
     assert!(policy < page.find("<style>").unwrap());
 }
 
+// attack row 110
 #[test]
 fn attack_row_110_fifty_payloads_in_every_place_stay_text() {
     let harmless = tags(&page_of("harmless"));

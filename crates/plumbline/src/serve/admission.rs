@@ -1,20 +1,25 @@
 //! Who is let in: by prefix, by how many are here already, and how fast passwords may be tried.
+//!
+//! Sessions that have not logged in yet have a share of the places only. Behind a quarter of all
+//! places a new one is refused at random, the more likely the more there are; behind half of them
+//! always, so that connections alone never fill the server. A refusal at random keeps an attacker
+//! that connects as fast as it can from having every free place.
 
 use super::metrics::{Protocol, Traffic};
+use super::source::source;
+use super::throttle::{Reservation, Throttle, TooSoon};
 use ipnet::IpNet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// How long a failed attempt is held against its source.
-const MEMORY: Duration = Duration::from_secs(600);
-/// What the first failed attempt costs; each further one costs twice as much.
-const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The most that one attempt costs.
-const DELAY_MAX: Duration = Duration::from_secs(30);
-/// The most sources whose failures are remembered.
-const SOURCES_MAX: usize = 4096;
+/// Of all places, one in so many may be used without a login before any is refused.
+const EARLY_SHARE: usize = 4;
+/// And one in so many before every one is.
+const FULL_SHARE: usize = 2;
+/// How many in a million are refused behind the first share.
+const EARLY_REFUSALS_PPM: u64 = 300_000;
 
 /// Why somebody is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +30,8 @@ pub(super) enum Refusal {
     Full,
     /// This source has as many sessions as it may have.
     SourceFull,
+    /// Too many sessions have not logged in yet.
+    Unproved,
 }
 
 impl fmt::Display for Refusal {
@@ -33,6 +40,7 @@ impl fmt::Display for Refusal {
             Self::Prefix => "this address is not served",
             Self::Full => "all lines are busy",
             Self::SourceFull => "too many sessions from this address",
+            Self::Unproved => "too many sessions that have not logged in",
         })
     }
 }
@@ -59,6 +67,8 @@ pub(super) struct Tally {
     pub(super) logins: u64,
     /// Who could not.
     pub(super) failed_logins: u64,
+    /// Logins that were refused unchecked, because too many were being checked.
+    pub(super) busy_logins: u64,
 }
 
 /// Counts the sessions and remembers the failures.
@@ -68,19 +78,15 @@ pub(super) struct Admission {
     rules: Rules,
     sessions: usize,
     by_source: BTreeMap<IpAddr, usize>,
-    failures: BTreeMap<IpAddr, Failures>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Failures {
-    count: u32,
-    last: Instant,
+    /// The sessions that have not logged in yet.
+    unproved: BTreeSet<SocketAddr>,
+    throttle: Throttle,
 }
 
 impl Admission {
     pub(super) fn new(rules: Rules) -> Self {
-        let (tally, by_source, failures) = Default::default();
-        Self { tally, rules, sessions: 0, by_source, failures }
+        let (tally, by_source, unproved, throttle) = Default::default();
+        Self { tally, rules, sessions: 0, by_source, unproved, throttle }
     }
 
     /// Has other rules from now on; who is here already stays.
@@ -91,11 +97,58 @@ impl Admission {
     /// Lets a session from `address` in, if there is room; [`Admission::leave`] gives it back.
     pub(super) fn enter(&mut self, address: IpAddr) -> Result<(), Refusal> {
         let entered = self.find_room(address);
+        self.count_entry(entered)
+    }
+
+    /// Lets a session in that has to log in; `random_ppm` is a random number below 1,000,000.
+    /// [`Admission::proved`] or [`Admission::leave_session`] ends its time without a login.
+    pub(super) fn enter_unproved(
+        &mut self,
+        peer: SocketAddr,
+        random_ppm: u64,
+    ) -> Result<(), Refusal> {
+        let has_room = self.sessions < self.rules.sessions_max;
+        let entered = match has_room && random_ppm < self.early_refusals_ppm() {
+            true => Err(Refusal::Unproved),
+            false => self.find_room(peer.ip()),
+        };
+        if entered.is_ok() {
+            self.unproved.insert(peer);
+        }
+        self.count_entry(entered)
+    }
+
+    fn count_entry(&mut self, entered: Result<(), Refusal>) -> Result<(), Refusal> {
         match entered {
             Ok(()) => self.tally.sessions += 1,
             Err(_) => self.tally.refusals += 1,
         }
         entered
+    }
+
+    /// Returns how many in a million are refused now for want of places without a login.
+    fn early_refusals_ppm(&self) -> u64 {
+        let (here, places) = (self.unproved.len(), self.rules.sessions_max);
+        let (early, full) = (places.div_ceil(EARLY_SHARE), places.div_ceil(FULL_SHARE));
+        if here < early {
+            return 0;
+        }
+        if here >= full {
+            return 1_000_000;
+        }
+        let (behind, range) = ((here - early) as u64, (full - early) as u64);
+        EARLY_REFUSALS_PPM + (1_000_000 - EARLY_REFUSALS_PPM) * behind / range
+    }
+
+    /// Notes that the session with `peer` has logged in, or need not.
+    pub(super) fn proved(&mut self, peer: SocketAddr) {
+        self.unproved.remove(&peer);
+    }
+
+    /// Gives the place of a session back.
+    pub(super) fn leave_session(&mut self, peer: SocketAddr) {
+        self.proved(peer);
+        self.leave(peer.ip());
     }
 
     fn find_room(&mut self, address: IpAddr) -> Result<(), Refusal> {
@@ -118,7 +171,7 @@ impl Admission {
     }
 
     pub(super) fn leave(&mut self, address: IpAddr) {
-        let source = source(address.to_canonical());
+        let source = source(address);
         self.sessions = self.sessions.saturating_sub(1);
         if let Some(here) = self.by_source.get_mut(&source) {
             *here = here.saturating_sub(1);
@@ -152,31 +205,34 @@ impl Admission {
         Traffic { protocol, open: self.sessions, tally: self.tally }
     }
 
-    /// Notes a failed attempt, and returns how long its answer is held back.
-    pub(super) fn note_failure(&mut self, address: IpAddr, now: Instant) -> Duration {
-        self.failures.retain(|_, failures| now.duration_since(failures.last) < MEMORY);
-        let source = source(address.to_canonical());
-        if self.failures.len() >= SOURCES_MAX && !self.failures.contains_key(&source) {
-            // Nobody is remembered any longer, so everybody waits as long as the worst.
-            return DELAY_MAX;
-        }
-        let failures = self.failures.entry(source).or_insert(Failures { count: 0, last: now });
-        let factor = 1_u32.checked_shl(failures.count).unwrap_or(u32::MAX);
-        failures.count = failures.count.saturating_add(1);
-        failures.last = now;
-        FIRST_DELAY.saturating_mul(factor).min(DELAY_MAX)
+    /// Counts a login that was refused unchecked.
+    pub(super) fn count_busy(&mut self) {
+        self.tally.busy_logins += 1;
     }
-}
 
-/// Returns what counts as one source: an IPv4 address, or the 64 bits that one site of IPv6 has.
-fn source(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => {
-            let mut octets = address.octets();
-            octets.iter_mut().skip(8).for_each(|octet| *octet = 0);
-            IpAddr::from(octets)
-        }
+    /// Gives a password check its time ([`Throttle::reserve`]).
+    pub(super) fn reserve_check(
+        &mut self,
+        address: IpAddr,
+        name: &str,
+        now: Instant,
+    ) -> Result<Reservation, TooSoon> {
+        self.throttle.reserve(address, name, now)
+    }
+
+    /// Returns how many failures delay the checks of `name`.
+    pub(super) fn failures(&self, address: IpAddr, name: &str) -> u32 {
+        self.throttle.failures(address, name)
+    }
+
+    /// Records a failed check, and returns how long its answer is held back.
+    pub(super) fn note_failure(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
+        self.throttle.note_failure(address, name, now)
+    }
+
+    /// Records that `name` has logged in.
+    pub(super) fn note_success(&mut self, address: IpAddr, name: &str, now: Instant) {
+        self.throttle.note_success(address, name, now);
     }
 }
 
@@ -238,32 +294,46 @@ mod tests {
         assert_eq!(door.enter(at("192.0.2.2")), Ok(()));
         assert_eq!(door.sessions(), 1);
         door.count_login(true);
-        let tally = Tally { sessions: 2, refusals: 1, logins: 1, failed_logins: 0 };
+        let tally = Tally { sessions: 2, refusals: 1, logins: 1, ..Tally::default() };
         assert_eq!(door.tally, tally);
         door.turn_away(at("192.0.2.2"));
         assert_eq!((door.sessions(), door.tally.sessions, door.tally.refusals), (0, 1, 2));
     }
 
+    // attack row 119
     #[test]
-    fn each_failure_of_a_source_costs_twice_the_last_up_to_a_limit_and_is_forgotten() {
-        let (mut door, now) = (admission(&[], &[], 1, 1), Instant::now());
-        let mut fails = |at_s: u64| {
-            let now = now + Duration::from_secs(at_s);
-            door.note_failure(at("192.0.2.1"), now).as_secs()
+    fn sessions_without_a_login_have_half_of_the_places_and_are_refused_at_random_before() {
+        let mut door = admission(&[], &[], 100, 100);
+        let mut number = 0_u16;
+        let mut enter = |door: &mut Admission, random_ppm| {
+            number += 1;
+            door.enter_unproved(SocketAddr::from(([192, 0, 2, 1], number)), random_ppm)
         };
-        let delays: Vec<_> = (0..40).map(&mut fails).collect();
-        assert_eq!(delays[..7], [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!(delays[39], 30);
-        assert_eq!(fails(10_000), 1);
+        for _ in 0..25 {
+            assert_eq!(enter(&mut door, 0), Ok(()));
+        }
+        assert_eq!(enter(&mut door, 299_999), Err(Refusal::Unproved));
+        for _ in 25..50 {
+            assert_eq!(enter(&mut door, 999_999), Ok(()));
+        }
+        assert_eq!(enter(&mut door, 999_999), Err(Refusal::Unproved));
+        assert_eq!((door.sessions(), door.tally.refusals), (50, 2));
+        // Each login makes room for another session that has not.
+        for number in 1..=25 {
+            door.proved(SocketAddr::from(([192, 0, 2, 1], number)));
+        }
+        assert_eq!(enter(&mut door, 300_000), Ok(()));
+        assert_eq!(door.sessions(), 51);
     }
 
     #[test]
-    fn more_failing_sources_than_can_be_remembered_all_wait() {
-        let (mut door, now) = (admission(&[], &[], 1, 1), Instant::now());
-        for number in 0..5000_u32 {
-            door.note_failure(IpAddr::from(number.to_be_bytes()), now);
-        }
-        assert_eq!(door.note_failure(at("203.0.113.1"), now), DELAY_MAX);
-        assert!(door.failures.len() <= SOURCES_MAX);
+    fn a_session_that_leaves_gives_both_its_places_back() {
+        let mut door = admission(&[], &[], 2, 2);
+        let peer = |port| SocketAddr::from(([192, 0, 2, 1], port));
+        assert_eq!(door.enter_unproved(peer(1), 999_999), Ok(()));
+        assert_eq!(door.enter_unproved(peer(2), 999_999), Err(Refusal::Unproved));
+        door.leave_session(peer(1));
+        assert_eq!((door.sessions(), door.unproved.len()), (0, 0));
+        assert_eq!(door.enter_unproved(peer(2), 999_999), Ok(()));
     }
 }

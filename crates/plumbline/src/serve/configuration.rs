@@ -30,6 +30,9 @@ pub(super) struct File {
     pub(super) record: Option<bool>,
     /// Where it is told what the servers have done.
     pub(super) metrics: Option<SocketAddr>,
+    /// By which names it is asked for, besides those of this machine.
+    #[serde(default)]
+    pub(super) metrics_hosts: Vec<String>,
     /// Whether the meters are shown to `plumb meters`; they are, if it is not said.
     pub(super) meters_socket: Option<bool>,
     #[serde(default, rename = "console")]

@@ -83,7 +83,8 @@ impl Door {
                     continue;
                 }
             };
-            let entered = shop.admission().enter(peer.ip());
+            let random_ppm = shop.bench().chance.below(1_000_000);
+            let entered = shop.admission().enter_unproved(peer, random_ppm);
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
                 shop.log.say(&Event::Refused { from: peer, why });
@@ -100,7 +101,7 @@ impl Door {
                 if let Err(error) = received {
                     shop.log.say(&Event::Refused { from: peer, why: format!("{error:#}") });
                 }
-                shop.admission().leave(peer.ip());
+                shop.admission().leave_session(peer);
             });
         }
     }

@@ -7,9 +7,10 @@
 use super::Shop;
 use super::charged::{Charged, Metered};
 use super::console::{Console, Visit};
+use super::ending::Ending;
 use super::log::Event;
 use super::own::Own;
-use super::session::{Ending, Session};
+use super::session::Session;
 use super::wire::{self, Buffered, Socket, Wire};
 use anyhow::{Context, Result};
 use protocols::meter::Account;

@@ -18,8 +18,8 @@ given. A file that is written appears when it is whole.
 With --ftp, files are served by FTP: to anonymous users those of --root, to be read unless
 --write-once or --writable says otherwise; to users of a file (--ftp-users) those of each. Without a
 word about it, it is at the loopback addresses alone (port 21; 2121 without root), with AUTH TLS
-offered. With --config, a hangup signal has the table [ftp] read again, and no session ends; what
-makes no sense is said, and the old one stays. --check looks whether it makes sense before. With
+offered. A hangup signal has the users' files, the prefixes and the table [ftp] read again, and ends
+no session and no server; what makes no sense is said, and the old one stays. --check looks whether it makes sense before. With
 --ftp-system-users, users of this machine come to their home directories with their own rights,
 proved by PAM (service plumb, else other), if their shell is in /etc/shells; run by root, for all
 of them but root.
@@ -57,6 +57,7 @@ Examples:
 A configuration:
   record = true                  # of each transfer by FTP and TFTP
   metrics = \"127.0.0.1:9559\"    # at /metrics, for Prometheus
+  metrics-hosts = [\"stats.example.net\"] # names by which they are asked for, besides this machine's
   meters-socket = true           # for plumb meters
   [login]
   listen = [\"127.0.0.1:23\"]
@@ -111,6 +112,7 @@ A configuration:
   bytes-per-second-max = 10000000
   file-max-bytes = 1000000000
   quota-bytes = 1000000000       # of anonymous users
+  anonymous-hash-max-bytes = 4294967296 # of a file, by one HASH or XCRC and its kind
   login-timeout-s = 60
   idle-timeout-s = 300
   data-connect-timeout-s = 30

@@ -1,10 +1,21 @@
 //! What the server says of itself: one line an event, on stderr, for people or as JSON.
 //!
-//! Nothing that a client sent stands in a line but names, and those are escaped (attack 75).
+//! Nothing that a client sent stands in a line but names, and those are escaped (attack 75). Lines are
+//! written by a thread of their own ([`LineWriter`]), so that no server waits for the log's reader.
 
+use super::line_writer::{LineWriter, StandardError};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// How long the end of the process waits for the last lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Every log of this process goes to its standard error.
+static STANDARD_ERROR: LazyLock<Option<LineWriter>> =
+    LazyLock::new(|| LineWriter::start(StandardError).ok());
 
 /// An event.
 #[derive(Clone, Debug, Serialize)]
@@ -40,6 +51,12 @@ pub(super) enum Event<'a> {
     NoStartTls { why: String },
     /// Somebody writes at a console now.
     Writes { from: SocketAddr, device: String },
+    /// The users' file and the prefixes of the login server were read again.
+    ReloadedLogins,
+    /// They could not be, and the old ones are in force.
+    NotReloaded { why: String },
+    /// Lines were dropped, because the log was not read.
+    LinesDropped { count: u64 },
     /// The server ends.
     Closing { sessions: usize },
 }
@@ -69,6 +86,11 @@ impl std::fmt::Display for Event<'_> {
             Self::NoMeters { why } => write!(f, "the meters are not shown: {why}"),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
             Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
+            Self::ReloadedLogins => f.write_str("the users and prefixes of logins were read again"),
+            Self::NotReloaded { why } => write!(f, "the configuration stays as it was: {why}"),
+            Self::LinesDropped { count } => {
+                write!(f, "{count} lines were dropped here, because the log was not read")
+            }
             Self::Closing { sessions: 0 } => f.write_str("closing"),
             Self::Closing { sessions } => write!(f, "closing, with {sessions} sessions"),
         }
@@ -88,11 +110,25 @@ impl Log {
         if self.is_quiet {
             return;
         }
-        let line = line(self.is_json, event);
-        // In one call of the kernel, as stderr keeps nothing back. Where it is closed there is
-        // nobody to tell.
-        _ = std::io::stderr().lock().write_all(line.as_bytes());
+        let line = line(self.is_json, event).into_bytes();
+        match &*STANDARD_ERROR {
+            Some(writer) if self.is_json => {
+                writer.put(&line, |count| line_of_dropped(true, count));
+            }
+            Some(writer) => writer.put(&line, |count| line_of_dropped(false, count)),
+            // The thread could not be started.
+            None => _ = StandardError.write_all(&line),
+        }
     }
+}
+
+fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
+    line(is_json, &Event::LinesDropped { count }).into_bytes()
+}
+
+/// Waits a little until all lines are written. Returns whether they are.
+pub(super) fn flush() -> bool {
+    STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }
 
 /// Returns the line of an event. No text in it can be a command to a terminal, or another line.
@@ -102,7 +138,10 @@ pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) 
             let text = serde_json::to_string(event).unwrap_or_default();
             format!("{}\n", records::escape::json(&text))
         }
-        false => format!("plumb: {}\n", records::escape::line(&event.to_string())),
+        // An error of several lines, such as one of TOML, becomes one.
+        false => {
+            format!("plumb: {}\n", records::escape::line(&event.to_string().replace('\n', " ")))
+        }
     }
 }
 
@@ -160,9 +199,12 @@ mod tests {
             Event::NoMeters { why: text() },
             Event::NoStartTls { why: text() },
             Event::Writes { from, device: text() },
+            Event::ReloadedLogins,
+            Event::NotReloaded { why: text() },
+            Event::LinesDropped { count: 1 },
             Event::Closing { sessions: 1 },
         ];
-        assert_lines_are_harmless(&events, 16, |event| match event {
+        assert_lines_are_harmless(&events, 19, |event| match event {
             Event::Listening { .. } => 0,
             Event::Certificate { .. } => 1,
             Event::Connected { .. } => 2,
@@ -179,6 +221,9 @@ mod tests {
             Event::NoStartTls { .. } => 13,
             Event::Writes { .. } => 14,
             Event::Closing { .. } => 15,
+            Event::ReloadedLogins => 16,
+            Event::NotReloaded { .. } => 17,
+            Event::LinesDropped { .. } => 18,
         });
     }
 

@@ -15,11 +15,14 @@ mod configuration;
 mod console;
 mod dialogue;
 mod door;
+mod ending;
 mod entrance;
 mod executor;
+mod fair_queue;
 mod folder;
 mod ftp;
 mod help;
+mod line_writer;
 mod log;
 mod metrics;
 mod own;
@@ -27,8 +30,10 @@ mod program;
 mod reaper;
 mod register;
 mod session;
+mod source;
 mod spelling;
 mod tftp;
+mod throttle;
 mod users;
 mod watch;
 mod wire;
@@ -47,6 +52,7 @@ use console::{Console, ConsoleFile};
 use door::Door;
 use entrance::{Entrance, StartTls};
 use executor::Executor;
+use fair_queue::{FairQueue, Limits};
 pub(crate) use help::ABOUT;
 use help::EXAMPLES;
 use ipnet::IpNet;
@@ -63,7 +69,6 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
 use users::Users;
@@ -75,6 +80,14 @@ const SCRATCH_LEN: usize = 64 * 1024;
 const DRAINING: Duration = Duration::from_millis(500);
 /// Descriptors of a session: its connection, its terminal, its program.
 const DESCRIPTORS_PER_SESSION: u64 = 4;
+
+/// How long the end of the server waits for what its threads have begun: a step of a hash, a check of
+/// a password, a process that asks PAM.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
+
+/// Each password check takes 19 MiB and a processor, so one runs at a time.
+const PASSWORD_CHECKS: Limits =
+    Limits { running_max: 1, waiting_max: 64, waiting_per_source_max: 16 };
 
 /// The arguments of the command.
 #[derive(Clone, Debug, clap::Args)]
@@ -134,6 +147,10 @@ pub(crate) struct Arguments {
     /// Prometheus; a port alone is at 127.0.0.1
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::place)]
     metrics: Option<SocketAddr>,
+    /// A name by which the metrics are asked for, besides this machine's name and addresses; may be
+    /// repeated
+    #[arg(long, value_name = "NAME")]
+    metrics_host: Vec<String>,
     /// Do not show the meters to plumb meters
     #[arg(long)]
     no_meters_socket: bool,
@@ -156,7 +173,7 @@ enum Service {
     /// The system's login program.
     SystemLogin,
     /// Users of our own.
-    Users(Arc<Users>),
+    Users(Mutex<Arc<Users>>),
     /// One program for everybody.
     Exec(Vec<String>),
 }
@@ -168,11 +185,21 @@ struct House {
     via: Via,
     admission: Mutex<Admission>,
     /// Passwords are checked one at a time.
-    checks: Arc<Semaphore>,
+    checks: FairQueue,
     log: Log,
 }
 
 impl House {
+    /// Replaces the users and the rules by those of another configuration. Listeners and open sessions
+    /// stay.
+    fn take_over(&self, other: Self) {
+        if let (Service::Users(users), Service::Users(new)) = (&self.service, other.service) {
+            let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
+            *users.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        }
+        self.admission().set_rules(other.configuration.rules);
+    }
+
     fn admission(&self) -> MutexGuard<'_, Admission> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -271,7 +298,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         exit::complain(&error);
         Failure::WrongArguments
     })?;
-    serve(prepared).map_err(|error| complain(&error))
+    let served = serve(prepared);
+    // A log that is not read does not keep the server from ending.
+    let is_read = log::flush();
+    served.map_err(|error| if is_read { complain(&error) } else { Failure::ThisMachine })
 }
 
 /// What is served: logins, files, or both.
@@ -280,7 +310,7 @@ struct Prepared {
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
     clerk: Rc<Clerk>,
-    metrics: Option<SocketAddr>,
+    metrics: Option<metrics::Place>,
     board: Arc<Board>,
     has_meters_socket: bool,
     arguments: Arguments,
@@ -305,7 +335,10 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let files = files.transpose()?;
     let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk), &board));
     let ftp = ftp.transpose()?;
-    let metrics = arguments.metrics.or(file.metrics);
+    let metrics = arguments.metrics.or(file.metrics).map(|at| {
+        let configured = file.metrics_hosts.iter().chain(&arguments.metrics_host);
+        metrics::Place { at, hosts: metrics::own_hosts(configured) }
+    });
     let has_files = files.is_some() || ftp.is_some();
     let wants_logins = arguments.wants_logins(&file, has_files);
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
@@ -327,13 +360,26 @@ fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settin
     ftp::Settings::complete(file.ftp.clone(), &arguments.ftp, &shared)
 }
 
-/// Reads the configuration again, for the servers that can take it while they serve.
-fn reload(arguments: &Arguments, ftp: &ftp::Server) {
-    let file = arguments.config.as_deref().map(File::read).transpose();
-    let settings = file.map(Option::unwrap_or_default).and_then(|file| {
-        ftp_settings(arguments, &file)?.context("there is no table [ftp] any more")
-    });
-    ftp.reload(settings);
+/// Reads the configuration and the users' files again, for what can change while it is served.
+fn reload(arguments: &Arguments, served: &Served, log: Log) {
+    let file = || -> Result<File> {
+        let file = arguments.config.as_deref().map(File::read).transpose();
+        file.map(Option::unwrap_or_default)
+    };
+    if let Some(ftp) = &served.ftp {
+        ftp.reload(file().and_then(|file| {
+            ftp_settings(arguments, &file)?.context("there is no table [ftp] any more")
+        }));
+    }
+    if let Some(shop) = &served.shop {
+        log.say(&match file().and_then(|file| prepare_logins(arguments, file)) {
+            Ok(house) => {
+                shop.take_over(house);
+                Event::ReloadedLogins
+            }
+            Err(error) => Event::NotReloaded { why: format!("{error:#}") },
+        });
+    }
 }
 
 impl Arguments {
@@ -406,7 +452,7 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
         service,
         via: arguments.via.clone(),
         admission: Mutex::new(Admission::new(configuration.rules.clone())),
-        checks: Arc::new(Semaphore::new(1)),
+        checks: FairQueue::new(PASSWORD_CHECKS),
         log: Log { is_json: arguments.json, is_quiet: arguments.quiet },
         configuration,
     })
@@ -420,7 +466,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
         return Ok(Service::Exec(words.clone()));
     }
     if let Some(path) = &configuration.users {
-        return Ok(Service::Users(Arc::new(Users::read(path)?)));
+        return Ok(Service::Users(Mutex::new(Arc::new(Users::read(path)?))));
     }
     if !os::user::is_root() {
         bail!(
@@ -449,7 +495,7 @@ fn serve(prepared: Prepared) -> Result<()> {
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let _door = has_meters_socket.then(|| show_meters(&board, log));
     // In a task of its own: what is blocked on is polled whenever anybody is woken.
-    local.block_on(&runtime, async {
+    let ended = local.block_on(&runtime, async {
         let shop = house.map(|house| Shop::open(house, &board)).transpose()?;
         let served = Served {
             host: own_host(&arguments.via, shop.as_ref(), files.as_ref(), ftp.as_ref())?,
@@ -457,13 +503,17 @@ fn serve(prepared: Prepared) -> Result<()> {
             files: files.map(Rc::new),
             ftp: ftp.map(Rc::new),
         };
-        if let Some(place) = metrics {
-            tell_metrics(place, &clerk, &served, log).await?;
+        if let Some(metrics) = metrics {
+            tell_metrics(metrics, &clerk, &served, log).await?;
         }
-        let ended = tokio::task::spawn_local(attend(served, arguments, board)).await?;
+        let ended = tokio::task::spawn_local(attend(served, arguments, board, log)).await?;
         clerk.close();
         ended
-    })
+    });
+    drop(local);
+    // A disk or a module of PAM that does not answer does not keep the server from ending.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    ended
 }
 
 /// Opens the door to the meters; a machine that has no place for it is served without.
@@ -501,7 +551,7 @@ struct Served {
 
 /// Opens the door for those who watch.
 async fn tell_metrics(
-    place: SocketAddr,
+    place: metrics::Place,
     clerk: &Rc<Clerk>,
     served: &Served,
     log: Log,
@@ -524,7 +574,7 @@ async fn tell_metrics(
 }
 
 /// Serves until somebody interrupts, or something that is served cannot be any longer.
-async fn attend(served: Served, arguments: Arguments, board: Arc<Board>) -> Result<()> {
+async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Log) -> Result<()> {
     let Served { host, shop, files, ftp } = &served;
     let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
     let mut services = JoinSet::new();
@@ -537,16 +587,8 @@ async fn attend(served: Served, arguments: Arguments, board: Arc<Board>) -> Resu
     if let Some(shop) = shop {
         services.spawn_local(listen(Rc::clone(shop), host.clone()));
     }
-    // Only who can read its configuration again takes a hangup for that.
-    let reloads = ftp.as_ref().filter(|_| arguments.config.is_some());
     let ended = tokio::select! {
-        interrupted = interrupted(|| match reloads {
-            Some(ftp) => {
-                reload(&arguments, ftp);
-                true
-            }
-            None => false,
-        }) => interrupted,
+        interrupted = interrupted(|| reload(&arguments, &served, log)) => interrupted,
         Some(ended) = services.join_next() => ended?,
     };
     if let Some(shop) = shop {
@@ -686,8 +728,8 @@ fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {
     Ok(Door::Own(listener))
 }
 
-/// Waits for SIGINT, SIGTERM, or a SIGHUP that is not taken for something else.
-async fn interrupted(takes_hangup: impl Fn() -> bool) -> Result<()> {
+/// Waits for SIGINT or SIGTERM, and calls `hung_up` for each SIGHUP, which never ends the server.
+async fn interrupted(hung_up: impl Fn()) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -695,7 +737,7 @@ async fn interrupted(takes_hangup: impl Fn() -> bool) -> Result<()> {
         tokio::select! {
             interrupted = tokio::signal::ctrl_c() => return Ok(interrupted?),
             _ = terminate.recv() => return Ok(()),
-            _ = hang_up.recv() => if !takes_hangup() { return Ok(()) },
+            _ = hang_up.recv() => hung_up(),
         }
     }
 }

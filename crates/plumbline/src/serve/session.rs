@@ -14,9 +14,12 @@ mod half_duplex;
 
 use super::Shop;
 use super::dialogue::{Claim, Dialogue};
+use super::ending::Ending;
 use super::entrance::StartTls;
+use super::fair_queue::{Busy, Permit};
 use super::log::Event as Logged;
 use super::program::{self, Client, Running};
+use super::throttle;
 use super::users::Account;
 use super::watch::{Alarm, Watched};
 use super::wire::{Ready, Wire};
@@ -30,12 +33,12 @@ use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// How long the negotiation may hold the program back.
@@ -54,50 +57,23 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The most answers to AYT in one second.
 const AYT_PER_SECOND: u32 = 4;
 
+/// Sent when a password was not checked, because too many were being checked.
+const BUSY: &[u8] = b"Too many logins at the moment, try again later\r\n";
+
 /// What one hears who goes on in clear where he may not.
 pub(super) const NO_TLS: &[u8] =
     b"This server is served in TLS alone: use telnets, or a client that has START_TLS.\r\n";
 
-/// How a session ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// The far side closed.
-    Left,
-    /// The program ended.
-    Finished,
-    /// Nothing came for too long.
-    Idle,
-    /// Nobody proved who he is in time.
-    NoLogin,
-    /// Too many passwords were wrong.
-    Denied,
-    /// The rest is TLS, and another session.
-    StartsTls,
-    /// It went on in clear where it may not.
-    InClear,
-}
-
-impl Ending {
-    pub(super) fn sentence(self) -> &'static str {
-        match self {
-            Self::Left => "the far side closed",
-            Self::Finished => "the program ended",
-            Self::Idle => "nothing was typed for too long",
-            Self::NoLogin => "nobody logged in in time",
-            Self::Denied => "too many attempts",
-            Self::StartsTls => "it goes on in TLS",
-            Self::InClear => "TLS is required, and it did not begin",
-        }
-    }
-}
+/// What became of a password: whose it is, unless it is wrong.
+type Verdict = (Claim, Result<(Option<(String, Account)>, Permit), Busy>);
 
 /// What is on the near side.
 enum Near {
     /// Nothing yet: options are being agreed on.
     Negotiating,
     Dialogue(Dialogue),
-    /// A password is being checked, away from this thread.
-    Checking(JoinHandle<(Claim, Option<(String, Account)>)>),
+    /// A password is being checked, away from this thread. Dropped, it leaves the queue of checks.
+    Checking(Pin<Box<dyn Future<Output = Verdict>>>),
     /// A wrong password is being slept on.
     Punished(Instant),
     Program(Watched<PtyProgram>, Option<Entry>),
@@ -109,7 +85,7 @@ enum Near {
 enum Woken {
     Far(Ready),
     Near { to_read: bool },
-    Checked(Claim, Option<(String, Account)>),
+    Checked(Verdict),
     Deadline,
 }
 
@@ -266,7 +242,7 @@ impl<W: Wire> Session<W> {
                         self.read_near()?;
                     }
                 }
-                Woken::Checked(claim, proved) => self.on_checked(&claim, proved)?,
+                Woken::Checked((claim, checked)) => self.on_checked(&claim, checked)?,
                 Woken::Deadline => {
                     self.acknowledge();
                     self.go_ahead();
@@ -427,6 +403,7 @@ impl<W: Wire> Session<W> {
     }
 
     fn attach(&mut self, running: Running) -> Result<()> {
+        self.shop.admission().proved(self.peer);
         let program = self.shop.waiter.watch(running.program, Interest::READABLE)?;
         self.near = Near::Program(program, running.entry);
         self.last_typed = Instant::now();
@@ -512,22 +489,41 @@ impl<W: Wire> Session<W> {
 
     fn check(&mut self, claim: Claim) {
         let super::Service::Users(users) = &self.shop.service else { return };
-        let (users, turn) = (users.clone(), self.shop.checks.clone());
-        let checking = async move {
-            // One at a time: each takes memory and a processor for itself.
-            let _turn = turn.acquire_owned().await;
+        let users = Arc::clone(&users.lock().unwrap_or_else(PoisonError::into_inner));
+        let (shop, address) = (Rc::clone(&self.shop), self.peer.ip());
+        self.near = Near::Checking(Box::pin(async move {
+            let name = claim.name.clone().unwrap_or_default();
+            let now = std::time::Instant::now;
+            let reserve = || shop.admission().reserve_check(address, &name, now());
+            let failures = || shop.admission().failures(address, &name);
+            let permit = throttle::turn(&shop.checks, address, reserve, failures).await;
+            let Ok(permit) = permit else { return (claim, Err(Busy)) };
             let checked = tokio::task::spawn_blocking(move || {
                 let proved = users.prove(claim.name.as_deref(), &claim.password);
-                (claim, proved)
+                // One that has begun cannot be interrupted, and the next waits for its end.
+                (claim, Ok((proved, permit)))
             });
-            checked.await.unwrap_or_else(|_| (Claim { name: None, password: Vec::new() }, None))
-        };
-        self.near = Near::Checking(tokio::task::spawn(checking));
+            let failed = || (Claim { name: None, password: Vec::new() }, Err(Busy));
+            checked.await.unwrap_or_else(|_| failed())
+        }));
     }
 
-    fn on_checked(&mut self, claim: &Claim, proved: Option<(String, Account)>) -> Result<()> {
+    fn on_checked(
+        &mut self,
+        claim: &Claim,
+        checked: Result<(Option<(String, Account)>, Permit), Busy>,
+    ) -> Result<()> {
+        let now = std::time::Instant::now();
+        let Ok((proved, permit)) = checked else {
+            self.shop.admission().count_busy();
+            self.show(BUSY);
+            self.near = Near::Ended(Ending::Busy);
+            self.last_typed = Instant::now();
+            return Ok(());
+        };
         self.shop.admission().count_login(proved.is_some());
         if let Some((name, account)) = proved {
+            self.shop.admission().note_success(self.peer.ip(), &name, now);
             self.shop.log.say(&Logged::LoggedIn { from: self.peer, name: &name });
             let motd = self.shop.configuration.motd();
             self.show(&motd);
@@ -537,8 +533,9 @@ impl<W: Wire> Session<W> {
         let name = claim.name.as_deref().unwrap_or("?");
         self.shop.log.say(&Logged::LoginFailed { from: self.peer, name });
         self.attempts += 1;
-        let now = std::time::Instant::now();
-        let delay = self.shop.admission().note_failure(self.peer.ip(), now);
+        let name = claim.name.as_deref().unwrap_or_default();
+        let delay = self.shop.admission().note_failure(self.peer.ip(), name, now);
+        drop(permit);
         self.near = Near::Punished(Instant::now() + delay);
         Ok(())
     }
@@ -760,10 +757,7 @@ async fn near_ready(
             });
             woken.await.context("the terminal cannot be watched")
         }
-        Near::Checking(checking) => {
-            let (claim, proved) = checking.await.context("a password could not be checked")?;
-            Ok(Woken::Checked(claim, proved))
-        }
+        Near::Checking(checking) => Ok(Woken::Checked(checking.await)),
         _ => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use crate::login_desk::within_the_limit;
 use os::process::Program;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddrV4, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -131,6 +131,18 @@ impl Line {
         line
     }
 
+    /// Connects from an address of this machine.
+    pub(crate) fn from_address(source: std::net::Ipv4Addr, server: &Server) -> Self {
+        use rustix::net::{AddressFamily, SocketType};
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrV4::new(source, 0)).unwrap();
+        let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, server.port);
+        rustix::net::connect(&socket, &to).unwrap();
+        let mut line = Self(BufReader::new(TcpStream::from(socket)));
+        assert_eq!(line.hears(), 220);
+        line
+    }
+
     pub(crate) fn logged_in(server: &Server) -> Self {
         let mut line = Self::to(server);
         assert_eq!((line.says("USER ftp"), line.says("PASS a@b")), (331, 230));
@@ -214,6 +226,20 @@ impl Line {
             }
             assert!(!line.is_empty(), "the connection has ended");
         }
+    }
+
+    /// As [`Self::passive`], with a receive buffer of so many bytes.
+    pub(crate) fn passive_with(&mut self, buffer_bytes: usize) -> TcpStream {
+        use rustix::net::{AddressFamily, SocketType, sockopt};
+        self.0.get_mut().write_all(b"EPSV\r\n").unwrap();
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let port = line.split('|').nth(3).unwrap().parse::<u16>().unwrap();
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, buffer_bytes).unwrap();
+        let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
+        rustix::net::connect(&socket, &to).unwrap();
+        TcpStream::from(socket)
     }
 
     /// Asks for a data connection and makes it.

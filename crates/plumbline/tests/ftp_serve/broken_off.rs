@@ -89,8 +89,9 @@ fn passwords_that_were_checked_keep_no_memory() {
     let words = ["--ftp-listen", "127.0.0.1:0", "--ftp-users", users.to_str().unwrap()];
     let server = Server::start(&desk, &words);
     let before_kib = anonymous_memory_kib(&server);
-    let mut lines: Vec<Line> = (0..12).map(|_| Line::to(&server)).collect();
-    // Whoever guesses wrong waits for his answer: all of them do so at once.
+    // One source would have its checks one after the other.
+    let sources = (1..13).map(|host| std::net::Ipv4Addr::new(127, 0, 4, host));
+    let mut lines: Vec<Line> = sources.map(|source| Line::from_address(source, &server)).collect();
     thread::scope(|scope| {
         for line in &mut lines {
             scope

@@ -3,6 +3,7 @@
 use super::login_desk::within_the_limit;
 use super::{Desk, Line, Server};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use test_support::is_root_of_the_machine;
 
@@ -204,4 +205,62 @@ fn who_has_no_shell_who_is_root_and_who_is_nobody_are_told_the_same() {
         told.push(line.asks("PASS secret"));
     }
     assert!(told.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{told:?}");
+}
+
+/// The processes of `server` that ask PAM.
+fn asking(server: &Server) -> usize {
+    let children = format!("/proc/{0}/task", server.program.id());
+    let tasks = fs::read_dir(children).unwrap().flatten();
+    let children: String =
+        tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect();
+    let is_asking = |child: &&str| {
+        let words = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        words.contains("--prove-system-user")
+    };
+    children.split_whitespace().filter(is_asking).count()
+}
+
+// attack row 125
+#[test]
+#[ignore = "needs unshare"]
+fn a_module_that_hangs_delays_no_user_of_the_file_and_ends_with_its_session_and_the_server() {
+    let desk = Desk::new();
+    if !home_of_ann(&desk) {
+        return;
+    }
+    // The module reads a pipe without a writer.
+    let pipe = desk.here("pipe");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let rules = format!("auth required pam_exec.so /bin/cat {}\n", pipe.display());
+    let users = desk.here("users.toml");
+    let hash = desk.runs(env!("CARGO_BIN_EXE_plumb"), &["serve", "--hash-password"], "secret");
+    let root = desk.there("");
+    let text = format!("[kim]\npassword = \"{}\"\nroot = \"{}\"\n", hash.trim(), root.display());
+    fs::write(&users, text).unwrap();
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o600)).unwrap();
+    let words = ["--ftp-users", users.to_str().unwrap()];
+    let mut server = with_service(&desk, "plumb", &rules, &words);
+    let wait = |count| within_the_limit(|| (asking(&server) == count).then_some(()));
+    let mut waiting = Line::to(&server);
+    assert_eq!(waiting.says("USER ann"), 331);
+    waiting.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
+    wait(1);
+    let mut kim = Line::to(&server);
+    assert_eq!((kim.says("USER kim"), kim.says("PASS secret")), (331, 230));
+    drop(waiting);
+    wait(0);
+    // One that waits when the server ends does not keep it.
+    let mut last = Line::to(&server);
+    assert_eq!(last.says("USER ann"), 331);
+    last.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
+    wait(1);
+    server.program.signal(rustix::process::Signal::TERM).unwrap();
+    let ended = server.program.wait_for_end(protocols::time::Duration::from_secs(20)).unwrap();
+    assert_eq!(ended.unwrap().code(), Some(0));
+    // The modules' own programs are let go.
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+    while rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).is_ok() {
+        std::thread::yield_now();
+    }
 }

@@ -28,10 +28,16 @@ impl Served {
     }
 
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        command.arg("serve").args(arguments);
+        Self::run(command)
+    }
+
+    /// Runs a command that is or becomes a server.
+    pub(crate) fn run(mut command: Command) -> Self {
         let state = unique("state");
         std::fs::create_dir_all(&state).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-        command.arg("serve").args(arguments).env("XDG_STATE_HOME", &state);
+        command.env("XDG_STATE_HOME", &state);
         command.env("LD_PRELOAD_OF_THE_SERVER", "1").stderr(Stdio::piped());
         let mut program = Program::start(&mut command).unwrap();
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -50,6 +56,11 @@ impl Served {
         within_the_limit(|| {
             self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
         })
+    }
+
+    /// Returns what the server has said so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
     }
 
     pub(crate) fn has_said(&self, text: &str) -> bool {
@@ -102,6 +113,11 @@ impl Caller {
     pub(crate) fn at(place: impl ToSocketAddrs + Copy) -> Self {
         let stream = within_the_limit(|| TcpStream::connect(place).ok());
         stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+        Self::on(stream)
+    }
+
+    /// Speaks on a connection that is there.
+    pub(crate) const fn on(stream: TcpStream) -> Self {
         Self { stream, heard: Vec::new(), read: 0 }
     }
 

@@ -214,10 +214,6 @@ impl Transfer {
             total: Duration::ZERO,
             cpu: None,
         };
-        let scratch = match &work {
-            Work::Send(..) => vec![0; PIECE_BYTES],
-            Work::Receive(..) => Vec::new(),
-        };
         Self {
             work,
             wire,
@@ -226,7 +222,7 @@ impl Transfer {
             bench,
             outbox: Outbox::default(),
             inbox: Inbox::default(),
-            scratch,
+            scratch: Vec::new(),
             facts,
             is_starved: false,
             unanswered: 0,
@@ -313,13 +309,25 @@ impl Transfer {
         }
         let window = usize::from(agreed.window_size) * usize::from(agreed.block_size);
         let all = window.saturating_mul(2).max(SENDER_ROOM_MIN);
+        // A stranger that has not answered yet gets the first packet, and room for no more.
+        let is_unanswered = self.terms.unanswered_max.is_some() && self.facts.datagrams_in == 0;
+        let limit = if is_unanswered { window as u64 } else { u64::MAX };
+        let piece_max = if is_unanswered { window.min(PIECE_BYTES) } else { PIECE_BYTES };
         let mut room = sender.room();
-        if room < all / 2 {
+        if room < all / 2 && !is_unanswered {
             return;
         }
+        if self.scratch.len() < piece_max {
+            self.scratch.resize(piece_max, 0);
+        }
         let burst = self.terms.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
-        let piece = self.scratch.len().min(burst.unwrap_or(usize::MAX));
-        while room > 0 {
+        let piece = piece_max.min(burst.unwrap_or(usize::MAX));
+        loop {
+            let left = usize::try_from(limit - self.facts.file_bytes).unwrap_or(usize::MAX);
+            room = room.min(left);
+            if room == 0 {
+                return;
+            }
             let most = piece.min(room);
             let scratch = self.scratch.get_mut(..most).unwrap_or_default();
             let count = match source.read(scratch) {

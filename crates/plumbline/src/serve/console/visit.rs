@@ -9,9 +9,10 @@ use super::Console;
 use super::desk::{Id, Masks, Typed};
 use super::escape::{Escape, HELP, Key, Wish};
 use crate::serve::Shop;
+use crate::serve::ending::Ending;
 use crate::serve::entrance::StartTls;
 use crate::serve::log::Event as Logged;
-use crate::serve::session::{Ending, NO_TLS, Traffic, is_gone};
+use crate::serve::session::{NO_TLS, Traffic, is_gone};
 use crate::serve::wire::{Ready, Wire};
 use anyhow::{Context, Result};
 use protocols::application::telnet::{
@@ -121,6 +122,8 @@ impl<W: Wire> Visit<W> {
     ///
     /// If the connection fails.
     pub(in crate::serve) async fn run(&mut self) -> Result<Ending> {
+        // A console asks for no login.
+        self.shop.admission().proved(self.peer);
         self.telnet.start(&mut self.shop.bench().cx());
         let ended = self.turns().await;
         self.leave();

@@ -31,6 +31,8 @@ const FTP_PORT: u16 = 21;
 const HIGH: u16 = 2100;
 const SESSIONS_MAX: usize = 10_000;
 const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
+/// Some seconds of one processor.
+const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
 /// How long transfers may go on when the server is told to end.
 const GRACE_S: u64 = 5;
 /// Of each root. A day is enough to come back to a broken upload, and no attacker can fill the disk
@@ -122,6 +124,7 @@ pub(in super::super) struct Table {
     bytes_per_second_max: Option<u64>,
     file_max_bytes: Option<u64>,
     quota_bytes: Option<u64>,
+    anonymous_hash_max_bytes: Option<u64>,
     names: Vec<String>,
     #[serde(rename = "host")]
     hosts: Vec<host::Table>,
@@ -151,6 +154,8 @@ pub(in super::super) struct Settings {
     pub(super) grace: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
     pub(super) file_max_bytes: u64,
+    /// The most bytes that an anonymous user may have hashed by one command.
+    pub(super) anonymous_hash_max_bytes: u64,
     pub(super) partials: Limits,
     /// How often quotas are counted again, and partial uploads looked at.
     pub(super) recount: StdDuration,
@@ -228,6 +233,9 @@ impl Settings {
             grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
+            anonymous_hash_max_bytes: table
+                .anonymous_hash_max_bytes
+                .unwrap_or(ANONYMOUS_HASH_MAX_BYTES),
             partials: Limits {
                 count_max: table.partial_uploads_max.unwrap_or(PARTIAL_UPLOADS_MAX),
                 bytes_max: table.partial_uploads_max_bytes.unwrap_or(PARTIAL_UPLOADS_MAX_BYTES),

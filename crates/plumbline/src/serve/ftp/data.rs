@@ -7,7 +7,8 @@
 use super::Server;
 use super::control::HANDSHAKE;
 use super::facts::Ledger;
-use super::listing::Lister;
+use super::listing::{Lister, Progress};
+use super::long_work::{self, ListingPiece};
 use super::post::Post;
 use super::secured::{Secured, Security};
 use super::session::Marker;
@@ -27,6 +28,7 @@ use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -51,6 +53,8 @@ const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 const LARGE_BYTES: u64 = 1 << 20;
 /// A file of no more bytes moves where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
+/// So many names of a directory are read where they are asked for, in the thread of all sessions.
+const INLINE_NAMES: usize = 256;
 
 /// A data connection that nothing has moved on.
 #[derive(Debug)]
@@ -194,6 +198,8 @@ pub(super) enum Work {
 pub(super) struct Mover {
     /// Who is charged for what is done with the file.
     pub(super) server: Rc<Server>,
+    /// Whose turn a long listing takes.
+    pub(super) source: IpAddr,
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
     pub(super) ledger: Rc<Ledger>,
@@ -256,7 +262,7 @@ impl Mover {
                 None
             }
             Work::List(lister) => {
-                self.list(connection, *lister).await?;
+                self.list(connection, lister).await?;
                 None
             }
             Work::Receive(upload) => Some(self.receive(connection, upload, scratch).await?),
@@ -345,14 +351,25 @@ impl Mover {
         }
     }
 
-    async fn list(&self, to: &mut Connection, mut lister: Lister) -> Result<()> {
+    async fn list(&self, to: &mut Connection, mut lister: Box<Lister>) -> Result<()> {
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
-        let (mut lines, mut wire) = (Vec::new(), Vec::new());
+        let (mut lines, mut wire, mut names_left) = (Vec::new(), Vec::new(), INLINE_NAMES);
         loop {
             let most = self.piece_bytes(PIECE_BYTES);
-            let has_more = self.server.charge(Account::Files, || lister.write(&mut lines, most));
-            let has_more = has_more.map_err(TransferError::File)?;
+            let write = || lister.write(&mut lines, most, &mut names_left);
+            let progress = self.server.charge(Account::Files, write);
+            let has_more = match progress.map_err(TransferError::File)? {
+                Progress::Full => true,
+                Progress::Done => false,
+                Progress::Paused => {
+                    let piece = ListingPiece::new(lister, lines, most);
+                    let listed = long_work::run(&self.server.listings, self.source, piece).await;
+                    let listed = listed.ok_or(TransferError::File(FileError::ServerBusy))?;
+                    (lister, lines) = (listed.lister, listed.lines);
+                    listed.has_more.map_err(TransferError::File)?
+                }
+            };
             self.ledger.add_file(lines.len());
             self.ledger.untold_names.set(lister.untold());
             let local = |_| TransferError::File(FileError::Local);

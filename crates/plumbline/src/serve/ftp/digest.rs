@@ -1,24 +1,17 @@
 //! Hashes of files and their parts, for HASH and its kind.
 
-use super::tree::{file_error, seek};
 use md5::{Digest as _, Md5};
-use protocols::application::ftp::server::FileError;
-use protocols::application::ftp::{HashAlgorithm, Range};
+use protocols::application::ftp::HashAlgorithm;
 use ring::digest::{self, Context};
-use std::fs::File;
-use std::io::Read;
 
-/// What is read at a time.
-const PIECE_BYTES: usize = 256 * 1024;
-
-enum Digest {
+pub(super) enum Digest {
     Crc32(u32),
     Md5(Box<Md5>),
     Ring(Box<Context>),
 }
 
 impl Digest {
-    fn new(algorithm: HashAlgorithm) -> Self {
+    pub(super) fn new(algorithm: HashAlgorithm) -> Self {
         match algorithm {
             HashAlgorithm::Crc32 => Self::Crc32(u32::MAX),
             HashAlgorithm::Sha1 => {
@@ -30,7 +23,7 @@ impl Digest {
         }
     }
 
-    fn update(&mut self, bytes: &[u8]) {
+    pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Crc32(crc) => *crc = bytes.iter().fold(*crc, |crc, byte| crc32(crc, *byte)),
             Self::Md5(md5) => md5.update(bytes),
@@ -38,7 +31,7 @@ impl Digest {
         }
     }
 
-    fn finish(self) -> Vec<u8> {
+    pub(super) fn finish(self) -> Vec<u8> {
         match self {
             Self::Crc32(crc) => format!("{:08x}", !crc).into_bytes(),
             Self::Md5(md5) => hexadecimal(&md5.finalize()),
@@ -57,26 +50,6 @@ fn crc32(crc: u32, octet: u8) -> u32 {
         let shifted = crc >> 1;
         if crc & 1 == 1 { shifted ^ 0xEDB8_8320 } else { shifted }
     })
-}
-
-/// Returns the digits, and how many bytes went in.
-pub(super) fn of_file(
-    algorithm: HashAlgorithm,
-    mut file: File,
-    range: Range,
-) -> Result<(Vec<u8>, u64), FileError> {
-    let mut digest = Digest::new(algorithm);
-    seek(&mut file, range.start)?;
-    let len = range.end.map_or(u64::MAX, |end| end.saturating_sub(range.start));
-    let (mut piece, mut total, mut part) = (vec![0; PIECE_BYTES], 0, file.take(len));
-    loop {
-        let count = part.read(&mut piece).map_err(|error| file_error(&error))?;
-        if count == 0 {
-            return Ok((digest.finish(), total));
-        }
-        digest.update(piece.get(..count).unwrap_or_default());
-        total += count as u64;
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Who has logged in, and how he proved it.
 
+use super::super::fair_queue::{Busy, Permit};
+use super::super::throttle;
 use super::Server;
 use super::configuration::Settings;
 use super::host::Site;
@@ -16,13 +18,40 @@ use protocols::application::ftp::server::{self as engine, Login, Rights};
 use protocols::application::ftp::{Right, VirtualPath};
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The longest name of a user of the machine; ours.
 const NAME_MAX_BYTES: usize = 64;
+
+/// What came of a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proof<T> {
+    Right(T),
+    Wrong,
+    /// Nothing was checked.
+    Busy,
+}
+
+impl<T> Proof<T> {
+    pub(super) fn map<U>(self, to: impl FnOnce(T) -> U) -> Proof<U> {
+        match self {
+            Self::Right(value) => Proof::Right(to(value)),
+            Self::Wrong => Proof::Wrong,
+            Self::Busy => Proof::Busy,
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Proof<T> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Wrong, Self::Right)
+    }
+}
 
 /// Somebody who is logged in.
 pub(super) struct Guest {
@@ -109,25 +138,42 @@ pub(super) fn admit_anonymous(
     Some(guest(server, login, site, home, jail, None))
 }
 
-/// Finds out whether somebody may come in; a wrong answer is held back.
+/// Checks a login; the answer to a wrong one is delayed. Dropping the future leaves the queues of
+/// checks and kills a process that asks PAM.
 pub(super) async fn authenticate(
     server: &Rc<Server>,
     peer: SocketAddr,
     login: &Login,
     site: &Site,
-) -> Option<Guest> {
+) -> Proof<Guest> {
     let settings = server.settings();
-    let home = if site.has_anonymous && is_anonymous(login.user.as_bytes()) {
-        Home::of_anonymous(site)
-    } else {
-        prove(server, peer, &settings, site, login).await
-    };
-    let Some(home) = home else {
-        let now = std::time::Instant::now();
-        let delay = server.admission.borrow_mut().note_failure(peer.ip(), now);
-        tokio::time::sleep(delay).await;
-        return None;
-    };
+    if site.has_anonymous && is_anonymous(login.user.as_bytes()) {
+        let Some(home) = Home::of_anonymous(site) else { return Proof::Wrong };
+        return enter(server, peer, login, site, home).await.into();
+    }
+    match prove(server, peer, &settings, site, login).await {
+        Ok(Checked::Right(home)) => enter(server, peer, login, site, *home).await.into(),
+        Ok(Checked::Wrong(delay)) => {
+            tokio::time::sleep(delay).await;
+            Proof::Wrong
+        }
+        Err(Busy) => Proof::Busy,
+    }
+}
+
+/// Returns a name as the delays of failed logins know it.
+fn shown_name(login: &Login) -> String {
+    String::from_utf8_lossy(login.user.as_bytes()).into_owned()
+}
+
+/// Opens the files of a user that has logged in.
+async fn enter(
+    server: &Rc<Server>,
+    peer: SocketAddr,
+    login: &Login,
+    site: &Site,
+    home: Home,
+) -> Option<Guest> {
     let jail = open(server, peer, &home)?;
     let (jail, space) = match space(server, &home.root, jail, home.quota_bytes).await {
         Ok(opened) => opened,
@@ -140,46 +186,111 @@ pub(super) async fn authenticate(
 }
 
 /// Returns the home of whoever proves who he is. A name that is in the file is that user's alone.
+///
+/// # Errors
+///
+/// If too many are being checked, or others of this source are to be checked first.
 async fn prove(
     server: &Server,
     peer: SocketAddr,
     settings: &Settings,
     site: &Site,
     login: &Login,
-) -> Option<Home> {
-    let system = settings.system.clone().filter(|_| site.has_system_users);
-    let users = site.users.clone();
+) -> Result<Checked, Busy> {
+    let (address, name) = (peer.ip(), shown_name(login));
+    let now = std::time::Instant::now;
+    let reserve = || server.admission.borrow_mut().reserve_check(address, &name, now());
+    let failures = || server.admission.borrow().failures(address, &name);
+    let permit = throttle::turn(&server.checks, address, reserve, failures).await?;
+    let (of_file, permit) = check_file(site, login, permit).await;
+    // A name of the file is asked of PAM too when the password was wrong, so that it takes as long
+    // for every name.
+    let (home, refusal) = match of_file {
+        Some(account) => (Some(Home::of_account(account)), None),
+        None if settings.system.is_none() || !site.has_system_users => (None, None),
+        None => {
+            // A module may hang, and users of the file do not wait for it.
+            drop(permit);
+            match of_system(server, address, settings, login).await? {
+                Ok(home) if !is_in_file(site, login) => (Some(Home::of_system(home)), None),
+                Ok(_) | Err(Refusal::NotProved) => (None, None),
+                Err(refusal) => (None, Some(refusal)),
+            }
+        }
+    };
+    if let Some(refusal) = refusal {
+        server.log.say(&Event::Refused { from: peer, why: refusal.why().to_owned() });
+    }
+    let mut admission = server.admission.borrow_mut();
+    Ok(match home {
+        Some(home) => {
+            admission.note_success(address, &name, now());
+            Checked::Right(Box::new(home))
+        }
+        None => Checked::Wrong(admission.note_failure(address, &name, now())),
+    })
+}
+
+/// What came of a check.
+enum Checked {
+    Right(Box<Home>),
+    /// How long the answer is held back.
+    Wrong(Duration),
+}
+
+/// Checks a password against the users' file, one at a time, so that guessing does not use up the machine.
+/// The permit is given back, so that it is held until the failure is noted.
+async fn check_file(
+    site: &Site,
+    login: &Login,
+    permit: Permit,
+) -> (Option<Account>, Option<Permit>) {
+    let Some(users) = site.users.clone() else { return (None, Some(permit)) };
     let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
     let password = login.password.clone();
-    // Passwords are checked one at a time, so that who guesses does not take the machine.
-    let _turn = server.checks.acquire().await.ok()?;
-    let proved = tokio::task::spawn_blocking(move || {
-        let password = password.as_bytes();
-        let name = name.as_deref();
-        // All are asked whatever the first says, so that it takes as long for every name.
-        let account = users.as_ref().map(|users| users.prove(name, password));
-        let of_system = system.as_ref().map(|system| match name_in(name.unwrap_or_default()) {
-            Some(name) => system.admit(name, password, peer.ip()),
-            None => Err(Refusal::NotProved),
-        });
-        let is_in_file = match (&users, name) {
-            (Some(users), Some(name)) => users.has(name),
-            _ => false,
-        };
-        match (account.flatten(), of_system) {
-            (Some((_, account)), _) => Ok(Home::of_account(account)),
-            (None, Some(home)) if !is_in_file => home.map(Home::of_system),
-            _ => Err(Refusal::NotProved),
-        }
+    let checked = tokio::task::spawn_blocking(move || {
+        // One that has begun cannot be interrupted, and the next waits for its end.
+        (users.prove(name.as_deref(), password.as_bytes()), permit)
     });
-    match proved.await.ok()? {
-        Ok(home) => Some(home),
-        Err(Refusal::NotProved) => None,
-        Err(refusal) => {
-            let why = refusal.why().to_owned();
-            server.log.say(&Event::Refused { from: peer, why });
-            None
-        }
+    let (proved, permit) = checked.await.ok().unzip();
+    (proved.flatten().map(|(_, account)| account), permit)
+}
+
+fn is_in_file(site: &Site, login: &Login) -> bool {
+    let name = std::str::from_utf8(login.user.as_bytes());
+    site.users.as_ref().zip(name.ok()).is_some_and(|(users, name)| users.has(name))
+}
+
+/// Asks PAM. Dropped, it ends the process that asks.
+async fn of_system(
+    server: &Server,
+    address: IpAddr,
+    settings: &Settings,
+    login: &Login,
+) -> Result<Result<(Jail, OpenSession), Refusal>, Busy> {
+    let name = std::str::from_utf8(login.user.as_bytes()).unwrap_or_default();
+    let Some((system, name)) = settings.system.clone().zip(name_in(name)) else {
+        return Ok(Err(Refusal::NotProved));
+    };
+    let permit = server.system_checks.turn(address).await?;
+    let (name, password) = (name.to_owned(), login.password.clone());
+    let stop = StopOnDrop::default();
+    let is_wanted = Arc::clone(&stop.0);
+    let asked = tokio::task::spawn_blocking(move || {
+        let admitted = system.admit(&name, password.as_bytes(), address, &is_wanted);
+        drop(permit);
+        admitted
+    });
+    Ok(asked.await.unwrap_or(Err(Refusal::NoPam)))
+}
+
+/// Sets its flag when it is dropped.
+#[derive(Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

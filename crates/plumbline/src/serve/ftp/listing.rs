@@ -1,7 +1,8 @@
 //! Listings of folders, written as they are read.
 //!
 //! The names of a folder of usual size are sorted; behind so many the rest follows as the disk has
-//! it, so that no folder is held whole.
+//! it, so that no folder is held whole. A folder may have any number of names, and a pattern may fit
+//! none of them, so each call looks at a bounded number of names.
 
 use super::rights::{Access, Held};
 use super::tree::{Tree, file_error};
@@ -14,8 +15,17 @@ use std::time::SystemTime;
 
 /// So many names are sorted.
 const SORTED_MAX: usize = 4096;
-/// The most lines of a reply to STAT; ours.
-const LINES_MAX: usize = 2_000;
+
+/// How far a listing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// There are lines enough, and perhaps more follow.
+    Full,
+    /// As many names were looked at as may be.
+    Paused,
+    /// There are no more.
+    Done,
+}
 
 /// A listing that is being written.
 #[derive(Debug)]
@@ -30,6 +40,8 @@ pub(super) struct Lister {
     /// Those that are sorted, the last first.
     sorted: Vec<jail::Entry>,
     rest: Option<jail::Listing>,
+    /// Whether those that are sorted are still being read.
+    is_gathering: bool,
     /// Names that could not be told as they are.
     untold: u64,
 }
@@ -61,6 +73,7 @@ impl Lister {
             now: now(),
             sorted: Vec::new(),
             rest: None,
+            is_gathering: false,
             untold: 0,
         };
         if !is_folder {
@@ -70,37 +83,66 @@ impl Lister {
             return Ok(lister);
         }
         let entries = tree.jail.entries(&lister.folder);
-        let mut entries = entries.map_err(|error| file_error(&error))?;
-        let first = entries.by_ref().take(SORTED_MAX).collect::<Result<Vec<_>, _>>();
-        lister.sorted = first.map_err(|error| file_error(&error))?;
-        lister.sorted.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-        lister.rest = Some(entries);
+        lister.rest = Some(entries.map_err(|error| file_error(&error))?);
+        lister.is_gathering = true;
         Ok(lister)
     }
 
-    /// Puts lines behind `out` until it has `enough` bytes. Returns whether more follow.
-    pub(super) fn write(&mut self, out: &mut Vec<u8>, enough: usize) -> Result<bool, FileError> {
+    /// Puts lines behind `out` until it has `enough` bytes, and looks at `names_left` names at most,
+    /// of which it takes those that it has looked at.
+    pub(super) fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        enough: usize,
+        names_left: &mut usize,
+    ) -> Result<Progress, FileError> {
         while out.len() < enough {
-            let next = match self.sorted.pop() {
-                Some(entry) => Some(Ok(entry)),
-                None => self.rest.as_mut().and_then(Iterator::next),
-            };
-            let Some(entry) = next else { return Ok(false) };
-            let entry = entry.map_err(|error| file_error(&error))?;
-            if !self.is_shown(&entry.name) {
+            let Some(left) = names_left.checked_sub(1) else { return Ok(Progress::Paused) };
+            *names_left = left;
+            if self.is_gathering {
+                self.gather()?;
                 continue;
             }
-            let mut status = entry.status;
-            if status.kind == Kind::Other {
-                // A link that leads somewhere in here is shown as what is there.
-                let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
-                status = self.jail.status(&name).unwrap_or(status);
-            }
-            let held = self.access.within(&self.folder, &entry.name);
-            let entry = entry_of(entry.name, status, held);
-            self.untold += u64::from(!self.form.write(&entry, self.now, out));
+            let next = match self.sorted.pop() {
+                Some(entry) => entry,
+                None => match self.next_of_disk()? {
+                    Some(entry) if self.is_shown(&entry.name) => entry,
+                    Some(_) => continue,
+                    None => return Ok(Progress::Done),
+                },
+            };
+            self.put(next, out);
         }
-        Ok(true)
+        Ok(Progress::Full)
+    }
+
+    /// Reads the next of the names that are sorted before any line is written.
+    fn gather(&mut self) -> Result<(), FileError> {
+        let next = self.next_of_disk()?;
+        let is_last = next.is_none();
+        self.sorted.extend(next.filter(|entry| self.is_shown(&entry.name)));
+        if is_last || self.sorted.len() >= SORTED_MAX {
+            self.sorted.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+            self.is_gathering = false;
+        }
+        Ok(())
+    }
+
+    fn next_of_disk(&mut self) -> Result<Option<jail::Entry>, FileError> {
+        let next = self.rest.as_mut().and_then(Iterator::next).transpose();
+        next.map_err(|error| file_error(&error))
+    }
+
+    fn put(&mut self, entry: jail::Entry, out: &mut Vec<u8>) {
+        let mut status = entry.status;
+        if status.kind == Kind::Other {
+            // A link that leads somewhere in here is shown as what is there.
+            let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
+            status = self.jail.status(&name).unwrap_or(status);
+        }
+        let held = self.access.within(&self.folder, &entry.name);
+        let entry = entry_of(entry.name, status, held);
+        self.untold += u64::from(!self.form.write(&entry, self.now, out));
     }
 
     /// Returns how many names could not be told as they are.
@@ -115,28 +157,6 @@ impl Lister {
             None => self.shows_hidden || !is_hidden,
         }
     }
-}
-
-/// Returns the lines of a listing, as STAT has them.
-pub(super) fn lines(
-    tree: &Tree,
-    path: &VirtualPath,
-    pattern: Option<&Pattern>,
-    shows_hidden: bool,
-) -> Result<Vec<Vec<u8>>, FileError> {
-    let mut lister = Lister::new(tree, path, &ListForm::Unix, pattern, shows_hidden)?;
-    let (mut lines, mut line) = (Vec::new(), Vec::new());
-    while lines.len() < LINES_MAX {
-        let has_more = lister.write(&mut line, 1)?;
-        if !line.is_empty() {
-            lines.push(line.trim_ascii_end().to_vec());
-            line.clear();
-        }
-        if !has_more {
-            break;
-        }
-    }
-    Ok(lines)
 }
 
 /// Returns what is told of a file.
@@ -191,4 +211,67 @@ fn permissions(kind: Kind, held: Held) -> Permissions {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::application::ftp::server::Rights;
+    use std::path::PathBuf;
+
+    /// Makes a directory of so many files, and a listing of those that fit the pattern.
+    fn lister(name: &str, files: usize, pattern: Option<&[u8]>) -> (Lister, PathBuf) {
+        let path = std::env::temp_dir().join(format!("plumb-list-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        for number in 0..files {
+            std::fs::File::create(path.join(format!("name{number:05}"))).unwrap();
+        }
+        let tree = Tree {
+            jail: Arc::new(Jail::open(&path).unwrap()),
+            access: Arc::new(Access::everywhere(Rights::READ_ONLY)),
+            is_for_all: false,
+            space: None,
+            partials: None,
+            selected: None,
+            file_max_bytes: u64::MAX,
+            spool: None,
+            word_formats: Arc::default(),
+        };
+        let pattern = pattern.map(|pattern| Pattern::parse(pattern).unwrap());
+        let root = VirtualPath::root();
+        let form = ListForm::Unix;
+        let lister = Lister::new(&tree, &root, &form, pattern.as_ref(), false).unwrap();
+        (lister, path)
+    }
+
+    // attack row 89
+    #[test]
+    fn a_call_looks_at_no_more_names_than_it_may_whatever_fits_the_pattern() {
+        let (mut lister, path) = lister("none", 1_000, Some(b"zzz*"));
+        let mut calls = 0;
+        loop {
+            let (mut lines, mut names_left) = (Vec::new(), 100);
+            let progress = lister.write(&mut lines, 65_536, &mut names_left).unwrap();
+            assert!(lines.is_empty());
+            calls += 1;
+            if progress == Progress::Done {
+                break;
+            }
+            assert_eq!((progress, names_left), (Progress::Paused, 0));
+        }
+        assert!((11..=12).contains(&calls), "{calls}");
+        std::fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_listing_in_small_steps_is_sorted_and_whole() {
+        let (mut lister, path) = lister("all", 700, None);
+        let mut lines = Vec::new();
+        while lister.write(&mut lines, usize::MAX, &mut 64).unwrap() != Progress::Done {}
+        let text = String::from_utf8(lines).unwrap();
+        let names: Vec<&str> = text.lines().map(|line| line.rsplit(' ').next().unwrap()).collect();
+        assert!(names.is_sorted());
+        assert_eq!(names.iter().filter(|name| name.starts_with("name")).count(), 700);
+        std::fs::remove_dir_all(path).unwrap();
+    }
 }

@@ -34,6 +34,7 @@ mod guest;
 mod host;
 mod listing;
 mod log;
+mod long_work;
 mod mail;
 mod partial;
 mod passive;
@@ -57,6 +58,7 @@ pub(super) use system::prove as prove_system_user;
 use super::admission::Admission;
 use super::charged::Metered;
 use super::clerk::Clerk;
+use super::fair_queue::{FairQueue, Limits};
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
 use crate::carry::{Bench, Lent};
@@ -79,7 +81,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::TcpSocket;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
@@ -93,6 +95,9 @@ const BACKLOG: u32 = 1024;
 /// How long an accept that fails for want of something waits for it.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Each check by PAM is a process, which may wait for a directory server.
+const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_per_source_max: 2 };
+
 /// The server.
 pub(super) struct Server {
     settings: RefCell<Rc<Settings>>,
@@ -101,7 +106,16 @@ pub(super) struct Server {
     bench: RefCell<Bench>,
     scratch: RefCell<Vec<u8>>,
     /// Passwords are checked one at a time.
-    checks: Semaphore,
+    checks: FairQueue,
+    /// Processes that ask PAM, apart from the checks of our own users: a module that hangs delays
+    /// users of the machine alone.
+    system_checks: FairQueue,
+    /// Hashes and other long work on files.
+    long_work: FairQueue,
+    /// Listings of large directories.
+    listings: FairQueue,
+    /// Copies of what stays of a file that is continued.
+    copies: FairQueue,
     /// The root of anonymous users, as long as any is here.
     anonymous_jail: RefCell<Weak<Jail>>,
     /// The room of each root that has a quota.
@@ -158,13 +172,26 @@ impl Server {
             log.say(&Event::FewDescriptors { allowed, sessions });
         }
         let tls = tls(&settings, log)?;
+        // Every session may wait for one; what waits takes a few hundred bytes.
+        let long = |running_max| {
+            FairQueue::new(Limits {
+                running_max,
+                waiting_max: settings.rules.sessions_max,
+                waiting_per_source_max: settings.rules.sessions_per_source_max,
+            })
+        };
+        let (long_work, listings, copies) = (long(1), long(1), long(2));
         Ok(Self {
             admission: RefCell::new(Admission::new(settings.rules.clone())),
             settings: RefCell::new(Rc::new(settings)),
             is_root: os::user::is_root(),
             bench: RefCell::new(Bench::shown_on(board, "FTP")?),
             scratch: RefCell::new(vec![0; SCRATCH_LEN]),
-            checks: Semaphore::new(1),
+            checks: FairQueue::new(super::PASSWORD_CHECKS),
+            system_checks: FairQueue::new(SYSTEM_CHECKS),
+            long_work,
+            listings,
+            copies,
             anonymous_jail: RefCell::default(),
             spaces: RefCell::default(),
             tls: RefCell::new(tls),
@@ -298,7 +325,8 @@ impl Server {
             if *self.closing.borrow() {
                 continue;
             }
-            let entered = self.admission.borrow_mut().enter(peer.ip());
+            let random_ppm = self.bench().chance.below(1_000_000);
+            let entered = self.admission.borrow_mut().enter_unproved(peer, random_ppm);
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
                 if !is_implicit_tls {
@@ -316,7 +344,7 @@ impl Server {
                     Ok(()) => Event::Left { from: peer, seconds: begun.elapsed().as_secs() },
                     Err(error) => Event::Refused { from: peer, why: error.to_string() },
                 });
-                server.admission.borrow_mut().leave(peer.ip());
+                server.admission.borrow_mut().leave_session(peer);
             });
         }
     }

@@ -7,9 +7,10 @@
 use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
 use super::facts::{self, Ledger};
-use super::guest::{self, Guest};
+use super::guest::{self, Guest, Proof};
 use super::host::{self, Hosts, TlsName};
 use super::log::Event;
+use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::Listener;
 use super::post::Post;
@@ -56,7 +57,7 @@ pub(super) type Marker = (Vec<u8>, u64);
 
 /// What has come of something that ran by itself.
 enum Answer {
-    Login(Vec<u8>, Option<Box<Guest>>),
+    Login(Vec<u8>, Proof<Box<Guest>>),
     Performed(Result<Outcome, FileError>),
     Opened(TransferId, Result<(Opened, Work), FileError>),
     /// With the number of the route that it belongs to.
@@ -84,6 +85,15 @@ impl Drop for Running {
         if let Some(task) = &self.task {
             task.abort();
         }
+    }
+}
+
+/// A task that ends with its session: what it waits for, it waits for no longer.
+struct Bound(JoinHandle<()>);
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -128,6 +138,8 @@ pub(super) struct Session {
     /// Counts the ways in which data connections were to be made.
     route: u64,
     running: Option<Box<Running>>,
+    /// Logins and long commands that were begun for this session.
+    bound: Vec<Bound>,
     input: Vec<u8>,
     turn_of_tls: Option<TurnOfTls>,
     answers: Post<Answer>,
@@ -205,6 +217,7 @@ impl Session {
             arrived: None,
             route: 0,
             running: None,
+            bound: Vec::new(),
             input: Vec::new(),
             turn_of_tls: None,
             answers: Post::new(ANSWERS_MAX),
@@ -241,7 +254,11 @@ impl Session {
                 Box::pin(self.control.close(b"")).await;
                 return Ok(());
             }
-            if *self.closing.borrow() && self.running.is_none() && !has_output {
+            let is_moving = self.running.as_ref().is_some_and(|running| {
+                // Who is sent away from a listing asks again.
+                !matches!(running.transfer.kind, TransferKind::List { .. })
+            });
+            if *self.closing.borrow() && !is_moving && !has_output {
                 Box::pin(self.control.close(FAREWELL)).await;
                 self.engine.peer_closed(&mut self.server.bench().cx());
                 return Ok(());
@@ -396,6 +413,16 @@ impl Session {
         });
     }
 
+    /// As [`Self::spawn`], for work that ends with the session.
+    fn spawn_bound(&mut self, work: impl Future<Output = Answer> + 'static) {
+        let answers = self.answers.clone();
+        self.bound.retain(|bound| !bound.0.is_finished());
+        self.bound.push(Bound(tokio::task::spawn_local(async move {
+            // Fewer run at a time than have room.
+            answers.put(work.await);
+        })));
+    }
+
     fn authenticate(&mut self, login: Login) {
         let name = login.user.as_bytes().to_vec();
         let (server, peer) = (Rc::clone(&self.server), self.peer);
@@ -404,28 +431,33 @@ impl Session {
         let Ok(host) = host else {
             // It has gone since it was named: its users have nothing to do with the server's files.
             self.host = login.host.map(|host| host.as_bytes().escape_ascii().to_string().into());
-            return self.take_answer(Answer::Login(name, None));
+            return self.take_answer(Answer::Login(name, Proof::Wrong));
         };
         self.host = host.map(|host| host.name().into());
         let site = settings.site_of(host);
         if let Some(guest) = guest::admit_anonymous(&server, peer, &login, &site) {
-            return self.take_answer(Answer::Login(name, Some(Box::new(guest))));
+            return self.take_answer(Answer::Login(name, Proof::Right(Box::new(guest))));
         }
-        self.spawn(async move {
-            let guest = guest::authenticate(&server, peer, &login, &site).await;
-            Answer::Login(name, guest.map(Box::new))
+        self.spawn_bound(async move {
+            let proof = guest::authenticate(&server, peer, &login, &site).await;
+            Answer::Login(name, proof.map(Box::new))
         });
     }
 
     fn take_answer(&mut self, answer: Answer) {
         let server = Rc::clone(&self.server);
         match answer {
-            Answer::Login(name, guest) => {
+            Answer::Login(name, proof) => {
                 let name = name.escape_ascii().to_string();
                 let (from, host) = (self.peer, self.host.as_deref().map(str::to_owned));
-                server.admission.borrow_mut().count_login(guest.is_some());
-                let answer = match guest {
-                    Some(guest) => {
+                match proof {
+                    Proof::Right(_) => server.admission.borrow_mut().count_login(true),
+                    Proof::Wrong => server.admission.borrow_mut().count_login(false),
+                    Proof::Busy => server.admission.borrow_mut().count_busy(),
+                }
+                let answer = match proof {
+                    Proof::Right(guest) => {
+                        server.admission.borrow_mut().proved(from);
                         let account = guest.account();
                         self.opening.login = Some(self.clock.now() - self.opening.began);
                         self.opening.is_anonymous = guest.is_anonymous;
@@ -443,10 +475,11 @@ impl Session {
                         server.log.say(&Event::LoggedIn { from, name, host });
                         LoginAnswer::Accepted(account)
                     }
-                    None => {
+                    Proof::Wrong => {
                         server.log.say(&Event::LoginFailed { from, name, host });
                         LoginAnswer::Refused
                     }
+                    Proof::Busy => LoginAnswer::Busy,
                 };
                 self.engine.login(answer, &mut server.bench().cx());
             }
@@ -534,8 +567,13 @@ impl Session {
             || matches!(kind, TransferKind::Append | TransferKind::Mail(_));
         if kind.is_incoming() && waits {
             // The disk may take its time, and others do not wait for it.
-            return self.spawn(async move {
+            let (server, source) = (Rc::clone(&self.server), self.peer.ip());
+            return self.spawn_bound(async move {
+                let Ok(permit) = server.copies.turn(source).await else {
+                    return Answer::Opened(id, Err(FileError::ServerBusy));
+                };
                 let opened = tokio::task::spawn_blocking(move || {
+                    let _permit = permit;
                     let before = thread_cpu_time();
                     let opened = match (&transfer.kind, mail) {
                         (TransferKind::Mail(to), Some((spool, sender))) => {
@@ -600,7 +638,7 @@ impl Session {
     }
 
     fn start(&mut self, id: TransferId) {
-        let (stream, ends) = (self.arrived.take(), self.data_ends);
+        let (stream, ends, source) = (self.arrived.take(), self.data_ends, self.peer.ip());
         self.close_data();
         let (server, token) = (Rc::clone(&self.server), self.token);
         let family = self.family.clone();
@@ -653,6 +691,7 @@ impl Session {
         });
         let mover = Mover {
             server: Rc::clone(&server),
+            source,
             representation: running.transfer.representation,
             deflate_level: running.transfer.deflate_level,
             ledger: Rc::clone(&running.ledger),
@@ -706,20 +745,22 @@ impl Session {
             _ => {}
         }
         tree.selected.clone_from(&self.selected);
-        let is_long = matches!(
-            operation,
-            Operation::Hash(..)
-                | Operation::Combine { .. }
-                | Operation::Status { .. }
-                | Operation::Size { .. }
-        );
-        if !is_long {
-            let result = tree.perform(&operation);
-            return self.performed(result);
-        }
-        self.spawn(async move {
-            let done = tokio::task::spawn_blocking(move || tree.perform(&operation)).await;
-            Answer::Performed(done.unwrap_or(Err(FileError::Local)))
+        let server = Rc::clone(&self.server);
+        let hash_max_bytes = match self.opening.is_anonymous {
+            true => server.settings().anonymous_hash_max_bytes,
+            false => u64::MAX,
+        };
+        let long = match LongOperation::of(&tree, operation, hash_max_bytes) {
+            Ok(long) => long,
+            Err(short) => {
+                let result = tree.perform(&short);
+                return self.performed(result);
+            }
+        };
+        let source = self.peer.ip();
+        self.spawn_bound(async move {
+            let done = long_work::run(&server.long_work, source, long).await;
+            Answer::Performed(done.unwrap_or(Err(FileError::ServerBusy)))
         });
     }
 

@@ -18,11 +18,13 @@ use os::process::Program;
 use os::readiness::{self, PollFd, PollFlags};
 use os::user::User;
 use protocols::time::Duration;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which rules of PAM hold, if nothing else is said; without a file of this name, those of "other".
 pub(super) const SERVICE: &str = "plumb";
@@ -30,6 +32,10 @@ pub(super) const SERVICE: &str = "plumb";
 const CLAIM_MAX_BYTES: u16 = 8192;
 /// How long the modules may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a wait for the modules looks whether its session has ended.
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a process that has closed its output may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The exit codes of [`prove`]: nobody has proved anything, the machine has no PAM, and PAM opens no
 /// session.
 const NOT_PROVED: i32 = 1;
@@ -93,14 +99,16 @@ impl Drop for OpenSession {
 }
 
 impl System {
-    /// Returns the home of whoever proves to be `name`, and his session; waits for PAM.
+    /// Authenticates `name`, and returns its home and its session; waits for PAM until `stop` is set,
+    /// and then kills the process that asks.
     pub(super) fn admit(
         &self,
         name: &str,
         password: &[u8],
         from: IpAddr,
+        stop: &AtomicBool,
     ) -> std::result::Result<(Jail, OpenSession), Refusal> {
-        let (name, asked) = self.ask(name, password, from)?;
+        let (name, asked) = self.ask(name, password, from, stop)?;
         let user = User::named(&name).ok().flatten().ok_or(Refusal::NotAdmitted)?;
         let shells = std::fs::read_to_string("/etc/shells").ok();
         let is_shut_out = std::fs::read_to_string("/etc/ftpusers")
@@ -119,12 +127,13 @@ impl System {
     }
 
     /// Has a process of its own ask PAM, and returns the name that PAM knows him by.
-    fn ask(
+    fn ask<'a>(
         &self,
         name: &str,
         password: &[u8],
         from: IpAddr,
-    ) -> std::result::Result<(String, Asked), Refusal> {
+        stop: &'a AtomicBool,
+    ) -> std::result::Result<(String, Asked<'a>), Refusal> {
         let from = from.to_canonical().to_string();
         let fields = [self.service.as_bytes(), name.as_bytes(), from.as_bytes(), password];
         if fields.iter().any(|field| field.contains(&0)) {
@@ -136,35 +145,42 @@ impl System {
         let mut command = Command::new("/proc/self/exe");
         command.args(["serve", "--prove-system-user"]).env_clear().current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        os::process::isolate(&mut command);
         let mut program = Program::start(&mut command).map_err(|_| Refusal::NoPam)?;
         let pipes = (program.child().stdin.take(), program.child().stdout.take());
         let (Some(mut input), Some(output)) = pipes else { return Err(Refusal::NoPam) };
         let claim = [&len.to_be_bytes(), claim.as_slice()].concat();
         input.write_all(&claim).map_err(|_| Refusal::NoPam)?;
-        let mut asked = Asked { program, input, output };
+        let mut asked = Asked { program, input, output, stop };
         let name = asked.line()?;
         Ok((name, asked))
     }
 }
 
 /// A process that asks PAM.
-struct Asked {
+struct Asked<'a> {
     program: Program,
     input: ChildStdin,
     output: ChildStdout,
+    /// Set when the answer is no longer needed.
+    stop: &'a AtomicBool,
 }
 
-impl Asked {
+impl Asked<'_> {
     /// Waits for a line of what the process says.
     fn line(&mut self) -> std::result::Result<String, Refusal> {
         let clock = Monotonic::start();
         let until = clock.now() + PATIENCE;
         let mut line = Vec::new();
-        while line.len() < usize::from(CLAIM_MAX_BYTES) && clock.now() < until {
+        while line.len() < usize::from(CLAIM_MAX_BYTES)
+            && clock.now() < until
+            && !self.stop.load(Ordering::Relaxed)
+        {
             let mut pipe = [PollFd::new(&self.output, PollFlags::IN)];
-            readiness::wait(&mut pipe, &clock, Some(until)).map_err(|_| Refusal::NoPam)?;
+            let look_again = until.min(clock.now() + STOP_INTERVAL);
+            readiness::wait(&mut pipe, &clock, Some(look_again)).map_err(|_| Refusal::NoPam)?;
             if pipe.iter().all(|pipe| pipe.revents().is_empty()) {
-                break;
+                continue;
             }
             let mut byte = [0];
             match self.output.read(&mut byte) {
@@ -181,7 +197,7 @@ impl Asked {
 
     /// Returns why the process has ended.
     fn refusal(&mut self) -> Refusal {
-        let ended = self.program.wait_for_end(PATIENCE).ok().flatten();
+        let ended = self.program.wait_for_end(EXIT_TIMEOUT).ok().flatten();
         match ended.and_then(|ended| ended.code()) {
             Some(NOT_PROVED) => Refusal::NotProved,
             Some(NO_SESSION) => Refusal::NoSession,
@@ -193,7 +209,7 @@ impl Asked {
     fn open_session(mut self) -> std::result::Result<OpenSession, Refusal> {
         self.input.write_all(OPEN).map_err(|_| Refusal::NoPam)?;
         self.line()?;
-        let Self { mut program, input, .. } = self;
+        let Self { mut program, input, output: _, stop: _ } = self;
         program.child().stdin = Some(input);
         Ok(OpenSession { program: Some(program) })
     }
@@ -219,6 +235,9 @@ pub(in super::super) fn prove() -> Result<i32> {
     let (service, user) = (String::from_utf8(service)?, String::from_utf8(user)?);
     let host = String::from_utf8(host)?;
     let claim = pam::Claim { service: &service, user: &user, password: &password, host: &host };
+    // The server may be killed while a module hangs. Its thread that has started this process waits
+    // until the session is open.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     let mut proved = match pam::authenticate(claim) {
         Ok(proved) => proved,
         Err(PamError::Refused) => return Ok(NOT_PROVED),
@@ -235,6 +254,7 @@ pub(in super::super) fn prove() -> Result<i32> {
     if proved.open_session().is_err() {
         return Ok(NO_SESSION);
     }
+    set_parent_process_death_signal(None)?;
     // If nobody hears it, nobody holds the input either.
     _ = output.write_all(b"\n").and_then(|()| output.flush());
     while matches!(input.read(&mut [0]), Ok(1)) {}
@@ -272,7 +292,8 @@ mod tests {
     fn a_claim_that_would_be_another_claim_is_refused() {
         let system = System { service: SERVICE.to_owned(), has_root: false };
         let from = IpAddr::from([192, 0, 2, 1]);
-        let refusal = |name, password| system.ask(name, password, from).err();
+        let stop = AtomicBool::new(false);
+        let refusal = |name, password| system.ask(name, password, from, &stop).err();
         assert_eq!(refusal("ann", b"a\0b"), Some(Refusal::NotProved));
         assert_eq!(refusal("a\0nn", b"b"), Some(Refusal::NotProved));
         assert_eq!(refusal("ann", &[b'a'; 9_000]), Some(Refusal::NotProved));

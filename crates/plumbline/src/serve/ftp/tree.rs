@@ -1,14 +1,12 @@
 //! The files that one user sees, and what is done with them. All of it waits for the disk.
 
-use super::digest;
-use super::listing::{entry_of, lines};
+use super::listing::entry_of;
 use super::mail::Spool;
 use super::partial::Partials;
 use super::rights::Access;
 use super::space::Space;
 use super::upload::Upload;
 use os::jail::{Existing, Jail, Kind, Status};
-use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::server::{
     FileError, Operation, Outcome, Rights, Transfer, TransferKind,
 };
@@ -18,9 +16,6 @@ use protocols::application::ftp::{
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
-
-/// What is read at a time.
-const PIECE_BYTES: usize = 256 * 1024;
 
 /// In which form words that are no octets lie in the files of a folder and of those beneath, by the
 /// name of the folder as users see it.
@@ -91,7 +86,10 @@ impl Tree {
 
     /// Opens a file to look at its bytes, or the partial upload that answers for its name. Returns
     /// how many bytes it has, and whether it is a partial upload.
-    fn file_or_partial(&self, path: &VirtualPath) -> Result<(File, u64, bool), FileError> {
+    pub(super) fn file_or_partial(
+        &self,
+        path: &VirtualPath,
+    ) -> Result<(File, u64, bool), FileError> {
         let name = path.to_bytes();
         if self.selected.as_ref() != Some(path) {
             match self.jail.read(&name) {
@@ -253,9 +251,10 @@ impl Tree {
             Operation::Delete(path) => self.delete(path),
             Operation::Exists(path) => self.status(path).map(|_| Outcome::Done),
             Operation::Rename { from, to } => self.rename(from, to),
-            Operation::Size { path, representation, text_max_bytes } => {
-                let representation = self.representation(path, *representation);
-                self.size(path, &representation, *text_max_bytes)
+            Operation::Size { path, .. } => {
+                let (_, len_bytes, is_partial) = self.file_or_partial(path)?;
+                let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
+                Ok(outcome(len_bytes))
             }
             Operation::Partial(path) => {
                 let (_, len) = self.partial(path).ok_or(FileError::NotFound)?;
@@ -272,32 +271,24 @@ impl Tree {
                 Ok(Outcome::Entry(entry_of(name, status, held)))
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
-            Operation::Hash(algorithm, path, range) => {
-                self.access.need(Right::Read, path)?;
-                let (file, ..) = self.file_or_partial(path)?;
-                let (digits, len_bytes) = digest::of_file(*algorithm, file, *range)?;
-                Ok(Outcome::Hash { digits, len_bytes })
-            }
-            Operation::Combine { target, parts } => self.combine(target, parts),
             Operation::Available(_) => {
                 let free = self.jail.free_bytes().map_err(|error| file_error(&error))?;
                 let left = self.space.as_ref().map_or(u64::MAX, |space| space.left_bytes());
                 Ok(Outcome::Size(free.min(left)))
             }
-            Operation::Status { path, pattern, shows_hidden } => {
-                let is_directory = self.status(path)?.kind == Kind::Folder;
-                let lines = lines(self, path, pattern.as_ref(), *shows_hidden)?;
-                Ok(Outcome::Lines { lines, is_directory })
-            }
             Operation::Allocate(bytes) => self.room(*bytes).map(|()| Outcome::Done),
-            Operation::Host(_) | Operation::Mailbox(_) | Operation::Deliver { .. } => {
-                Err(FileError::NotSupported)
-            }
+            // Those that take long are not done in one go (`long_work`).
+            Operation::Hash(..)
+            | Operation::Combine { .. }
+            | Operation::Status { .. }
+            | Operation::Host(_)
+            | Operation::Mailbox(_)
+            | Operation::Deliver { .. } => Err(FileError::NotSupported),
         }
     }
 
     /// Looks whether he may do it where he wants to.
-    fn look_at_rights(&self, operation: &Operation) -> Result<(), FileError> {
+    pub(super) fn look_at_rights(&self, operation: &Operation) -> Result<(), FileError> {
         let access = &self.access;
         match operation {
             Operation::ChangeDirectory(path) => {
@@ -371,41 +362,6 @@ impl Tree {
         })
     }
 
-    /// RFC 3659 §4.1: the bytes that RETR would send in stream mode.
-    fn size(
-        &self,
-        path: &VirtualPath,
-        representation: &Representation,
-        text_max_bytes: u64,
-    ) -> Result<Outcome, FileError> {
-        // To know how long it is takes no right to read it.
-        let (mut file, len, is_partial) = self.file_or_partial(path)?;
-        let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
-        if representation.passes_through() {
-            return Ok(outcome(len));
-        }
-        if len > text_max_bytes {
-            return Err(FileError::TooLarge);
-        }
-        let mut encoder =
-            Encoder::new(representation, None).map_err(|_| FileError::NotSupported)?;
-        let (mut piece, mut wire, mut total) = (vec![0; PIECE_BYTES], Vec::new(), 0);
-        loop {
-            let count = file.read(&mut piece).map_err(|error| file_error(&error))?;
-            let read = piece.get(..count).unwrap_or_default();
-            let encoded = match read {
-                [] => encoder.finish(&mut wire),
-                read => encoder.encode(read, &mut wire),
-            };
-            encoded.map_err(|_| FileError::Local)?;
-            total += wire.len() as u64;
-            wire.clear();
-            if count == 0 {
-                return Ok(outcome(total));
-            }
-        }
-    }
-
     fn set_facts(&self, path: &VirtualPath, facts: &SetFacts) -> Result<Outcome, FileError> {
         if facts.created.is_some() {
             return Err(FileError::NotSupported);
@@ -420,7 +376,8 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    fn combine(&self, target: &VirtualPath, parts: &[VirtualPath]) -> Result<Outcome, FileError> {
+    /// Begins the file into which others are combined.
+    pub(super) fn begin_combined(&self, target: &VirtualPath) -> Result<Upload, FileError> {
         let name = target.to_bytes();
         let old = self.status(target).ok();
         let needed = if old.is_some() { Right::Overwrite } else { Right::Write };
@@ -430,13 +387,7 @@ impl Tree {
             _ => Existing::Keep,
         };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
-        let mut upload = Upload::new(draft, self.space.clone(), self.file_max_bytes);
-        for part in parts {
-            let (file, len) = self.read(part)?;
-            upload.copy(file, len)?;
-        }
-        upload.commit()?;
-        Ok(Outcome::Done)
+        Ok(Upload::new(draft, self.space.clone(), self.file_max_bytes))
     }
 }
 

@@ -2,25 +2,48 @@
 //!
 //! One request a connection, answered and closed. Everything but GET and HEAD of `/metrics` is
 //! refused by its status; what is longer than a request may be, or slower, is closed without a word.
+//! When all places are taken, the oldest connection is closed, so silent ones delay nobody.
+//!
+//! A web page could have a browser ask for the metrics at a name of its own that it makes resolve to
+//! this machine (DNS rebinding): requests have to name this machine, one of its addresses, or a
+//! configured name (`Host`, RFC 9110 §7.2); others are 421.
 
+use super::super::certificate::host_name;
 use anyhow::{Context, Result};
-use std::net::SocketAddr;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 /// The longest request, with its fields.
 pub(super) const REQUEST_MAX_BYTES: usize = 8 * 1024;
 /// How long request and answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many scrape at once; others wait at the door.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// How many scrape at once.
 const CONNECTIONS_MAX: usize = 16;
 /// How long an accept that fails for want of something waits for it.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Where the metrics are served, and by which names they may be asked for.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Place {
+    pub(in super::super) at: SocketAddr,
+    pub(in super::super) hosts: Vec<String>,
+}
+
+/// Returns the names of this machine, and those of its configuration.
+pub(in super::super) fn own_hosts<'a>(configured: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let machine = host_name();
+    let label = machine.split('.').next().unwrap_or_default().to_owned();
+    let own = [machine, label, "localhost".to_owned()];
+    own.into_iter().filter(|name| !name.is_empty()).chain(configured.cloned()).collect()
+}
 
 /// Opens the door at `place`, and returns where it is and what attends it for ever.
 ///
@@ -28,52 +51,118 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// If nobody can listen there.
 pub(in super::super) async fn serve(
-    place: SocketAddr,
+    place: Place,
     text: impl Fn() -> String + 'static,
 ) -> Result<(SocketAddr, impl Future<Output = ()>)> {
-    let door = TcpListener::bind(place).await;
-    let door = door.with_context(|| format!("the metrics cannot be served at {place}"))?;
+    let Place { at, hosts } = place;
+    let door = TcpListener::bind(at).await;
+    let door = door.with_context(|| format!("the metrics cannot be served at {at}"))?;
     let at = door.local_addr()?;
-    Ok((at, attend(door, Rc::new(text))))
+    Ok((at, attend(door, Rc::new((hosts, text)))))
 }
 
-async fn attend(door: TcpListener, text: Rc<impl Fn() -> String + 'static>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn attend(door: TcpListener, served: Rc<(Vec<String>, impl Fn() -> String + 'static)>) {
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let Ok((stream, _)) = door.accept().await else {
             sleep(PAUSE).await;
             continue;
         };
-        let text = Rc::clone(&text);
-        tokio::task::spawn_local(async move {
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= CONNECTIONS_MAX {
+            if let Some(oldest) = open.pop_front() {
+                oldest.abort();
+            }
+        }
+        let served = Rc::clone(&served);
+        let connection = tokio::task::spawn_local(async move {
+            let (hosts, text) = &*served;
             // Who has gone, or is too slow, gets nothing.
-            _ = timeout(PATIENCE, answer(stream, &*text)).await;
-            drop(permit);
+            _ = timeout(EXCHANGE_TIMEOUT, answer(stream, hosts, text)).await;
         });
+        open.push_back(connection.abort_handle());
     }
 }
 
-async fn answer(mut stream: TcpStream, text: &impl Fn() -> String) -> std::io::Result<()> {
-    let mut request = Vec::with_capacity(1024);
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        if request.len() >= REQUEST_MAX_BYTES || stream.read_buf(&mut request).await? == 0 {
-            return Ok(());
-        }
-    }
-    stream.write_all(&response(&request, text)).await?;
+async fn answer(
+    mut stream: TcpStream,
+    hosts: &[String],
+    text: &impl Fn() -> String,
+) -> std::io::Result<()> {
+    let Some(request) = timeout(REQUEST_TIMEOUT, request(&mut stream)).await?? else {
+        return Ok(());
+    };
+    stream.write_all(&response(&request, hosts, text)).await?;
     stream.shutdown().await
 }
 
+/// Reads a request to the end of its fields; `None` if it has no end.
+async fn request(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+    let mut request = Vec::with_capacity(1024);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() >= REQUEST_MAX_BYTES || stream.read_buf(&mut request).await? == 0 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(request))
+}
+
+/// Whether the host that a request names is one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    Ours,
+    Another,
+    /// RFC 9112 §3.2: a request of HTTP/1.1 has exactly one Host.
+    Malformed,
+}
+
+/// Looks at the Host of a request. An address is ours whatever it is: no page can choose the
+/// addresses that its requests name.
+fn named(request: &[u8], version: &[u8], hosts: &[String]) -> Named {
+    let lines = request.split(|byte| *byte == b'\n').skip(1);
+    let mut fields = lines.filter_map(|line| {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = line.split_at_checked(colon)?;
+        name.eq_ignore_ascii_case(b"host").then(|| value.get(1..).unwrap_or_default())
+    });
+    let (host, another) = (fields.next(), fields.next());
+    let Some(host) = host else {
+        return if version == b"HTTP/1.0" { Named::Ours } else { Named::Malformed };
+    };
+    let Ok(host) = std::str::from_utf8(host.trim_ascii()) else { return Named::Malformed };
+    if another.is_some() {
+        return Named::Malformed;
+    }
+    if host.parse::<SocketAddr>().is_ok() {
+        return Named::Ours;
+    }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_ours =
+        bare.parse::<IpAddr>().is_ok() || hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
+    if is_ours { Named::Ours } else { Named::Another }
+}
+
 /// Returns the answer to a request.
-fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
+fn response(request: &[u8], hosts: &[String], text: &impl Fn() -> String) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
     let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
     let is_http = version.is_some_and(|version| version.starts_with(b"HTTP/1."));
+    let named = named(request, version.unwrap_or_default(), hosts);
     let (status, body) = match (method, path) {
-        _ if !is_http => ("400 Bad Request", "This is no request of HTTP/1.1.\n".to_owned()),
+        _ if named == Named::Another => (
+            "421 Misdirected Request",
+            "This machine has another name; --metrics-host allows more.\n".to_owned(),
+        ),
+        _ if !is_http || named == Named::Malformed => {
+            ("400 Bad Request", "This is no request of HTTP/1.1.\n".to_owned())
+        }
         (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => ("200 OK", text()),
         (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "There is only /metrics.\n".to_owned()),
         _ => ("405 Method Not Allowed", "There is only GET.\n".to_owned()),
@@ -98,7 +187,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn status(request: &str) -> String {
-        let answer = response(request.as_bytes(), &|| "figures".to_owned());
+        let hosts = ["a".to_owned(), "stats.example.net".to_owned()];
+        let answer = response(request.as_bytes(), &hosts, &|| "figures".to_owned());
         String::from_utf8(answer).unwrap()
     }
 
@@ -107,9 +197,29 @@ mod tests {
         let answer = status("GET /metrics?x HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nfigures"));
         assert!(answer.contains("Content-Length: 7\r\n"));
-        assert!(status("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-        assert!(status("POST /metrics HTTP/1.1\r\n\r\n").contains("Allow: GET, HEAD\r\n"));
+        assert!(status("GET / HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        let posted = status("POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(posted.contains("Allow: GET, HEAD\r\n"));
         assert!(status("GET /metrics\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    }
+
+    // attack row 108
+    #[test]
+    fn a_request_has_to_name_this_machine_or_an_address() {
+        let code = |host: &str| {
+            let answer = status(&format!("GET /metrics HTTP/1.1\r\n{host}\r\n\r\n"));
+            answer[9..12].parse::<u16>().unwrap()
+        };
+        for ours in ["A", "a:9559", "a.", "Stats.Example.NET:80", "127.0.0.1:9559", "[::1]:9559"] {
+            assert_eq!(code(&format!("Host: {ours}")), 200, "{ours}");
+            assert_eq!(code(&format!("hOST:{ours}")), 200, "{ours}");
+        }
+        for other in ["evil.example", "a.evil.example:9559", "127.0.0.1.evil.example", "a@b", ""] {
+            assert_eq!(code(&format!("Host: {other}")), 421, "{other}");
+        }
+        for malformed in ["X: a", "Host: a\r\nHost: a", "Host : a"] {
+            assert_eq!(code(malformed), 400, "{malformed}");
+        }
     }
 
     #[test]
@@ -121,7 +231,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_request_has_an_answer(request in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let answer = response(&request, &String::new);
+            let answer = response(&request, &[], &String::new);
             prop_assert!(answer.starts_with(b"HTTP/1.1 "));
         }
     }

@@ -9,7 +9,7 @@
 mod door;
 mod histogram;
 
-pub(super) use door::serve;
+pub(super) use door::{Place, own_hosts, serve};
 
 use super::admission::Tally;
 use histogram::Histogram;
@@ -151,10 +151,20 @@ fn tell(out: &mut String, traffic: &[Traffic]) {
         let open = u64::try_from(*open).unwrap_or(u64::MAX);
         line(out, "plumb_sessions_open", &[("protocol", protocol.text())], open);
     }
-    head(out, "plumb_logins", "counter", "Logins, by whether they were proved.");
+    head(
+        out,
+        "plumb_logins",
+        "counter",
+        "Logins, by what came of them; busy ones were not checked.",
+    );
     let with_logins = traffic.iter().filter(|of| of.protocol != Protocol::Tftp);
     for Traffic { protocol, tally, .. } in with_logins {
-        for (result, count) in [("accepted", tally.logins), ("failed", tally.failed_logins)] {
+        let results = [
+            ("accepted", tally.logins),
+            ("failed", tally.failed_logins),
+            ("busy", tally.busy_logins),
+        ];
+        for (result, count) in results {
             let labels = [("protocol", protocol.text()), ("result", result)];
             line(out, "plumb_logins_total", &labels, count);
         }
@@ -182,6 +192,7 @@ mod tests {
     use super::*;
     use records::transfer::{Identifier, Role};
 
+    // attack row 112
     #[test]
     fn a_port_alone_is_at_loopback() {
         assert_eq!(place("9559"), Ok("127.0.0.1:9559".parse().unwrap()));

@@ -146,7 +146,7 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
         server.transfers.borrow_mut().remove(&from);
     }
     let name = request.name.escape_ascii().to_string();
-    if let Err(refusal) = server.admission.borrow_mut().enter(from.ip()) {
+    if let Err(refusal) = server.enter(from.ip()) {
         // In silence: who may come later asks again.
         let why = refusal.to_string();
         return server.log.say(&Event::Declined { from, name, why });
@@ -157,13 +157,14 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
             decline(server, from, received.to, name, fault);
         }
         Decision::Serve(file) => {
-            let running =
-                Rc::new(Running { request: received.data.to_vec(), stop: Default::default() });
+            let running = Rc::new(Running::new(received.data));
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
             let (server, at) = (Rc::clone(server), received.to);
             tokio::task::spawn_local(async move {
                 request::serve(&server, from, at, &request, file, &running).await;
-                server.admission.borrow_mut().leave(from.ip());
+                if !running.has_lost_place.get() {
+                    server.admission.borrow_mut().leave(from.ip());
+                }
                 let mut transfers = server.transfers.borrow_mut();
                 if transfers.get(&from).is_some_and(|there| Rc::ptr_eq(there, &running)) {
                     transfers.remove(&from);

@@ -3,8 +3,11 @@
 //! One socket for each place hears the requests (`door`); each transfer has a socket, a port and a
 //! task of its own. Nothing is sent to many: a request that came by broadcast or multicast is
 //! dropped in silence (RFC 1123 §4.2.3.5). What a request asks for comes back to whoever it says to
-//! be from, so little is sent to who does not answer: the first packet, and that twice again. What
+//! be from, so little is sent to who does not answer: the first packet, and that once again. What
 //! is refused is answered once, by one short sentence; who finds no room, by nothing.
+//!
+//! Source addresses of requests can be forged. So a transfer that was never answered gives its place
+//! to a new request when all are taken, the oldest first, and has no buffers but for its first packet.
 //!
 //! A name is looked up beneath the root and nowhere else (`os::jail`). As the servers of old do, one
 //! that runs as root gives only what everybody on the machine may read. What may be written is
@@ -18,11 +21,12 @@ mod request;
 
 pub(super) use configuration::{Arguments, Settings, Table};
 
-use super::admission::Admission;
+use super::admission::{Admission, Refusal};
 use super::clerk::Clerk;
 use super::folder::Rights;
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
+use super::source::source;
 use crate::files::tftp::{Stop, Wire};
 use crate::meters::Board;
 use anyhow::{Context, Result};
@@ -30,12 +34,13 @@ use door::Door;
 use log::Event;
 use os::host::Host;
 use os::jail::Jail;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 /// Descriptors of a transfer: its socket, its file, its folder.
@@ -66,6 +71,23 @@ struct Running {
     /// The datagram that asked for it.
     request: Vec<u8>,
     stop: Arc<Stop>,
+    began: Instant,
+    /// Whether anything has come from the port that asked.
+    has_answered: Arc<AtomicBool>,
+    /// Whether its place was given to another.
+    has_lost_place: Cell<bool>,
+}
+
+impl Running {
+    fn new(request: &[u8]) -> Self {
+        Self {
+            request: request.to_vec(),
+            stop: Arc::default(),
+            began: Instant::now(),
+            has_answered: Arc::default(),
+            has_lost_place: Cell::new(false),
+        }
+    }
 }
 
 impl Server {
@@ -101,6 +123,38 @@ impl Server {
             board: Arc::clone(board),
             host: OnceCell::new(),
         })
+    }
+
+    /// Lets a transfer with `address` begin, if there is a place, or one that was never answered.
+    fn enter(&self, address: IpAddr) -> Result<(), Refusal> {
+        let entered = self.admission.borrow_mut().enter(address);
+        let same_source = match entered {
+            Err(Refusal::Full) => None,
+            Err(Refusal::SourceFull) => Some(source(address)),
+            entered => return entered,
+        };
+        match self.drop_oldest_unanswered(same_source) {
+            true => self.admission.borrow_mut().enter(address),
+            false => entered,
+        }
+    }
+
+    /// Ends the oldest transfer, of this source if there is one, that was never answered; returns
+    /// whether there was any.
+    fn drop_oldest_unanswered(&self, of_source: Option<IpAddr>) -> bool {
+        let mut transfers = self.transfers.borrow_mut();
+        let unanswered = transfers.iter().filter(|(from, running)| {
+            !running.has_answered.load(Ordering::Relaxed)
+                && of_source.is_none_or(|of| source(from.ip()) == of)
+        });
+        let oldest = unanswered.min_by_key(|(_, running)| running.began).map(|(from, _)| *from);
+        let Some((from, running)) = oldest.and_then(|from| transfers.remove_entry(&from)) else {
+            return false;
+        };
+        running.has_lost_place.set(true);
+        running.stop.want();
+        self.admission.borrow_mut().leave(from.ip());
+        true
     }
 
     /// Serves by `host` instead of this machine's UDP. To be called before [`Self::serve`].

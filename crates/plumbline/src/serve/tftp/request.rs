@@ -16,11 +16,12 @@ use protocols::application::tftp::{
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The most that a transfer keeps of a window, in bytes.
 const WINDOW_MAX_BYTES: usize = 1 << 20;
 /// How often the first packet is repeated to who never answers.
-const UNANSWERED_MAX: u32 = 2;
+const UNANSWERED_MAX: u32 = 1;
 
 const NOT_FOUND: Fault = Fault { code: ErrorCode::FileNotFound, text: "There is no such file." };
 const NO_ACCESS: Fault = Fault { code: ErrorCode::AccessViolation, text: "It may not be had." };
@@ -180,7 +181,13 @@ async fn run(
         file_max_bytes: server.settings.file_max_bytes,
     };
     let transfer = Transfer::new(work, wire, from, terms, bench);
-    let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), |_| {}).await?;
+    let has_answered = Arc::clone(&running.has_answered);
+    let note = move |facts: &Facts| {
+        if facts.datagrams_in > 0 {
+            has_answered.store(true, Ordering::Relaxed);
+        }
+    };
+    let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), note).await?;
     record.transfer.cpu.cpu_ns = facts.cpu.map(nanos);
     record.transfer.host = server.clerk.host();
     record.note_facts(&facts, trouble.as_ref(), &request.name);

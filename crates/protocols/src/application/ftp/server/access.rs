@@ -90,6 +90,11 @@ impl Server {
                     self.close();
                 }
             }
+            LoginAnswer::Busy => {
+                cx.meter.count(Counter::FtpLoginsRefused);
+                self.reply(421, b"Too many logins at the moment, try again later");
+                self.close();
+            }
         }
         self.run_queue(cx);
     }
@@ -182,4 +187,6 @@ pub enum LoginAnswer {
     NeedsAccount,
     /// He may not. What was wrong is nobody's business.
     Refused,
+    /// The password was not checked, because too many were being checked; ends the session (421).
+    Busy,
 }

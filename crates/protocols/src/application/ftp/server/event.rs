@@ -240,6 +240,10 @@ pub enum FileError {
     NameRefused,
     /// Another uses it: 450.
     Busy,
+    /// The server does as much as it may for others: 450.
+    ServerBusy,
+    /// More bytes than this user may have hashed by one command: 550.
+    HashLimit,
     /// What more was sent for is not as it was, so that something would be lost: 450.
     Changed,
     /// There is no room: 452.
@@ -273,6 +277,8 @@ impl FileError {
             Self::NoMailbox => (550, "No such mailbox"),
             Self::NameRefused => (553, "Name not allowed"),
             Self::Busy => (450, "File busy"),
+            Self::ServerBusy => (450, "Server busy, try again later"),
+            Self::HashLimit => (550, "Too many bytes to hash at once, give a smaller range"),
             Self::Changed => (450, "The file has changed meanwhile, send it again"),
             Self::NoSpace => (452, "No space left"),
             Self::Quota => (552, "Quota used up, remove something first"),

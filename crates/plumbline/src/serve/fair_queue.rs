@@ -1,0 +1,333 @@
+//! A bounded queue for work that only a few may do at a time, fair between remote addresses.
+//!
+//! Sources take turns: the next permit goes to the source that has waited longest since its last
+//! one, and within a source to the oldest waiter. A waiter that is dropped leaves the queue, so work
+//! that was asked for ends with its connection. A permit is returned when it is dropped; work that
+//! cannot be interrupted moves its permit to where it runs.
+//!
+//! When the queue is full, a source that has nothing in it displaces the newest waiter of a source
+//! that has more than one. Anything else is refused at once.
+
+use super::source::source;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// The queue is full, or this source has as many waiters as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Busy;
+
+/// How many permits there are, and how many may wait for one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) running_max: usize,
+    pub(super) waiting_max: usize,
+    pub(super) waiting_per_source_max: usize,
+}
+
+/// The queue; clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct FairQueue(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    running: usize,
+    running_max: usize,
+    order: Order<oneshot::Sender<Permit>>,
+}
+
+impl FairQueue {
+    pub(super) fn new(limits: Limits) -> Self {
+        let Limits { running_max, waiting_max, waiting_per_source_max } = limits;
+        let order = Order::new(waiting_max, waiting_per_source_max);
+        Self(Arc::new(Mutex::new(State { running: 0, running_max, order })))
+    }
+
+    /// Waits for a permit.
+    ///
+    /// # Errors
+    ///
+    /// If there is no place in the queue, or the place was given to another source.
+    pub(super) async fn turn(&self, address: IpAddr) -> Result<Permit, Busy> {
+        let (source, (sender, receiver)) = (source(address), oneshot::channel());
+        let ticket = {
+            let mut state = self.lock();
+            if state.running < state.running_max {
+                state.running += 1;
+                drop(state);
+                return Ok(Permit(self.clone()));
+            }
+            let entered = state.order.enter(source, sender)?;
+            drop(state);
+            entered.ticket
+            // The displaced waiter, if any, is dropped here, outside of the lock.
+        };
+        let waiting = Waiting { queue: self, source, ticket };
+        let permit = receiver.await.map_err(|_| Busy);
+        drop(waiting);
+        permit
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    fn waiting(&self) -> usize {
+        self.lock().order.len
+    }
+}
+
+/// The place of a waiter; dropped, it is free.
+struct Waiting<'a> {
+    queue: &'a FairQueue,
+    source: IpAddr,
+    ticket: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let left = self.queue.lock().order.leave(self.source, self.ticket);
+        drop(left);
+    }
+}
+
+/// Permission to do the work. Dropped, it passes to the next waiter.
+#[derive(Debug)]
+pub(super) struct Permit(FairQueue);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let next = {
+            let mut state = self.0.lock();
+            let next = state.order.next();
+            if next.is_none() {
+                state.running = state.running.saturating_sub(1);
+            }
+            next
+        };
+        // A waiter that has just gone returns its permit, which passes it on.
+        _ = next.map(|next| next.send(Self(self.0.clone())));
+    }
+}
+
+/// The waiters, and the order in which they are served.
+#[derive(Debug)]
+struct Order<T> {
+    by_source: BTreeMap<IpAddr, VecDeque<(u64, T)>>,
+    /// The sources that have waiters, the next one first.
+    turns: VecDeque<IpAddr>,
+    len: usize,
+    len_max: usize,
+    per_source_max: usize,
+    next_ticket: u64,
+}
+
+/// What came of entering the queue.
+#[derive(Debug)]
+struct Entered<T> {
+    ticket: u64,
+    /// The waiter whose place it was.
+    _displaced: Option<T>,
+}
+
+impl<T> Order<T> {
+    fn new(len_max: usize, per_source_max: usize) -> Self {
+        let (by_source, turns) = (BTreeMap::new(), VecDeque::new());
+        Self { by_source, turns, len: 0, len_max, per_source_max, next_ticket: 0 }
+    }
+
+    fn enter(&mut self, source: IpAddr, waiter: T) -> Result<Entered<T>, Busy> {
+        let waiting = self.by_source.get(&source).map_or(0, VecDeque::len);
+        if waiting >= self.per_source_max {
+            return Err(Busy);
+        }
+        let displaced = match self.len < self.len_max {
+            true => None,
+            false if waiting == 0 => Some(self.displace().ok_or(Busy)?),
+            false => return Err(Busy),
+        };
+        if waiting == 0 {
+            self.turns.push_back(source);
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.by_source.entry(source).or_default().push_back((ticket, waiter));
+        self.len += 1;
+        Ok(Entered { ticket, _displaced: displaced })
+    }
+
+    /// Takes the newest waiter of the source with the most, if that has more than one.
+    fn displace(&mut self) -> Option<T> {
+        let waiters = self.by_source.values_mut().max_by_key(|waiters| waiters.len())?;
+        if waiters.len() < 2 {
+            return None;
+        }
+        self.len -= 1;
+        waiters.pop_back().map(|(_, waiter)| waiter)
+    }
+
+    fn leave(&mut self, source: IpAddr, ticket: u64) -> Option<T> {
+        let waiters = self.by_source.get_mut(&source)?;
+        let at = waiters.iter().position(|(waiting, _)| *waiting == ticket)?;
+        let left = waiters.remove(at);
+        let is_last = waiters.is_empty();
+        self.len -= 1;
+        if is_last {
+            self.by_source.remove(&source);
+            self.turns.retain(|waiting| *waiting != source);
+        }
+        left.map(|(_, waiter)| waiter)
+    }
+
+    fn next(&mut self) -> Option<T> {
+        let source = self.turns.pop_front()?;
+        let waiters = self.by_source.get_mut(&source)?;
+        let next = waiters.pop_front();
+        if waiters.is_empty() {
+            self.by_source.remove(&source);
+        } else {
+            self.turns.push_back(source);
+        }
+        self.len -= usize::from(next.is_some());
+        next.map(|(_, waiter)| waiter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::future::poll_fn;
+    use std::pin::{Pin, pin};
+    use std::task::Poll;
+
+    fn at(number: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, number])
+    }
+
+    fn queue(waiting_max: usize, waiting_per_source_max: usize) -> FairQueue {
+        FairQueue::new(Limits { running_max: 1, waiting_max, waiting_per_source_max })
+    }
+
+    async fn polled<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+        let poll = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        if let Poll::Ready(output) = poll { Some(output) } else { None }
+    }
+
+    #[test]
+    fn sources_take_turns_and_one_source_is_served_in_its_order() {
+        let mut order = Order::new(9, 9);
+        for (number, waiter) in [(1, "a1"), (1, "a2"), (1, "a3"), (2, "b1"), (3, "c1"), (2, "b2")] {
+            order.enter(at(number), waiter).unwrap();
+        }
+        let served: Vec<_> = std::iter::from_fn(|| order.next()).collect();
+        assert_eq!(served, ["a1", "b1", "c1", "a2", "b2", "a3"]);
+        assert_eq!((order.len, order.turns.len(), order.by_source.len()), (0, 0, 0));
+    }
+
+    // attack row 116
+    #[test]
+    fn one_source_has_its_share_of_the_queue_and_a_new_source_displaces_a_second_waiter() {
+        let mut order = Order::new(3, 2);
+        assert!(order.enter(at(1), "a1").is_ok() && order.enter(at(1), "a2").is_ok());
+        assert_eq!(order.enter(at(1), "a3").err(), Some(Busy));
+        assert!(order.enter(at(2), "b1").is_ok());
+        assert_eq!(order.enter(at(2), "b2").err(), Some(Busy));
+        assert_eq!(order.enter(at(3), "c1").unwrap()._displaced, Some("a2"));
+        assert_eq!(order.enter(at(4), "d1").err(), Some(Busy));
+        let served: Vec<_> = std::iter::from_fn(|| order.next()).collect();
+        assert_eq!(served, ["a1", "b1", "c1"]);
+    }
+
+    // attack row 116
+    #[tokio::test]
+    async fn a_waiter_that_is_dropped_leaves_the_queue_and_the_permit_passes_it_by() {
+        let queue = queue(64, 64);
+        let running = queue.turn(at(1)).await.unwrap();
+        let honest = {
+            let gone: Vec<_> = (0..32).map(|_| Box::pin(queue.turn(at(2)))).collect();
+            for mut waiter in gone {
+                assert!(polled(waiter.as_mut()).await.is_none());
+            }
+            assert_eq!(queue.waiting(), 0);
+            Box::pin(queue.turn(at(3)))
+        };
+        let mut honest = honest;
+        assert!(polled(honest.as_mut()).await.is_none());
+        drop(running);
+        assert!(polled(honest.as_mut()).await.unwrap().is_ok());
+        assert_eq!(queue.lock().running, 0);
+    }
+
+    #[tokio::test]
+    async fn a_permit_that_was_granted_to_a_dropped_waiter_passes_on() {
+        let queue = queue(64, 64);
+        let running = queue.turn(at(1)).await.unwrap();
+        {
+            let mut first = pin!(queue.turn(at(2)));
+            assert!(polled(first.as_mut()).await.is_none());
+            drop(running);
+            // The permit is on its way to it, and it goes.
+        }
+        assert_eq!(queue.lock().running, 0);
+        assert!(queue.turn(at(3)).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_displaced_waiter_is_refused() {
+        let queue = queue(2, 2);
+        let _running = queue.turn(at(1)).await.unwrap();
+        let (mut kept, mut displaced) = (pin!(queue.turn(at(2))), pin!(queue.turn(at(2))));
+        assert!(polled(kept.as_mut()).await.is_none());
+        assert!(polled(displaced.as_mut()).await.is_none());
+        let mut other = pin!(queue.turn(at(3)));
+        assert!(polled(other.as_mut()).await.is_none());
+        assert_eq!(polled(displaced.as_mut()).await.unwrap().err(), Some(Busy));
+        assert!(polled(kept.as_mut()).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn addresses_of_one_ipv6_network_are_one_source() {
+        let queue = queue(8, 1);
+        let _running = queue.turn(at(1)).await.unwrap();
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let mut first = pin!(queue.turn(address("2001:db8::1")));
+        assert!(polled(first.as_mut()).await.is_none());
+        let second = pin!(queue.turn(address("2001:db8::2")));
+        assert_eq!(polled(second).await.unwrap().err(), Some(Busy));
+    }
+
+    proptest! {
+        #[test]
+        fn no_source_is_served_twice_while_another_waits_for_its_first_turn(
+            entries in prop::collection::vec((0_u8..5, any::<bool>()), 1..80)
+        ) {
+            let mut order = Order::new(40, 10);
+            let mut entered = 0_usize;
+            for (number, leaves) in entries {
+                let before = order.len;
+                let Ok(Entered { ticket, _displaced }) = order.enter(at(number), number) else {
+                    prop_assert_eq!(order.len, before);
+                    continue;
+                };
+                entered += usize::from(_displaced.is_none());
+                if leaves {
+                    prop_assert_eq!(order.leave(at(number), ticket), Some(number));
+                    entered -= 1;
+                }
+                prop_assert!(order.len <= 40);
+            }
+            prop_assert_eq!(order.len, entered);
+            let mut waiting: Vec<u8> = order.turns.iter().map(|source| match source {
+                IpAddr::V4(address) => address.octets()[3],
+                IpAddr::V6(_) => 0,
+            }).collect();
+            let served: Vec<u8> = std::iter::from_fn(|| order.next()).collect();
+            prop_assert_eq!(served.len(), entered);
+            waiting.truncate(served.len());
+            prop_assert_eq!(&served[..waiting.len()], waiting.as_slice());
+        }
+    }
+}

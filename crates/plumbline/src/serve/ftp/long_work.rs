@@ -1,0 +1,340 @@
+//! Work on files that may take long: hashes, sizes of texts, copies, listings.
+//!
+//! It runs in steps on the pool of blocking threads, and each step needs a permit of a queue that is
+//! fair between sources ([`FairQueue`]): one long file of one client delays the others by one step.
+//! Dropping the future ends the work after the step
+//! that is running.
+
+use super::super::fair_queue::FairQueue;
+use super::digest::Digest;
+use super::listing::{Lister, Progress};
+use super::tree::{Tree, file_error, seek};
+use super::upload::Upload;
+use os::jail::Kind;
+use protocols::application::ftp::data::Encoder;
+use protocols::application::ftp::listing::{ListForm, Pattern};
+use protocols::application::ftp::server::{FileError, Operation, Outcome};
+use protocols::application::ftp::{HashAlgorithm, Range, Representation, Right, VirtualPath};
+use std::fs::File;
+use std::io::Read;
+use std::net::IpAddr;
+
+/// The most bytes of a file that one step reads.
+const STEP_BYTES: u64 = 4 << 20;
+/// What is read at a time.
+const PIECE_BYTES: usize = 256 * 1024;
+/// The most names of a directory that one step looks at.
+const STEP_NAMES: usize = 10_000;
+/// The most lines of a reply to STAT; ours.
+const LINES_MAX: usize = 2_000;
+
+/// Work that goes on step by step.
+pub(super) trait Steps: Send + 'static {
+    type Output: Send + 'static;
+
+    /// Does the next step. Returns what has come of the work, when it is done.
+    fn step(&mut self) -> Option<Self::Output>;
+}
+
+/// Does all steps of `work` for the client at `source`; `None` if the queue is full.
+pub(super) async fn run<W: Steps>(
+    queue: &FairQueue,
+    source: IpAddr,
+    mut work: W,
+) -> Option<W::Output> {
+    loop {
+        let permit = queue.turn(source).await.ok()?;
+        let stepped = tokio::task::spawn_blocking(move || {
+            let output = work.step();
+            drop(permit);
+            (work, output)
+        });
+        // A step that panics is as one that cannot be done.
+        let (rest, output) = stepped.await.ok()?;
+        if output.is_some() {
+            return output;
+        }
+        work = rest;
+    }
+}
+
+/// An operation on files, in steps. It is prepared in the first one.
+pub(super) struct LongOperation {
+    tree: Tree,
+    operation: Operation,
+    hash_max_bytes: u64,
+    state: Option<Operating>,
+}
+
+enum Operating {
+    Hash(Hash),
+    Size(Box<TextSize>),
+    Combine(Box<Combine>),
+    Status(Box<StatusLines>),
+}
+
+impl LongOperation {
+    /// Returns the operation as work in steps, or itself if it is a short one. Of a file at most
+    /// `hash_max_bytes` are hashed at once.
+    pub(super) fn of(
+        tree: &Tree,
+        operation: Operation,
+        hash_max_bytes: u64,
+    ) -> Result<Self, Operation> {
+        let is_long = match &operation {
+            Operation::Hash(..) | Operation::Combine { .. } | Operation::Status { .. } => true,
+            Operation::Size { path, representation, .. } => {
+                !tree.representation(path, *representation).passes_through()
+            }
+            _ => false,
+        };
+        match is_long {
+            true => Ok(Self { tree: tree.clone(), operation, hash_max_bytes, state: None }),
+            false => Err(operation),
+        }
+    }
+
+    fn begin(&self) -> Result<Operating, FileError> {
+        let tree = &self.tree;
+        tree.look_at_rights(&self.operation)?;
+        Ok(match &self.operation {
+            Operation::Hash(algorithm, path, range) => {
+                Operating::Hash(Hash::new(tree, *algorithm, path, *range, self.hash_max_bytes)?)
+            }
+            Operation::Size { path, representation, text_max_bytes } => {
+                let representation = tree.representation(path, *representation);
+                let size = TextSize::new(tree, path, &representation, *text_max_bytes)?;
+                Operating::Size(Box::new(size))
+            }
+            Operation::Combine { target, parts } => {
+                Operating::Combine(Box::new(Combine::new(tree, target, parts)?))
+            }
+            Operation::Status { path, pattern, shows_hidden } => {
+                let lines = StatusLines::new(tree, path, pattern.as_ref(), *shows_hidden)?;
+                Operating::Status(Box::new(lines))
+            }
+            _ => return Err(FileError::NotSupported),
+        })
+    }
+}
+
+impl Steps for LongOperation {
+    type Output = Result<Outcome, FileError>;
+
+    fn step(&mut self) -> Option<Self::Output> {
+        let state = match self.state.take().map_or_else(|| self.begin(), Ok) {
+            Ok(state) => self.state.insert(state),
+            Err(error) => return Some(Err(error)),
+        };
+        match state {
+            Operating::Hash(hash) => hash.step(),
+            Operating::Size(size) => size.step(),
+            Operating::Combine(combine) => combine.step(),
+            Operating::Status(lines) => lines.step(),
+        }
+        .transpose()
+    }
+}
+
+type Step = Result<Option<Outcome>, FileError>;
+
+/// A hash of a file or of a part of it.
+struct Hash {
+    digest: Option<Digest>,
+    file: File,
+    left_bytes: u64,
+    total_bytes: u64,
+}
+
+impl Hash {
+    fn new(
+        tree: &Tree,
+        algorithm: HashAlgorithm,
+        path: &VirtualPath,
+        range: Range,
+        max_bytes: u64,
+    ) -> Result<Self, FileError> {
+        tree.access.need(Right::Read, path)?;
+        let (mut file, len, _) = tree.file_or_partial(path)?;
+        seek(&mut file, range.start)?;
+        let end = range.end.unwrap_or(u64::MAX);
+        if end.min(len).saturating_sub(range.start) > max_bytes {
+            return Err(FileError::HashLimit);
+        }
+        // A file that grows meanwhile is not read behind the limit either.
+        let left_bytes = end.saturating_sub(range.start).min(max_bytes);
+        Ok(Self { digest: Some(Digest::new(algorithm)), file, left_bytes, total_bytes: 0 })
+    }
+
+    fn step(&mut self) -> Step {
+        let Some(digest) = &mut self.digest else { return Err(FileError::Local) };
+        let mut part = self.file.by_ref().take(self.left_bytes.min(STEP_BYTES));
+        // Not kept between steps: thousands may wait for their next one.
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let count = part.read(&mut piece).map_err(|error| file_error(&error))?;
+            if count == 0 {
+                break;
+            }
+            digest.update(piece.get(..count).unwrap_or_default());
+            self.left_bytes = self.left_bytes.saturating_sub(count as u64);
+            self.total_bytes += count as u64;
+        }
+        // What the step was allowed and did not read is not there.
+        let is_over = part.limit() > 0 || self.left_bytes == 0;
+        if !is_over {
+            return Ok(None);
+        }
+        let digits = self.digest.take().map(Digest::finish).unwrap_or_default();
+        Ok(Some(Outcome::Hash { digits, len_bytes: self.total_bytes }))
+    }
+}
+
+/// The bytes that RETR would send (RFC 3659 §4.1).
+struct TextSize {
+    encoder: Encoder,
+    file: File,
+    total_bytes: u64,
+    /// Of a file, or of a partial upload.
+    outcome: fn(u64) -> Outcome,
+}
+
+impl TextSize {
+    fn new(
+        tree: &Tree,
+        path: &VirtualPath,
+        representation: &Representation,
+        text_max_bytes: u64,
+    ) -> Result<Self, FileError> {
+        // To know how long it is takes no right to read it.
+        let (file, len_bytes, is_partial) = tree.file_or_partial(path)?;
+        let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
+        if len_bytes > text_max_bytes {
+            return Err(FileError::TooLarge);
+        }
+        let encoder = Encoder::new(representation, None).map_err(|_| FileError::NotSupported)?;
+        Ok(Self { encoder, file, total_bytes: 0, outcome })
+    }
+
+    fn step(&mut self) -> Step {
+        let (mut piece, mut wire) = (vec![0; PIECE_BYTES], Vec::new());
+        for _ in 0..STEP_BYTES / PIECE_BYTES as u64 {
+            let count = self.file.read(&mut piece).map_err(|error| file_error(&error))?;
+            let encoded = match piece.get(..count).unwrap_or_default() {
+                [] => self.encoder.finish(&mut wire),
+                read => self.encoder.encode(read, &mut wire),
+            };
+            encoded.map_err(|_| FileError::Local)?;
+            self.total_bytes += wire.len() as u64;
+            wire.clear();
+            if count == 0 {
+                return Ok(Some((self.outcome)(self.total_bytes)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Several files copied into one.
+struct Combine {
+    upload: Option<Upload>,
+    parts: Vec<(File, u64)>,
+}
+
+impl Combine {
+    fn new(tree: &Tree, target: &VirtualPath, parts: &[VirtualPath]) -> Result<Self, FileError> {
+        let upload = Some(tree.begin_combined(target)?);
+        let parts = parts.iter().rev().map(|part| tree.read(part));
+        Ok(Self { upload, parts: parts.collect::<Result<_, _>>()? })
+    }
+
+    fn step(&mut self) -> Step {
+        let Some(upload) = &mut self.upload else { return Err(FileError::Local) };
+        let Some((file, left_bytes)) = self.parts.last_mut() else {
+            self.upload.take().map_or(Err(FileError::Local), Upload::commit)?;
+            return Ok(Some(Outcome::Done));
+        };
+        let count = STEP_BYTES.min(*left_bytes);
+        upload.copy(file.try_clone().map_err(|error| file_error(&error))?, count)?;
+        *left_bytes -= count;
+        if *left_bytes == 0 {
+            self.parts.pop();
+        }
+        Ok(None)
+    }
+}
+
+/// The lines of a reply to STAT.
+struct StatusLines {
+    lister: Lister,
+    is_directory: bool,
+    lines: Vec<Vec<u8>>,
+}
+
+impl StatusLines {
+    fn new(
+        tree: &Tree,
+        path: &VirtualPath,
+        pattern: Option<&Pattern>,
+        shows_hidden: bool,
+    ) -> Result<Self, FileError> {
+        let is_directory = tree.status(path)?.kind == Kind::Folder;
+        let lister = Lister::new(tree, path, &ListForm::Unix, pattern, shows_hidden)?;
+        Ok(Self { lister, is_directory, lines: Vec::new() })
+    }
+
+    fn step(&mut self) -> Step {
+        let (mut line, mut names_max) = (Vec::new(), STEP_NAMES);
+        while self.lines.len() < LINES_MAX {
+            let progress = self.lister.write(&mut line, 1, &mut names_max)?;
+            if !line.is_empty() {
+                self.lines.push(line.trim_ascii_end().to_vec());
+                line.clear();
+            }
+            match progress {
+                Progress::Full => {}
+                Progress::Paused => return Ok(None),
+                Progress::Done => break,
+            }
+        }
+        let (lines, is_directory) = (std::mem::take(&mut self.lines), self.is_directory);
+        Ok(Some(Outcome::Lines { lines, is_directory }))
+    }
+}
+
+/// The next lines of a listing: as many as have `enough` bytes.
+pub(super) struct ListingPiece {
+    lister: Option<Box<Lister>>,
+    lines: Vec<u8>,
+    enough: usize,
+}
+
+/// Lines that were written, and the listing whose they are.
+pub(super) struct Listed {
+    pub(super) lister: Box<Lister>,
+    pub(super) lines: Vec<u8>,
+    /// Whether more follow.
+    pub(super) has_more: Result<bool, FileError>,
+}
+
+impl ListingPiece {
+    pub(super) fn new(lister: Box<Lister>, lines: Vec<u8>, enough: usize) -> Self {
+        Self { lister: Some(lister), lines, enough }
+    }
+}
+
+impl Steps for ListingPiece {
+    type Output = Listed;
+
+    fn step(&mut self) -> Option<Listed> {
+        let mut names_max = STEP_NAMES;
+        let lister = self.lister.as_mut()?;
+        let has_more = match lister.write(&mut self.lines, self.enough, &mut names_max) {
+            Ok(Progress::Paused) => return None,
+            Ok(progress) => Ok(progress == Progress::Full),
+            Err(error) => Err(error),
+        };
+        let lines = std::mem::take(&mut self.lines);
+        self.lister.take().map(|lister| Listed { lister, lines, has_more })
+    }
+}

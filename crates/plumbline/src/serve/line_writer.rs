@@ -1,0 +1,215 @@
+//! Lines for a descriptor that may not be read: a bounded queue and a thread that writes.
+//!
+//! A server that wrote its log itself would stop when the log's reader does. Lines that find the
+//! queue full are dropped and counted; the count is written as a line as soon as there is room.
+
+use rustix::io::Errno;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The most bytes that wait to be written.
+const WAITING_MAX_BYTES: usize = 1 << 20;
+/// How long the thread waits after a write, so that many lines cost one wake and one write.
+const GATHERING: Duration = Duration::from_millis(10);
+
+/// Makes the line that reports a number of dropped lines.
+type Report = fn(u64) -> Vec<u8>;
+
+/// The queue. Its thread ends with the process.
+#[derive(Debug)]
+pub(super) struct LineWriter(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// There are lines to write, or all are written.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<u8>,
+    dropped: u64,
+    /// How the dropped lines are reported.
+    report: Option<Report>,
+    is_writing: bool,
+    /// The thread waits to be woken.
+    is_idle: bool,
+    /// Nothing can be written any more.
+    has_failed: bool,
+}
+
+impl LineWriter {
+    /// Starts a thread that writes to `output`.
+    ///
+    /// # Errors
+    ///
+    /// If there are no threads left.
+    pub(super) fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("log".to_owned());
+        drop(thread.spawn(move || write_all(&theirs, output))?);
+        Ok(Self(shared))
+    }
+
+    /// Enqueues a line, with its line end; `report` is used for lines that were dropped. Never blocks
+    /// for longer than a copy takes.
+    pub(super) fn put(&self, line: &[u8], report: Report) {
+        let mut state = self.0.lock();
+        state.report = Some(report);
+        if state.has_failed {
+            return;
+        }
+        if state.waiting.len() + line.len() > WAITING_MAX_BYTES {
+            state.dropped += 1;
+            return;
+        }
+        state.waiting.extend_from_slice(line);
+        if state.is_idle {
+            state.is_idle = false;
+            drop(state);
+            self.0.changed.notify_all();
+        }
+    }
+
+    /// Waits until all lines are written, at most for `limit`. Returns whether they are.
+    pub(super) fn flush(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let mut state = self.0.lock();
+        while state.is_writing || !state.waiting.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.has_failed {
+                return false;
+            }
+            let waited = self.0.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !state.has_failed
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write_all(shared: &Shared, mut output: impl Write) {
+    let mut lines = Vec::new();
+    loop {
+        {
+            let mut state = shared.lock();
+            state.is_writing = false;
+            shared.changed.notify_all();
+            while state.waiting.is_empty() && state.dropped == 0 {
+                state.is_idle = true;
+                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.is_idle = false;
+            std::mem::swap(&mut lines, &mut state.waiting);
+            let dropped = std::mem::take(&mut state.dropped);
+            if let Some(report) = state.report.filter(|_| dropped > 0) {
+                lines.extend(report(dropped));
+            }
+            state.is_writing = true;
+        }
+        if output.write_all(&lines).is_err() {
+            // The output is closed.
+            let mut state = shared.lock();
+            (state.has_failed, state.is_writing) = (true, false);
+            state.waiting = Vec::new();
+            shared.changed.notify_all();
+            return;
+        }
+        lines.clear();
+        // Memory of a burst is given back.
+        lines.shrink_to(64 * 1024);
+        std::thread::sleep(GATHERING);
+    }
+}
+
+/// The standard error of this process, without the lock that others would wait for while a write
+/// blocks.
+#[derive(Debug)]
+pub(super) struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match rustix::io::write(rustix::stdio::stderr(), bytes) {
+            // A terminal that is not to block: another program may have said so.
+            Err(Errno::AGAIN) => {
+                std::thread::sleep(Duration::from_millis(10));
+                Err(io::ErrorKind::Interrupted.into())
+            }
+            written => Ok(written?),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+    /// An output whose every write waits until it is read.
+    struct Unread(SyncSender<Vec<u8>>, Sender<()>);
+
+    impl Write for Unread {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.1.send(()).unwrap();
+            self.0.send(bytes.to_vec()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn unread() -> (LineWriter, Receiver<Vec<u8>>, Receiver<()>) {
+        let ((output, read), (begins, has_begun)) = (sync_channel(0), channel());
+        (LineWriter::start(Unread(output, begins)).unwrap(), read, has_begun)
+    }
+
+    fn report(count: u64) -> Vec<u8> {
+        format!("{count} dropped\n").into_bytes()
+    }
+
+    // attack row 118
+    #[test]
+    fn lines_that_nobody_reads_are_dropped_and_counted_and_never_waited_for() {
+        let (writer, read, has_begun) = unread();
+        writer.put(b"first\n", report);
+        has_begun.recv().unwrap();
+        let line = [b'x'; 1024];
+        for _ in 0..2 * WAITING_MAX_BYTES / line.len() {
+            writer.put(&line, report);
+        }
+        assert_eq!(read.recv().unwrap(), b"first\n");
+        let kept = read.recv().unwrap();
+        assert!(kept.ends_with(b"x1024 dropped\n"), "{}", kept.len());
+        assert_eq!(kept.len(), WAITING_MAX_BYTES + b"1024 dropped\n".len());
+        writer.put(b"last\n", report);
+        assert_eq!(read.recv().unwrap(), b"last\n");
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_is_written_and_not_for_what_is_never_read() {
+        let (writer, read, has_begun) = unread();
+        assert!(writer.flush(Duration::from_secs(600)));
+        writer.put(b"a\n", report);
+        has_begun.recv().unwrap();
+        assert!(!writer.flush(Duration::from_millis(1)));
+        assert_eq!(read.recv().unwrap(), b"a\n");
+        assert!(writer.flush(Duration::from_secs(600)));
+        drop(read);
+        writer.put(b"b\n", report);
+        assert!(!writer.flush(Duration::from_secs(600)));
+    }
+}

@@ -1,0 +1,150 @@
+//! Denial of service against the running servers: each test is an attack that once worked.
+//!
+//! Nothing here measures time. Work is counted by the processor time of the server, in units of one
+//! password check; progress is shown by the order of replies; limits of waits are ten times what is
+//! promised.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+#[path = "denial/files.rs"]
+mod files;
+#[expect(dead_code, reason = "each crate of tests uses its part of it")]
+mod ftp_desk;
+#[expect(dead_code, reason = "each crate of tests uses its part of it")]
+mod login_desk;
+#[path = "denial/logins.rs"]
+mod logins;
+#[path = "denial/others.rs"]
+mod others;
+
+use ftp_desk::{Desk, Server};
+use os::process::Program;
+use protocols::time::Duration;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::process::{Command, Stdio};
+
+/// How long a server may take to end after SIGTERM: ten times the two seconds that are promised.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Addresses of this machine, as sources of connections.
+const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
+const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Connects from `source`, and waits for replies for a minute at most.
+fn connect(source: Ipv4Addr, port: u16) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrV4::new(source, 0)).unwrap();
+    rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+/// Closes a connection by a reset.
+fn reset(stream: TcpStream) {
+    sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    drop(stream);
+}
+
+/// A control connection of FTP from a certain address.
+struct Control(BufReader<TcpStream>);
+
+impl Control {
+    fn new(source: Ipv4Addr, server: &Server) -> Self {
+        Self(BufReader::new(connect(source, server.port)))
+    }
+
+    /// Sends commands without waiting for their replies.
+    fn sends(&mut self, commands: &str) {
+        self.0.get_mut().write_all(commands.replace('\n', "\r\n").as_bytes()).unwrap();
+    }
+
+    /// Returns the code of the next reply; 0 at the end of the connection.
+    fn reply(&mut self) -> u16 {
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).unwrap_or(0) == 0 {
+                return 0;
+            }
+            if line.get(3..4) == Some(" ") {
+                return line[..3].parse().unwrap();
+            }
+        }
+    }
+
+    fn asks(&mut self, command: &str) -> u16 {
+        self.sends(&format!("{command}\n"));
+        self.reply()
+    }
+
+    /// Logs in, and returns the replies to greeting, USER and PASS.
+    fn logs_in(&mut self, user: &str, password: &str) -> [u16; 3] {
+        let greeting = self.reply();
+        [greeting, self.asks(&format!("USER {user}")), self.asks(&format!("PASS {password}"))]
+    }
+
+    fn resets(self) {
+        reset(self.0.into_inner());
+    }
+}
+
+const WELCOME: [u16; 3] = [220, 331, 230];
+
+/// Writes a users' file in which ann's password is "secret"; `rest` follows in her table.
+fn users_file(desk: &Desk, rest: &str) -> String {
+    let mut hasher = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    hasher.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut hasher = hasher.spawn().unwrap();
+    hasher.stdin.take().unwrap().write_all(b"secret").unwrap();
+    let hash = String::from_utf8(hasher.wait_with_output().unwrap().stdout).unwrap();
+    let path = desk.here("users.toml");
+    fs::write(&path, format!("[ann]\npassword = \"{}\"\n{rest}\n", hash.trim())).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Starts an FTP server with ann and anonymous users; `lines` are of its table `[ftp]`.
+fn ftp_server(desk: &Desk, lines: &str) -> Server {
+    let users = users_file(desk, &format!("root = \"{}\"", desk.there("").display()));
+    let configuration = desk.here("serve.toml");
+    fs::write(&configuration, format!("[ftp]\nanonymous = true\n{lines}")).unwrap();
+    let configuration = configuration.to_str().unwrap();
+    let words = ["--config", configuration, "--ftp-users", &users, "--ftp-listen", "127.0.0.1:0"];
+    Server::start(desk, &words)
+}
+
+/// The processor time of a program so far, in clock ticks.
+fn ticks(program: &Program) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// The resident memory of a program, KiB.
+fn resident_kib(program: &Program) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn threads(program: &Program) -> usize {
+    fs::read_dir(format!("/proc/{}/task", program.id())).unwrap().count()
+}
+
+/// Asks a server to end, which it has to do soon.
+fn ends(program: &mut Program) {
+    program.signal(Signal::TERM).unwrap();
+    let ended = program.wait_for_end(END_TIMEOUT).unwrap();
+    assert_eq!(ended.expect("the server ends").code(), Some(0));
+}
+
+/// Reads what a connection has until it ends.
+fn rest_of(stream: &mut TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    _ = stream.read_to_end(&mut bytes);
+    bytes
+}

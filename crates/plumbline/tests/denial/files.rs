@@ -1,0 +1,138 @@
+//! Attacks by long work on files.
+
+use super::*;
+
+// attack row 117
+#[test]
+fn hashes_end_with_their_sessions_and_with_the_server() {
+    let desk = Desk::new();
+    let mut server = ftp_server(&desk, "");
+    let sparse = fs::File::create(desk.there("sparse")).unwrap();
+    sparse.set_len(3 << 30).unwrap();
+    fs::write(desk.there("small"), b"abc").unwrap();
+    for number in 0..40 {
+        let mut attacker = Control::new(ATTACKER, &server);
+        assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
+        attacker.sends("HASH sparse\n");
+        // Half of them stay.
+        if number % 2 == 0 {
+            attacker.resets();
+        } else {
+            std::mem::forget(attacker);
+        }
+    }
+    // The hash of a small file and a login go before the rest of theirs.
+    let mut honest = Control::new(OTHER, &server);
+    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+    assert_eq!(honest.asks("HASH small"), 213);
+    assert!(threads(&server.program) < 16, "{}", threads(&server.program));
+    ends(&mut server.program);
+}
+
+#[test]
+fn a_hash_in_steps_is_the_hash_of_the_file_and_an_anonymous_user_has_a_limit() {
+    let desk = Desk::new();
+    let server = ftp_server(&desk, "anonymous-hash-max-bytes = 9000000\n");
+    let bytes = ftp_desk::pattern(10_000_000);
+    fs::write(desk.there("file"), &bytes).unwrap();
+    let sum = desk.runs("sha256sum", &[desk.there("file").to_str().unwrap()], "");
+    let sum = sum.split_whitespace().next().unwrap();
+    let mut line = ftp_desk::Line::logged_in(&server);
+    assert_eq!(line.says("XSHA256 file"), 550);
+    assert_eq!(line.says("XSHA256 file 0 9000000"), 250);
+    let mut line = ftp_desk::Line::to(&server);
+    assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
+    let reply = line.asks("XSHA256 file");
+    assert!(reply.to_lowercase().contains(sum), "{reply} {sum}");
+}
+
+/// Returns how often `other` got a reply while `lister` waited for the end of its command.
+fn replies_meanwhile(lister: &mut Control, other: &mut Control) -> usize {
+    let mut count = 0;
+    lister.0.get_mut().set_nonblocking(true).unwrap();
+    let mut byte = [0];
+    while lister.0.get_ref().peek(&mut byte).is_err() {
+        assert_eq!(other.asks("NOOP"), 200);
+        count += 1;
+    }
+    lister.0.get_mut().set_nonblocking(false).unwrap();
+    count
+}
+
+// attack row 89
+#[test]
+fn a_listing_of_a_large_directory_delays_no_other_session() {
+    let desk = Desk::new();
+    for number in 0..20_000 {
+        fs::File::create(desk.there(&format!("name{number}"))).unwrap();
+    }
+    let mut server = ftp_server(&desk, "");
+    let mut other = Control::new(OTHER, &server);
+    assert_eq!(other.logs_in("ftp", "a@b"), WELCOME);
+    for command in ["NLST zzz*", "STAT zzz*", "NLST -a"] {
+        // Other programs may take the processor from one round, and not from all.
+        let most = (0..10).map(|_| {
+            let mut line = ftp_desk::Line::logged_in(&server);
+            let data = command.starts_with("NLST").then(|| line.passive());
+            let mut lister = Control(line.0);
+            lister.sends(&format!("{command}\n"));
+            let replies = match &data {
+                Some(data) => {
+                    assert_eq!(lister.reply(), 150);
+                    let mut data = data.try_clone().unwrap();
+                    let reading = std::thread::spawn(move || rest_of(&mut data).len());
+                    let replies = replies_meanwhile(&mut lister, &mut other);
+                    assert!(reading.join().unwrap() == 0 || command == "NLST -a");
+                    replies
+                }
+                None => replies_meanwhile(&mut lister, &mut other),
+            };
+            assert!([226, 212, 213, 211].contains(&lister.reply()));
+            replies
+        });
+        let most = most.max().unwrap();
+        assert!(most >= 10, "{command}: {most}");
+    }
+    ends(&mut server.program);
+}
+
+// attack row 89
+#[test]
+fn a_server_ends_while_large_directories_are_listed() {
+    let desk = Desk::new();
+    for number in 0..20_000 {
+        fs::File::create(desk.there(&format!("name{number}"))).unwrap();
+    }
+    let mut server = ftp_server(&desk, "stop-grace-s = 60\n");
+    let mut open = Vec::new();
+    for _ in 0..20 {
+        let mut line = ftp_desk::Line::logged_in(&server);
+        let data = line.passive_with(4096);
+        assert_eq!(line.says("MLSD"), 150);
+        // It is never read, and most of it has no room on its way.
+        open.push((line, data));
+    }
+    ends(&mut server.program);
+}
+
+// attack row 117
+#[test]
+fn a_hash_that_waits_for_its_turn_takes_little_memory() {
+    let desk = Desk::new();
+    let mut server = ftp_server(&desk, "");
+    fs::File::create(desk.there("sparse")).unwrap().set_len(3 << 30).unwrap();
+    fs::write(desk.there("small"), b"abc").unwrap();
+    let mut honest = Control::new(OTHER, &server);
+    assert_eq!(honest.logs_in("ftp", "a@b"), WELCOME);
+    let mut attackers: Vec<_> = (0..200).map(|_| Control::new(ATTACKER, &server)).collect();
+    assert!(attackers.iter_mut().all(|attacker| attacker.logs_in("ftp", "a@b") == WELCOME));
+    let before = resident_kib(&server.program);
+    attackers.iter_mut().for_each(|attacker| attacker.sends("HASH sparse\n"));
+    // Sources take turns, so each of these lets one of theirs go a step.
+    for _ in 0..250 {
+        assert_eq!(honest.asks("HASH small"), 213);
+    }
+    let more = resident_kib(&server.program).saturating_sub(before);
+    assert!(more < 200 * 100, "{more} KiB");
+    ends(&mut server.program);
+}

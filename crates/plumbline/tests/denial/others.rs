@@ -1,0 +1,189 @@
+//! Attacks on TFTP, on the metrics, and what programs inherit from a server.
+
+use super::login_desk::served::{Caller, Served};
+use super::login_desk::within_the_limit;
+use super::*;
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+
+/// Starts a TFTP server at a free port of 127.0.0.1; `limits` are of its table `[tftp]`.
+fn tftp_server(desk: &Desk, limits: &str) -> (Program, u16) {
+    let configuration = desk.here("serve.toml");
+    let root = desk.there("");
+    let text = format!("[tftp]\nroot = \"{}\"\nlisten = [\"127.0.0.1:0\"]\n", root.display());
+    fs::write(&configuration, text + limits).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.args(["serve", "--config"]).arg(configuration);
+    command.env("XDG_STATE_HOME", desk.here("state")).stderr(Stdio::piped());
+    let mut program = Program::start(&mut command).unwrap();
+    let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
+    let serving = |line: &String| line.contains("serving TFTP at ");
+    let line = lines.by_ref().map(Result::unwrap).find(serving).unwrap();
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
+    (program, port.parse().unwrap())
+}
+
+/// Asks for a file once, from an address of its own, and never says anything again.
+fn asks_once(source: Ipv4Addr, port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind((source, 0)).unwrap();
+    socket.send_to(b"\0\x01file\0octet\0", (Ipv4Addr::LOCALHOST, port)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+}
+
+fn gets_block(socket: &UdpSocket, block: u8) -> SocketAddrV4 {
+    let mut bytes = [0; 600];
+    loop {
+        let (len, from) = socket.recv_from(&mut bytes).unwrap();
+        let std::net::SocketAddr::V4(from) = from else { panic!("{from}") };
+        if bytes[..len.min(4)] == [0, 3, 0, block] {
+            return from;
+        }
+    }
+}
+
+// attack row 121
+#[test]
+fn requests_that_are_never_answered_give_their_places_to_new_ones() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), ftp_desk::pattern(2_000)).unwrap();
+    let (_server, port) = tftp_server(&desk, "transfers-max = 8\ntransfers-per-source-max = 4\n");
+    // One that answers keeps its place.
+    let honest = asks_once(OTHER, port);
+    let transfer = gets_block(&honest, 1);
+    honest.send_to(&[0, 4, 0, 1], transfer).unwrap();
+    gets_block(&honest, 2);
+    let mut silent = Vec::new();
+    for number in 0..60 {
+        let forged = asks_once(Ipv4Addr::new(127, 0, 1, number % 10), port);
+        gets_block(&forged, 1);
+        silent.push(forged);
+    }
+    honest.send_to(&[0, 4, 0, 2], transfer).unwrap();
+    gets_block(&honest, 3);
+}
+
+// attack row 121
+#[test]
+fn a_request_that_is_not_answered_takes_no_memory_of_a_transfer() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), ftp_desk::pattern(2_000_000)).unwrap();
+    let limits = "transfers-max = 200\ntransfers-per-source-max = 200\n";
+    let (server, port) = tftp_server(&desk, limits);
+    gets_block(&asks_once(OTHER, port), 1);
+    let before = resident_kib(&server);
+    let silent: Vec<_> = (0..200).map(|_| asks_once(ATTACKER, port)).collect();
+    silent.iter().for_each(|socket| _ = gets_block(socket, 1));
+    let more = resident_kib(&server).saturating_sub(before);
+    assert!(more < 200 * 100, "{more} KiB");
+}
+
+/// Starts an FTP server with metrics, and returns the port of those.
+fn with_metrics(desk: &Desk) -> (Server, u16) {
+    let words = ["--ftp-listen", "127.0.0.1:0", "--metrics", "0"];
+    let server = Server::start(desk, &words);
+    let line = server.says("metrics are at http://127.0.0.1:");
+    let port = line.split("127.0.0.1:").nth(1).unwrap().split('/').next().unwrap();
+    (server, port.parse().unwrap())
+}
+
+fn scrapes(port: u16, host: &str) -> String {
+    let mut stream = connect(OTHER, port);
+    stream.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+    String::from_utf8(rest_of(&mut stream)).unwrap()
+}
+
+// attack row 122
+#[test]
+fn silent_connections_delay_no_scrape() {
+    let desk = Desk::new();
+    let (mut server, port) = with_metrics(&desk);
+    // Where the processor was away for a second, the connections have timed out: another round.
+    let is_served_first = (0..10).any(|_| {
+        let mut silent: Vec<_> = (0..40).map(|_| connect(ATTACKER, port)).collect();
+        assert!(scrapes(port, "127.0.0.1").starts_with("HTTP/1.1 200 "));
+        // One that would have had to end by itself before the scrape, if none were closed for it.
+        let silent = silent.swap_remove(28);
+        silent.set_nonblocking(true).unwrap();
+        silent.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    });
+    assert!(is_served_first);
+    ends(&mut server.program);
+}
+
+// attack row 108
+#[test]
+fn a_page_that_has_its_name_lead_here_reads_no_metrics() {
+    let desk = Desk::new();
+    let (server, port) = with_metrics(&desk);
+    for host in ["attacker.example", "127.0.0.1.attacker.example", "attacker.example:9559"] {
+        let answer = scrapes(port, host);
+        assert!(answer.starts_with("HTTP/1.1 421 ") && !answer.contains("plumb_"), "{answer}");
+    }
+    assert!(scrapes(port, "localhost").contains("plumb_sessions_open"));
+    drop(server);
+}
+
+// attack row 123
+#[test]
+fn a_program_of_a_session_inherits_no_descriptor_and_no_limit_of_the_server() {
+    // The shell that starts the server leaves a descriptor open, which the server did not open.
+    let script = "exec 9</dev/null; ulimit -S -n 64; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_plumb"), "serve", "--tls", "off"]);
+    command.args(["--listen", "127.0.0.1:0", "--exec", "sh", "-c"]);
+    command.arg("echo fds: $(ls /proc/$$/fd | tr '\\n' ' '), limit: $(ulimit -n).");
+    let served = Served::run(command);
+    let line = served.says("listening at 127.0.0.1:");
+    let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
+    let mut caller = Caller::on(connect(OTHER, port.parse().unwrap()));
+    caller.says(b"\r\n");
+    caller.hears(b", limit: 64.");
+    let said = String::from_utf8_lossy(&caller.heard).into_owned();
+    let fds = said.split("fds: ").nth(1).unwrap().split(',').next().unwrap();
+    // The shell has some of its own.
+    assert!(!fds.split_whitespace().any(|fd| fd == "9"), "{said}");
+    within_the_limit(|| served.has_said("has left").then_some(()));
+}
+
+/// Overrides the clock of the day; `CLOCK_OFFSET_FILE` holds the seconds that are added.
+const CLOCK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+int clock_gettime(clockid_t id, struct timespec *now) {
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(id, now);
+    FILE *file = id == CLOCK_REALTIME ? fopen(getenv("CLOCK_OFFSET_FILE"), "r") : NULL;
+    long offset = 0;
+    if (file) { if (fscanf(file, "%ld", &offset) == 1) now->tv_sec += offset; fclose(file); }
+    return result;
+}
+"#;
+
+#[test]
+#[ignore = "needs a C compiler"]
+fn jumps_of_the_clock_end_no_session_and_no_server() {
+    let desk = Desk::new();
+    fs::write(desk.here("clock.c"), CLOCK).unwrap();
+    desk.runs("cc", &["-shared", "-fPIC", "-o", "clock.so", "clock.c", "-ldl"], "");
+    fs::write(desk.here("offset"), "0").unwrap();
+    let preload = format!("LD_PRELOAD={}", desk.here("clock.so").display());
+    let file = format!("CLOCK_OFFSET_FILE={}", desk.here("offset").display());
+    let words = ["--writable", "--ftp-listen", "127.0.0.1:0"];
+    let mut server = Server::start_by(&desk, &["env", &preload, &file], &words);
+    let mut old = ftp_desk::Line::logged_in(&server);
+    // A day, twenty years, and before 1970.
+    for (number, offset) in ["86400", "630720000", "-3153600000", "0"].iter().enumerate() {
+        fs::write(desk.here("offset"), offset).unwrap();
+        assert_eq!(old.says("NOOP"), 200, "{offset}");
+        assert_eq!(old.stores(&format!("STOR file{number}"), b"whole"), 226, "{offset}");
+        assert_eq!(old.retrieves(&format!("RETR file{number}")).unwrap(), b"whole");
+        assert!(!old.retrieves("LIST").unwrap().is_empty());
+        assert_eq!(ftp_desk::Line::logged_in(&server).says("QUIT"), 221, "{offset}");
+    }
+    ends(&mut server.program);
+}

@@ -1,0 +1,205 @@
+//! Hostile certificates against the clients: `plumb login telnets://` and `plumb get ftps://`.
+//!
+//! Each client runs with a limit on its processor time and on its memory, and has to refuse the
+//! server by a sentence.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use rcgen::{BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// The name that every client asks for.
+const NAME: &str = "127.0.0.1";
+
+/// Shows a chain whatever is in it.
+#[derive(Debug)]
+struct Chain(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Chain {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+}
+
+/// An authority: what its certificate says, and its key.
+struct Authority {
+    params: CertificateParams,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self { params, key: KeyPair::generate().unwrap() }
+    }
+
+    fn issuer(&self) -> Issuer<'_, &KeyPair> {
+        Issuer::from_params(&self.params, &self.key)
+    }
+
+    fn own_certificate(&self) -> rcgen::Certificate {
+        self.params.self_signed(&self.key).unwrap()
+    }
+
+    fn certify(&self, other: &Self) -> CertificateDer<'static> {
+        other.params.signed_by(&other.key, &self.issuer()).unwrap().der().clone()
+    }
+}
+
+fn leaf(name: &str) -> CertificateParams {
+    CertificateParams::new(vec![name.to_owned()]).unwrap()
+}
+
+/// A server's chain, and the authority that the client trusts.
+struct Attack {
+    trusted: Authority,
+    key: KeyPair,
+    chain: Vec<CertificateDer<'static>>,
+}
+
+impl Attack {
+    /// A chain of one certificate, which `params` describes and the trusted authority has signed.
+    fn by_leaf(params: &CertificateParams) -> Self {
+        let (trusted, key) = (Authority::new("trusted"), KeyPair::generate().unwrap());
+        let chain = vec![params.signed_by(&key, &trusted.issuer()).unwrap().der().clone()];
+        Self { trusted, key, chain }
+    }
+
+    /// A leaf of `signer`, with more certificates behind it.
+    fn by_chain(signer: &Authority, rest: Vec<CertificateDer<'static>>) -> Self {
+        let (trusted, key) = (Authority::new("trusted"), KeyPair::generate().unwrap());
+        let leaf = leaf(NAME).signed_by(&key, &signer.issuer()).unwrap().der().clone();
+        Self { trusted, key, chain: [vec![leaf], rest].concat() }
+    }
+
+    /// Shows the chain to each client in turn; returns what they said.
+    fn outputs(&self) -> Vec<Output> {
+        let (port, server) = self.serve(2);
+        let folder =
+            std::env::temp_dir().join(format!("plumb-chain-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let authority = folder.join("ca.pem");
+        std::fs::write(&authority, self.trusted.own_certificate().pem()).unwrap();
+        let authority = authority.to_str().unwrap();
+        let login = ["login", "--ca", authority, &format!("telnets://{NAME}:{port}")];
+        let get = ["get", "--ca", authority, &format!("ftps://{NAME}:{port}/file")];
+        let outputs = vec![limited(&login, &folder), limited(&get, &folder)];
+        server.join().unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        outputs
+    }
+
+    /// Shows the chain to so many clients.
+    fn serve(&self, clients: usize) -> (u16, thread::JoinHandle<()>) {
+        let key = PrivateKeyDer::try_from(self.key.serialize_der()).unwrap();
+        let key = ring::sign::any_supported_type(&key).unwrap();
+        let chain = Chain(Arc::new(CertifiedKey::new(self.chain.clone(), key)));
+        let configuration = ServerConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(chain));
+        let configuration = Arc::new(configuration);
+        let listener = TcpListener::bind((NAME, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            for _ in 0..clients {
+                let (stream, _) = listener.accept().unwrap();
+                let tls = ServerConnection::new(Arc::clone(&configuration)).unwrap();
+                let mut stream = StreamOwned::new(tls, stream);
+                // Who refuses the chain does not stay for the greeting.
+                if stream.write_all(b"220 ready\r\nlogin: ").and_then(|()| stream.flush()).is_ok() {
+                    _ = std::io::copy(&mut stream, &mut std::io::sink());
+                }
+            }
+        });
+        (port, server)
+    }
+}
+
+/// Runs plumb with ten seconds of the processor and 2 GB of addresses.
+fn limited(words: &[&str], folder: &PathBuf) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -t 10; ulimit -v 2000000; exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_plumb")).args(words);
+    command.env("XDG_STATE_HOME", folder).current_dir(folder).stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+/// Every client refuses the attack, by a sentence with one of `reasons` in it.
+fn is_refused(attack: &Attack, reasons: &[&str]) {
+    for output in attack.outputs() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.signal(), None, "{said}");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
+        assert!(said.len() < 2_000 && !said.contains("panicked"), "{said}");
+    }
+}
+
+// attack row 124
+#[test]
+fn a_certificate_of_another_time_or_name_is_refused() {
+    let mut expired = leaf(NAME);
+    expired.not_before = rcgen::date_time_ymd(1999, 1, 1);
+    expired.not_after = rcgen::date_time_ymd(2000, 1, 1);
+    is_refused(&Attack::by_leaf(&expired), &["expired"]);
+    let mut future = leaf(NAME);
+    future.not_before = rcgen::date_time_ymd(2999, 1, 1);
+    future.not_after = rcgen::date_time_ymd(3000, 1, 1);
+    is_refused(&Attack::by_leaf(&future), &["not valid yet", "NotValidYet"]);
+    is_refused(&Attack::by_leaf(&leaf("other.example")), &["not valid for", "other.example"]);
+}
+
+// attack row 124
+#[test]
+fn a_chain_of_strangers_is_refused_be_it_short_or_a_loop() {
+    let (one, other) = (Authority::new("one"), Authority::new("other"));
+    is_refused(&Attack::by_chain(&one, Vec::new()), &["UnknownIssuer"]);
+    let alone = vec![one.own_certificate().der().clone()];
+    is_refused(&Attack::by_chain(&one, alone), &["UnknownIssuer"]);
+    // Each has certified the other, and both are there several times.
+    let pair = [other.certify(&one), one.certify(&other)];
+    let rest = pair.iter().cycle().take(12).cloned().collect();
+    is_refused(&Attack::by_chain(&one, rest), &["UnknownIssuer", "MaximumPathDepth", "budget"]);
+}
+
+// attack row 124
+#[test]
+fn a_chain_that_branches_everywhere_is_refused_within_a_bounded_amount_of_work() {
+    // Authorities of one name and different keys: each may have issued each.
+    let stages: Vec<Vec<Authority>> =
+        (0..6).map(|_| (0..6).map(|_| Authority::new("same")).collect()).collect();
+    let mut rest = Vec::new();
+    for (below, above) in stages.iter().zip(stages.iter().skip(1)) {
+        rest.extend(below.iter().zip(above).map(|(below, above)| above.certify(below)));
+    }
+    let signer = stages.first().and_then(|stage| stage.first()).unwrap();
+    is_refused(&Attack::by_chain(signer, rest), &["UnknownIssuer", "MaximumPathDepth", "Maximum"]);
+}
+
+// attack row 124
+#[test]
+fn a_chain_without_an_end_and_a_certificate_without_an_end_are_refused_unread() {
+    let one = Authority::new("one");
+    let certificate = one.own_certificate().der().clone();
+    let many = vec![certificate; 2_000];
+    is_refused(&Attack::by_chain(&one, many), &["TLS", "large", "UnknownIssuer"]);
+    let mut giant = leaf(NAME);
+    let content = vec![0; 1_000_000];
+    giant.custom_extensions.push(CustomExtension::from_oid_content(&[1, 3, 6, 1, 4, 1], content));
+    is_refused(&Attack::by_leaf(&giant), &["TLS", "large"]);
+}
