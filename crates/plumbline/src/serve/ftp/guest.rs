@@ -149,10 +149,10 @@ pub(super) async fn authenticate(
     let settings = server.settings();
     if site.has_anonymous && is_anonymous(login.user.as_bytes()) {
         let Some(home) = Home::of_anonymous(site) else { return Proof::Wrong };
-        return enter(server, peer, site, home).await.into();
+        return enter(server, peer, login, site, home).await.into();
     }
     match prove(server, peer, &settings, site, login).await {
-        Ok(Checked::Right(home)) => enter(server, peer, site, *home).await.into(),
+        Ok(Checked::Right(home)) => enter(server, peer, login, site, *home).await.into(),
         Ok(Checked::Wrong(delay)) => {
             tokio::time::sleep(delay).await;
             Proof::Wrong
@@ -167,7 +167,13 @@ fn shown_name(login: &Login) -> String {
 }
 
 /// Opens the files of a user that has logged in.
-async fn enter(server: &Rc<Server>, peer: SocketAddr, site: &Site, home: Home) -> Option<Guest> {
+async fn enter(
+    server: &Rc<Server>,
+    peer: SocketAddr,
+    login: &Login,
+    site: &Site,
+    home: Home,
+) -> Option<Guest> {
     let jail = open(server, peer, &home)?;
     let (jail, space) = match space(server, &home.root, jail, home.quota_bytes).await {
         Ok(opened) => opened,
