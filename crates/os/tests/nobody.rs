@@ -4,6 +4,8 @@
 //! namespace. So this program is its own harness, which runs itself once for each case: by a
 //! plain user as it is, by root as a copy in a directory for everyone, as user 65534.
 
+#![expect(clippy::print_stdout, reason = "it is a harness")]
+
 use os::interface::Interface;
 use os::namespace::{Refused, enter_new_network};
 use os::packet_socket::{self, PacketSocket};

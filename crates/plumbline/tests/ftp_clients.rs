@@ -5,7 +5,7 @@
 //! The only settings are those that end a client at its first error, and in TLS the ones that make
 //! it accept a certificate that no authority has signed. `ftp_clients_more.rs` has further clients.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each test program uses a part of it")]
 mod ftp_desk;

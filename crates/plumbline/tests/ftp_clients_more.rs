@@ -2,7 +2,7 @@
 //! rclone, aria2, basic-ftp (Node.js) and commons-net (Java). `./x test --long` installs and runs
 //! them; `ftp_clients.rs` has those of every run.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each test program uses a part of it")]
 mod ftp_desk;

@@ -416,8 +416,6 @@ impl fmt::Display for Missing {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test may fail")]
-
     use super::*;
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
@@ -462,7 +460,8 @@ mod tests {
         for descriptor in [0, 2] {
             let text = format!("echo 'vsftpd: version 3.0.3' >&{descriptor}; exit 1");
             let directory = script("descriptor", "only", "vsftpd", &text);
-            let found = VSFTPD.find_among(VSFTPD.candidates(&[directory.clone()])).unwrap();
+            let found =
+                VSFTPD.find_among(VSFTPD.candidates(std::slice::from_ref(&directory))).unwrap();
             assert_eq!(found.1, "vsftpd: version 3.0.3");
             fs::remove_dir_all(directory.parent().unwrap()).unwrap();
         }
@@ -471,7 +470,7 @@ mod tests {
     #[test]
     fn a_program_that_waits_for_input_finds_its_end() {
         let directory = script("input", "only", "vsftpd", "cat; echo 'vsftpd: version 3'");
-        assert!(VSFTPD.find_among(VSFTPD.candidates(&[directory.clone()])).is_ok());
+        assert!(VSFTPD.find_among(VSFTPD.candidates(std::slice::from_ref(&directory))).is_ok());
         fs::remove_dir_all(directory.parent().unwrap()).unwrap();
     }
 }

@@ -24,8 +24,18 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         findings.extend(head(text));
         findings.extend(length(text));
         findings.extend(name(path));
+        findings.extend(skips(text));
     }
     findings
+}
+
+/// A test that prints this and returns has passed for libtest, and nothing counts it.
+const SKIPS: &str = concat!("\"skip", "ped");
+
+fn skips(text: &str) -> Vec<Finding> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| line.contains(SKIPS));
+    let sentence = "a test that cannot run fails, or calls test_support::not_configured";
+    lines.map(|(line, _)| Finding::new(line, sentence)).collect()
 }
 
 fn trailing_space(text: &str) -> Vec<Finding> {
@@ -105,6 +115,13 @@ mod tests {
     fn a_file_of_801_lines_is_too_long_and_one_of_800_is_not() {
         assert!(length(&"a\n".repeat(801)).is_some());
         assert!(length(&"a\n".repeat(800)).is_none());
+    }
+
+    #[test]
+    fn a_test_that_skips_itself_is_found() {
+        let text = format!("//! A.\nreturn eprintln!({}: no program\");\n", SKIPS);
+        assert_eq!(check("a.rs", &text)[0].line, 2);
+        assert_eq!(skips("let skipped = 1; // skipped"), []);
     }
 
     #[test]

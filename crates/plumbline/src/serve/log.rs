@@ -110,42 +110,64 @@ impl Log {
         if self.is_quiet {
             return;
         }
-        let line = self.line(event);
+        let line = line(self.is_json, event);
         match &*STANDARD_ERROR {
-            Some(writer) if self.is_json => {
-                writer.put(&line, |count| JSON.line(&Event::LinesDropped { count }));
-            }
-            Some(writer) => writer.put(&line, |count| TEXT.line(&Event::LinesDropped { count })),
+            Some(writer) if self.is_json => writer.put(line.as_bytes(), |count| {
+                self::line(true, &Event::LinesDropped { count }).into_bytes()
+            }),
+            Some(writer) => writer.put(line.as_bytes(), |count| {
+                self::line(false, &Event::LinesDropped { count }).into_bytes()
+            }),
             // The thread could not be started.
-            None => _ = StandardError.write_all(&line),
+            None => _ = StandardError.write_all(line.as_bytes()),
         }
-    }
-
-    /// Returns an event as one line, whatever stands in it.
-    fn line(self, event: &(impl std::fmt::Display + Serialize)) -> Vec<u8> {
-        if self.is_json {
-            return format!("{}\n", serde_json::to_string(event).unwrap_or_default()).into_bytes();
-        }
-        let mut line = String::from("plumb: ");
-        for c in event.to_string().chars() {
-            match c {
-                '\n' => line.push(' '),
-                c if c.is_control() => line.extend(c.escape_default()),
-                c => line.push(c),
-            }
-        }
-        line.push('\n');
-        line.into_bytes()
     }
 }
-
-const TEXT: Log = Log { is_json: false, is_quiet: false };
-const JSON: Log = Log { is_json: true, is_quiet: false };
 
 /// Waits a little until all lines are written. Returns whether they are.
 pub(super) fn flush() -> bool {
     STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }
+
+/// Returns the line of an event. No text in it can be a command to a terminal, or another line.
+pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) -> String {
+    match is_json {
+        true => {
+            let text = serde_json::to_string(event).unwrap_or_default();
+            format!("{}\n", records::escape::json(&text))
+        }
+        false => format!("plumb: {}\n", records::escape::line(&event.to_string())),
+    }
+}
+
+/// Checks the lines of events whose texts all are hostile: those of `events`, which has `variants`
+/// variants with the numbers that `number` gives.
+#[cfg(test)]
+pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
+    events: &[E],
+    variants: usize,
+    number: impl Fn(&E) -> usize,
+) {
+    let numbers: std::collections::BTreeSet<_> = events.iter().map(number).collect();
+    assert!(numbers.iter().copied().eq(0..variants), "an event is missing: {numbers:?}");
+    for event in events {
+        for is_json in [false, true] {
+            let line = line(is_json, event);
+            let (text, end) = line.split_at(line.len() - 1);
+            assert_eq!(end, "\n");
+            let is_hostile = |c: char| c.is_control() || c == '\u{202e}';
+            assert_eq!(text.find(is_hostile), None, "{line:?}");
+            if is_json {
+                serde_json::from_str::<serde_json::Value>(text).unwrap();
+            }
+        }
+    }
+}
+
+/// A text that is several commands to a terminal, and another line.
+#[cfg(test)]
+pub(super) const HOSTILE: &str =
+    "a\x1b]52;c;ZXZpbA==\x07\x1b[2J\r\nplumb: forged\u{9b}31m\u{202e}\x7f\0\"\\";
 
 #[cfg(test)]
 mod tests {
@@ -153,12 +175,51 @@ mod tests {
 
     // attack row 75
     #[test]
-    fn an_event_is_one_line_whatever_stands_in_it() {
-        let why = "expected `=`\n  |\n3 | a\x1b[2Jb\u{9b}\n".to_owned();
-        let line = String::from_utf8(TEXT.line(&Event::NotReloaded { why: why.clone() })).unwrap();
-        assert!(line.ends_with('\n') && !line.trim_end().contains(char::is_control), "{line}");
-        let json = String::from_utf8(JSON.line(&Event::NotReloaded { why })).unwrap();
-        assert_eq!(json.matches('\n').count(), 1);
+    fn no_text_in_any_event_of_the_login_server_is_a_command_or_another_line() {
+        let from = "192.0.2.1:9".parse().unwrap();
+        let (text, name) = (|| HOSTILE.to_owned(), HOSTILE);
+        let events = [
+            Event::Listening { at: text(), how: "how" },
+            Event::Certificate { sha256: name },
+            Event::Connected { from },
+            Event::Refused { from, why: text() },
+            Event::LoginFailed { from, name },
+            Event::LoggedIn { from, name },
+            Event::Ended { from, why: text(), seconds: 1, bytes_in: 2, bytes_out: 3 },
+            Event::LineUp { device: name },
+            Event::LineDown { device: name, why: text() },
+            Event::NoRecord { why: text() },
+            Event::NoTransferRecord { why: text() },
+            Event::Metrics { at: from },
+            Event::NoMeters { why: text() },
+            Event::NoStartTls { why: text() },
+            Event::Writes { from, device: text() },
+            Event::Closing { sessions: 1 },
+            Event::ReloadedLogins,
+            Event::NotReloaded { why: text() },
+            Event::LinesDropped { count: 1 },
+        ];
+        assert_lines_are_harmless(&events, 19, |event| match event {
+            Event::Listening { .. } => 0,
+            Event::Certificate { .. } => 1,
+            Event::Connected { .. } => 2,
+            Event::Refused { .. } => 3,
+            Event::LoginFailed { .. } => 4,
+            Event::LoggedIn { .. } => 5,
+            Event::Ended { .. } => 6,
+            Event::LineUp { .. } => 7,
+            Event::LineDown { .. } => 8,
+            Event::NoRecord { .. } => 9,
+            Event::NoTransferRecord { .. } => 10,
+            Event::Metrics { .. } => 11,
+            Event::NoMeters { .. } => 12,
+            Event::NoStartTls { .. } => 13,
+            Event::Writes { .. } => 14,
+            Event::Closing { .. } => 15,
+            Event::ReloadedLogins => 16,
+            Event::NotReloaded { .. } => 17,
+            Event::LinesDropped { .. } => 18,
+        });
     }
 
     // attack row 75

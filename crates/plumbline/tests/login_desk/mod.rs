@@ -2,6 +2,7 @@
 
 pub(crate) mod line;
 pub(crate) mod names;
+pub(crate) mod relay;
 pub(crate) mod serial_peer;
 pub(crate) mod served;
 pub(crate) mod tcp_urgent;
@@ -317,8 +318,26 @@ impl Person {
         true
     }
 
+    /// Reads what is written within that time.
+    pub(crate) fn reads_for(&mut self, time: Duration) {
+        let clock = Monotonic::start();
+        let until = clock.now() + time;
+        loop {
+            let mut ready = [PollFd::new(&self.pty, PollFlags::IN)];
+            let wake = wait(&mut ready, &clock, Some(until)).unwrap();
+            if !matches!(wake, Wake::Ready(_)) || !self.read() {
+                return;
+            }
+        }
+    }
+
     pub(crate) fn screen(&self) -> String {
         self.terminal.text()
+    }
+
+    /// The terminal, with the modes that it was given.
+    pub(crate) fn terminal(&self) -> &Terminal {
+        &self.terminal
     }
 
     /// Waits until plumb has ended, and reads what it has written.

@@ -13,7 +13,6 @@ use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::serve::charged::{Charged, Metered};
 use protocols::meter::Account;
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use std::cell::RefCell;
 use std::io;
@@ -137,12 +136,7 @@ impl Control {
             Way::Leaving(leaving) => &leaving.stream,
             Way::Gone => return true,
         };
-        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
-        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // If the kernel cannot say, the connection is as good as it was.
-        rustix::event::poll(&mut polled, Some(&now))
-            .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
+        stream.has_ended()
     }
 
     /// Begins TLS, whose tickets are to hold `token`.
