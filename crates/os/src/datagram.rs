@@ -345,7 +345,7 @@ impl Outgoing<'_> {
 }
 
 /// Room for what comes, shared by the sockets of a thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Inbox {
     bytes: Vec<u8>,
     arrivals: Vec<Arrival>,
@@ -359,12 +359,6 @@ struct Arrival {
     is_unicast: bool,
     len: usize,
     segment: usize,
-}
-
-impl Default for Inbox {
-    fn default() -> Self {
-        Self { bytes: Vec::new(), arrivals: Vec::new() }
-    }
 }
 
 impl Inbox {
