@@ -4,6 +4,9 @@
 //! renamed; then the folder is brought to the disk. A crash before the rename leaves the old file,
 //! or none; one behind it leaves the new file. What it leaves besides is known by its name, and
 //! told from a draft that is being written by the lock that its writer holds.
+//!
+//! A draft that begins with a key can be resumed: its name is made of the key, so that a later process
+//! with the same key finds what a crash has left. Others are of no use once their writer has gone.
 
 use crate::file_rights::FileRights;
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
@@ -14,9 +17,16 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How the name of a draft begins.
 const PREFIX: &[u8] = b".plumb-draft-";
+/// The directory at the root of a jail in which drafts are kept that were broken off.
+pub(crate) const KEPT_FOLDER: &str = ".plumb-partial";
+/// What follows it in the name of a draft that can be resumed.
+const RESUMABLE: u8 = b'r';
+/// How long a draft that can be resumed is kept after its last change; our own choice.
+const RESUMABLE_MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// How often another name is tried.
 const ATTEMPTS: usize = 16;
 
@@ -60,8 +70,7 @@ impl Draft {
             Err(error) => return Err(error.into()),
         };
         for _ in 0..ATTEMPTS {
-            let chance = format!("{:016x}", crate::entropy::seed()?);
-            let draft_name = [PREFIX, chance.as_bytes()].concat();
+            let draft_name = random_name()?;
             let Some(file) = create_locked(&folder, &draft_name)? else { continue };
             let name = name.to_vec();
             let draft =
@@ -75,6 +84,37 @@ impl Draft {
             return Ok(draft);
         }
         Err(Errno::EXIST.into())
+    }
+
+    /// Begins the file `name` as [`Self::begin`], under a name made of `key`. What a process that was
+    /// killed has left of the same key is the beginning of the file; it is empty otherwise, and also
+    /// while another process writes a draft of that key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`].
+    pub fn begin_resumable(
+        folder: OwnedFd,
+        name: &[u8],
+        existing: Existing,
+        key: u64,
+    ) -> io::Result<Self> {
+        let mut draft = Self::begin(folder, name, existing)?;
+        let draft_name = keyed_name(key);
+        let file = match open_locked(&draft.folder, &draft_name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create_locked(&draft.folder, &draft_name)?
+            }
+            opened => opened?,
+        };
+        if let Some(file) = file {
+            let mode = fs::fstat(&draft.file)?.st_mode;
+            // Where the file system has no permissions it has none to keep.
+            _ = fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777));
+            draft.discard();
+            (draft.file, draft.draft_name) = (file, Some(draft_name));
+        }
+        Ok(draft)
     }
 
     /// Has the rest done with the rights of whoever it belongs to.
@@ -125,28 +165,46 @@ impl Draft {
     }
 
     /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with
-    /// it.
+    /// it. With a `key` it can be resumed, as one of [`Self::begin_resumable`].
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if somebody writes it.
+    /// As [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if a process writes it.
     pub fn take_up(
         folder: OwnedFd,
         kept: &[u8],
         name: &[u8],
         existing: Existing,
+        key: Option<u64>,
+    ) -> io::Result<Self> {
+        let from = folder.try_clone()?;
+        Self::take_from(&from, kept, folder, name, existing, key)
+    }
+
+    /// As [`Self::take_up`], of what is in the directory `from`.
+    pub(crate) fn take_from(
+        from: &OwnedFd,
+        kept: &[u8],
+        folder: OwnedFd,
+        name: &[u8],
+        existing: Existing,
+        key: Option<u64>,
     ) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let from = OsStr::from_bytes(kept);
-        let file = File::from(fs::openat(&folder, from, flags, Mode::empty())?);
+        let kept = OsStr::from_bytes(kept);
+        let file = File::from(fs::openat(from, kept, flags, Mode::empty())?);
         if FileType::from_raw_mode(fs::fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Errno::ACCESS.into());
         }
         if fs::flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(Errno::BUSY.into());
         }
-        let draft_name = [PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat();
-        fs::renameat(&folder, from, &folder, OsStr::from_bytes(&draft_name))?;
+        let free = key.map(keyed_name).filter(|name| {
+            // One of another process stays its own.
+            !matches!(open_locked(&folder, name), Ok(None))
+        });
+        let draft_name = free.map_or_else(random_name, Ok)?;
+        fs::renameat(from, kept, &folder, OsStr::from_bytes(&draft_name))?;
         let (draft_name, name) = (Some(draft_name), name.to_vec());
         Ok(Self { folder, draft_name, name, existing, file, rights: None })
     }
@@ -162,6 +220,51 @@ impl Draft {
         lend(self.rights.as_deref(), || Ok(fs::renameat(&self.folder, from, &self.folder, to)?))?;
         self.draft_name = None;
         Ok(())
+    }
+
+    /// Leaves what there is under the single component `kept` of another directory.
+    pub(crate) fn keep_in(mut self, folder: &OwnedFd, kept: &[u8]) -> io::Result<()> {
+        let Some(draft_name) = &self.draft_name else { return Ok(()) };
+        let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
+        lend(self.rights.as_deref(), || Ok(fs::renameat(&self.folder, from, folder, to)?))?;
+        self.draft_name = None;
+        Ok(())
+    }
+
+    /// Brings the bytes to the disk. This waits for it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn sync(&self) -> io::Result<()> {
+        lend(self.rights.as_deref(), || Ok(fs::fsync(&self.file)?))
+    }
+
+    /// Makes the file what its name stands for, and returns how many bytes the regular file had that
+    /// it replaces. The name is lasting behind [`Self::sync_name`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::commit`], but the draft is still there.
+    pub fn take_name(&mut self) -> io::Result<u64> {
+        let rights = self.rights.clone();
+        lend(rights.as_deref(), || {
+            let name = OsStr::from_bytes(&self.name);
+            let old = fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+            let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
+            let old = old.ok().filter(|old| is_file(old.st_mode));
+            self.publish()?;
+            Ok(old.and_then(|old| u64::try_from(old.st_size).ok()).unwrap_or(0))
+        })
+    }
+
+    /// Brings the name to the disk. This waits for it.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn sync_name(&self) -> io::Result<()> {
+        lend(self.rights.as_deref(), || Ok(fs::fsync(&self.folder)?))
     }
 
     /// Makes the file what its name stands for, without waiting for the disk: a crash of the
@@ -197,16 +300,53 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if let Some(name) = &self.draft_name {
+impl Draft {
+    /// Removes what was written.
+    fn discard(&mut self) {
+        if let Some(name) = self.draft_name.take() {
             // What cannot be removed is swept another time.
-            let name = OsStr::from_bytes(name);
+            let name = OsStr::from_bytes(&name);
             _ = lend(self.rights.as_deref(), || {
                 Ok(fs::unlinkat(&self.folder, name, AtFlags::empty())?)
             });
         }
     }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+fn random_name() -> io::Result<Vec<u8>> {
+    Ok([PREFIX, format!("{:016x}", crate::entropy::seed()?).as_bytes()].concat())
+}
+
+fn keyed_name(key: u64) -> Vec<u8> {
+    [PREFIX, &[RESUMABLE], format!("{key:016x}").as_bytes()].concat()
+}
+
+/// Opens and locks a draft that exists; `None` if another process writes it, or if it is not a plain
+/// file of ours, which must not become the beginning of one.
+fn open_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let name = OsStr::from_bytes(name);
+    let file = match fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Err(Errno::NOENT.into()),
+        Err(_) => return Ok(None),
+    };
+    if fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(None);
+    }
+    let about = fs::fstat(&file)?;
+    let is_ours = about.st_uid == rustix::process::geteuid().as_raw() && about.st_nlink == 1;
+    // It may have been renamed by its writer before the lock was ours.
+    let there = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    let is_there = there.is_ok_and(|there| there.st_ino == about.st_ino);
+    let is_file = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
+    Ok((is_ours && is_there && is_file).then_some(file))
 }
 
 /// Does `work` with `rights`, or with our own.
@@ -245,12 +385,18 @@ fn create_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     Ok(there.is_ok_and(|there| there.st_ino == ours.st_ino).then_some(file))
 }
 
+/// Returns whether this is a name that only this module uses.
+pub(crate) fn is_internal(name: &[u8]) -> bool {
+    is_draft(name) || name == KEPT_FOLDER.as_bytes()
+}
+
 /// Returns whether this is the name of a draft.
-pub(crate) fn is_draft(name: &[u8]) -> bool {
+fn is_draft(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Removes the drafts in `folder` that nobody is writing, and returns how many.
+/// Removes the drafts in `folder` that no process writes, and returns how many. Those that can be
+/// resumed stay for a day after their last change.
 ///
 /// # Errors
 ///
@@ -265,13 +411,21 @@ pub fn sweep(folder: &impl AsFd) -> io::Result<usize> {
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Ok(file) = fs::openat(folder, name, flags, Mode::empty()) else { continue };
+        let is_resumable = name.to_bytes().get(PREFIX.len()) == Some(&RESUMABLE);
         if fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && !(is_resumable && is_recent(&File::from(file)))
             && fs::unlinkat(folder, name, AtFlags::empty()).is_ok()
         {
             swept += 1;
         }
     }
     Ok(swept)
+}
+
+/// Returns whether a draft was changed within [`RESUMABLE_MAX_AGE`].
+fn is_recent(file: &File) -> bool {
+    let modified = file.metadata().and_then(|about| about.modified());
+    modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < RESUMABLE_MAX_AGE))
 }
 
 #[cfg(test)]
@@ -327,7 +481,8 @@ mod tests {
         draft.keep_as(b"name.part").unwrap();
         assert_eq!((desk.says(), desk.names()), ("old".to_owned(), 2));
         let folder = desk.folder();
-        let draft = Draft::take_up(folder, b"name.part", b"name", Existing::Replace).unwrap();
+        let draft = Draft::take_up(folder, b"name.part", b"name", Existing::Replace, None);
+        let draft = draft.unwrap();
         std::os::unix::fs::FileExt::write_all_at(draft.file(), b"w", 2).unwrap();
         draft.commit_soon().unwrap();
         assert_eq!((desk.says(), desk.names()), ("new".to_owned(), 1));
@@ -391,6 +546,61 @@ mod tests {
         draft.publish().unwrap();
         crash(draft);
         assert_eq!((desk.says().as_str(), desk.names()), ("new", 1));
+    }
+
+    fn resumable(desk: &Desk) -> Draft {
+        Draft::begin_resumable(desk.folder(), b"name", Existing::Replace, 7).unwrap()
+    }
+
+    #[test]
+    fn a_crash_leaves_a_draft_that_the_same_key_resumes() {
+        let desk = Desk::new("resumed");
+        let draft = resumable(&desk);
+        draft.file().write_all(b"ne").unwrap();
+        crash(draft);
+        assert_eq!((sweep(&desk.folder()).unwrap(), desk.names()), (0, 2));
+        let draft = resumable(&desk);
+        assert_eq!((draft.file().metadata().unwrap().len(), desk.names()), (2, 2));
+        std::os::unix::fs::FileExt::write_all_at(draft.file(), b"w", 2).unwrap();
+        draft.commit().unwrap();
+        assert_eq!((desk.says().as_str(), desk.names()), ("new", 1));
+    }
+
+    #[test]
+    fn a_draft_of_a_live_process_is_neither_resumed_nor_removed() {
+        let desk = Desk::new("live");
+        let draft = resumable(&desk);
+        draft.file().write_all(b"first").unwrap();
+        let other = resumable(&desk);
+        assert_eq!(other.file().metadata().unwrap().len(), 0);
+        assert_eq!((sweep(&desk.folder()).unwrap(), desk.names()), (0, 3));
+        other.keep_as(b"part").unwrap();
+        let folder = desk.folder();
+        let taken = Draft::take_up(folder, b"part", b"name", Existing::Replace, Some(7)).unwrap();
+        drop(taken);
+        draft.commit().unwrap();
+        assert_eq!((desk.says().as_str(), desk.names()), ("first", 1));
+    }
+
+    #[test]
+    fn a_draft_that_is_old_is_swept_even_if_it_could_be_resumed() {
+        let desk = Desk::new("old");
+        let draft = resumable(&desk);
+        let then = std::time::SystemTime::now() - RESUMABLE_MAX_AGE * 2;
+        draft.file().set_modified(then).unwrap();
+        crash(draft);
+        assert_eq!((sweep(&desk.folder()).unwrap(), desk.names()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_taken_up_with_a_key_can_be_resumed_again() {
+        let desk = Desk::new("again");
+        let draft = desk.begin(Existing::Replace).unwrap();
+        draft.file().write_all(b"ne").unwrap();
+        draft.keep_as(b"part").unwrap();
+        let folder = desk.folder();
+        crash(Draft::take_up(folder, b"part", b"name", Existing::Replace, Some(7)).unwrap());
+        assert_eq!(resumable(&desk).file().metadata().unwrap().len(), 2);
     }
 
     #[test]

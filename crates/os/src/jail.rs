@@ -26,7 +26,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+mod kept;
+
 pub use crate::draft::{Draft, Existing, sweep};
+pub use kept::Kept;
 
 /// How often a walk is begun again that a rename has disturbed.
 const ATTEMPTS: usize = 128;
@@ -95,7 +98,7 @@ impl Iterator for Listing {
                 Err(error) => return Some(Err(error.into())),
             };
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || crate::draft::is_draft(name) {
+            if matches!(name, b"." | b"..") || crate::draft::is_internal(name) {
                 continue;
             }
             // It may have gone since.
@@ -245,16 +248,35 @@ impl Jail {
         Ok(draft?.with_rights(self.rights.clone()))
     }
 
+    /// Begins a file that can be resumed: see [`Draft::begin_resumable`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::create`].
+    pub fn create_resumable(&self, name: &[u8], existing: Existing, key: u64) -> io::Result<Draft> {
+        let draft = self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            Draft::begin_resumable(folder, leaf, existing, key)
+        });
+        Ok(draft?.with_rights(self.rights.clone()))
+    }
+
     /// Takes up what a draft has left as `kept`, beside `name`, to go on with it: see
     /// [`Draft::take_up`].
     ///
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn take_up(&self, kept: &[u8], name: &[u8], existing: Existing) -> io::Result<Draft> {
+    pub fn take_up(
+        &self,
+        kept: &[u8],
+        name: &[u8],
+        existing: Existing,
+        key: Option<u64>,
+    ) -> io::Result<Draft> {
         let draft = self.lend(|| {
             let ((folder, kept), (_, name)) = (self.place(kept)?, self.place(name)?);
-            Draft::take_up(folder, kept, name, existing)
+            Draft::take_up(folder, kept, name, existing, key)
         });
         Ok(draft?.with_rights(self.rights.clone()))
     }
@@ -267,6 +289,19 @@ impl Jail {
     pub fn status(&self, name: &[u8]) -> io::Result<Status> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Status::of_file(&self.lend(|| Ok(self.walk(&components(name)?, flags)?))?)
+    }
+
+    /// Returns what a name stands for, and of a link the link itself.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn status_of_name(&self, name: &[u8]) -> io::Result<Status> {
+        self.lend(|| {
+            let (folder, leaf) = self.place(name)?;
+            let leaf = OsStr::from_bytes(leaf);
+            Ok(Status::of(&fs::statat(&folder, leaf, AtFlags::SYMLINK_NOFOLLOW)?))
+        })
     }
 
     /// Returns at most `limit` names of a folder, in no order, without drafts.
@@ -458,7 +493,7 @@ fn components(name: &[u8]) -> Result<Vec<&[u8]>, Errno> {
             b"" | b"." => {}
             b".." => return Err(Errno::XDEV),
             // Drafts are nobody's business but ours.
-            draft if crate::draft::is_draft(draft) => return Err(Errno::NOENT),
+            draft if crate::draft::is_internal(draft) => return Err(Errno::NOENT),
             component => components.push(component),
         }
     }

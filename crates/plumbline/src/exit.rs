@@ -57,7 +57,8 @@ pub(crate) fn code(result: Result) -> ExitCode {
 pub(crate) fn complain(error: &anyhow::Error) {
     use std::io::Write;
     // Where stderr is closed there is nobody to tell.
-    _ = writeln!(std::io::stderr(), "plumb: {error:#}");
+    let sentence = records::escape::message(&format!("{error:#}"));
+    _ = writeln!(std::io::stderr(), "plumb: {sentence}");
 }
 
 /// Says on stderr why the far side, or its name, is the failure of a command.

@@ -15,6 +15,7 @@ mod replay;
 mod serve;
 mod state;
 mod stats;
+mod terminal_filter;
 mod transfers;
 
 use std::process::ExitCode;

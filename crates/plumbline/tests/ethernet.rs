@@ -448,7 +448,7 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away() {
-    on_a_segment(&[], || {
+    on_a_segment(|| {
         let route = ["route", "add", "255.255.255.255/32", "dev", TAP];
         assert!(Command::new("ip").args(route).status().unwrap().success());
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, dhcp::SERVER_PORT)).unwrap();

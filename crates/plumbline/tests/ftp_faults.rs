@@ -147,7 +147,7 @@ const REPLIES: &[Row] = &[
         "a web server",
         &[Greeting("HTTP/1.1 400 Bad Request")],
         Get,
-        Says("greeting: the reply could not be understood"),
+        Says("not an FTP reply: \"HTTP/1.1 400 Bad Request\" (a web server)"),
     ),
     ("QUIT is not answered", &[On("QUIT", "")], Get, Arrives),
 ];
@@ -269,7 +269,7 @@ const LISTINGS: &[Row] = &[
         "a name that leads elsewhere",
         &[Listing("-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9\n-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
         List,
-        Prints("f1"),
+        Says("1 line of the listing was not understood: '-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9'"),
     ),
 ];
 

@@ -11,12 +11,18 @@
 mod alone;
 #[path = "ftp_user/carried.rs"]
 mod carried;
+#[path = "ftp_user/hostile.rs"]
+mod hostile;
 #[path = "ftp_user/kept.rs"]
 mod kept;
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;
 #[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod odd_ftp;
+#[path = "ftp_user/removal.rs"]
+mod removal;
+#[path = "ftp_user/resumed.rs"]
+mod resumed;
 #[path = "ftp_user/shell.rs"]
 mod shell;
 #[path = "ftp_user/terms.rs"]

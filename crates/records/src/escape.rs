@@ -23,6 +23,44 @@ pub fn terminal(bytes: impl AsRef<[u8]>) -> String {
     out
 }
 
+/// Returns a message as one line that is safe to print on a terminal: controls and invisible
+/// characters are escaped. Backslashes stay as they are, so that parts of it may be escaped already.
+#[must_use]
+pub fn line(text: &str) -> String {
+    message(&text.replace('\r', "\\x0d").replace('\n', "\\x0a"))
+}
+
+/// Returns a message of several lines that is safe to print on a terminal; see [`line`].
+#[must_use]
+pub fn message(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\r' | '\\' => out.push(character),
+            other => push_visible(&mut out, other),
+        }
+    }
+    out
+}
+
+/// Returns JSON of one line that is safe to print on a terminal: JSON lets DEL, the controls of C1
+/// and invisible characters pass, which stand in its strings alone.
+#[must_use]
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() || is_invisible(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a String cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
 /// Returns `text` for an HTML text node or a quoted attribute value.
 #[must_use]
 pub fn html(text: &str) -> String {
@@ -73,6 +111,20 @@ mod tests {
     fn attack_row_75_an_escape_sequence_in_a_banner_is_shown_and_not_obeyed() {
         let banner = b"\x1b]0;owned\x07\x9b31m\xc2\x9b2J login:\r\n";
         assert_eq!(terminal(banner), r"\x1b]0;owned\x07\x9b31m\u{9b}2J login:\x0d\x0a");
+    }
+
+    #[test]
+    fn a_message_keeps_what_is_escaped_already_and_a_line_stays_one() {
+        assert_eq!(message("a\n\\x1b\x1b[2J\u{9b}"), "a\n\\x1b\\x1b[2J\\u{9b}");
+        assert_eq!(line("a\r\nb"), "a\\x0d\\x0ab");
+    }
+
+    #[test]
+    fn controls_that_json_lets_pass_are_escaped_as_json_has_it() {
+        assert_eq!(
+            json("\"a\u{9b}\u{7f}\u{202e}\u{e0001}\""),
+            r#""a\u009b\u007f\u202e\udb40\udc01""#
+        );
     }
 
     #[test]

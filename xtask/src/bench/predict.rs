@@ -194,8 +194,9 @@ fn rest(time: Duration) -> Result<()> {
 /// Returns how many predictions were wrong, and how many of these were seen, as `status` says it.
 fn wrong_of(status: &str) -> Option<(u64, u64)> {
     let words: Vec<&str> = status.split_whitespace().collect();
-    let at = words.windows(3).position(|three| matches!(three, [_, "wrong,", _]))?;
-    Some((words.get(at)?.parse().ok()?, words.get(at + 2)?.parse().ok()?))
+    let at = words.windows(2).position(|two| matches!(two, ["were", "wrong"]))?;
+    let displayed = words.get(at + 2)?.strip_prefix('(')?;
+    Some((words.get(at.checked_sub(1)?)?.parse().ok()?, displayed.parse().ok()?))
 }
 
 fn section(paths: &[(Rounds, Measured)], rounds: usize, keys: usize) -> Section {
@@ -259,7 +260,8 @@ mod tests {
 
     #[test]
     fn the_wrong_ones_are_read_from_the_status() {
-        let status = "12 predictions were confirmed, 3 wrong, 1\r\nof these seen.";
+        let status = "Of 20 predictions, 12 were confirmed, 3 were\r\nwrong (1 of them displayed), and 5 were \
+                      dropped untested.";
         assert_eq!(wrong_of(status), Some((3, 1)));
         assert_eq!(wrong_of("Echo is not predicted."), None);
     }

@@ -80,6 +80,10 @@ pub(crate) struct Put {
     /// tftp://host/name; :port may follow the host, ;mode=netascii a name of TFTP
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     pub(super) places: Vec<Place>,
+    /// FTP: with --continue, replace a file that is not the beginning of the one here; without it, a
+    /// file is replaced anyway
+    #[arg(short, long)]
+    pub(super) force: bool,
     /// FTP: what becomes of links here within folders that go by -r
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Links::Follow)]
     pub(super) links: Links,
@@ -186,6 +190,7 @@ impl Put {
     /// If there is, in a sentence.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let links = (self.links != Links::Follow && !is_ftp).then_some("--links");
+        let links = links.or((self.force && !is_ftp).then_some("--force"));
         refuse(links.or_else(|| self.how.of_the_other(&self.moving, is_ftp)), is_ftp)
     }
 }

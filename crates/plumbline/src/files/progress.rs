@@ -101,6 +101,7 @@ fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
 /// Says a sentence on stderr.
 pub(super) fn say(sentence: &str) {
     // Where stderr is closed there is nobody to tell.
+    let sentence = records::escape::message(sentence);
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");
 }
 

@@ -48,8 +48,19 @@ impl fmt::Debug for Login {
 pub(crate) enum Scheme {
     /// `tftp://`.
     Tftp(Mode),
-    /// `ftp://`, `ftpes://`, `ftps://`; as text or not, if that is said.
-    Ftp(TlsUse, Option<bool>),
+    /// `ftp://`, `ftpes://`, `ftps://`, with the type if the URL has one.
+    Ftp(TlsUse, Option<UrlType>),
+}
+
+/// The type of a URL of FTP (RFC 1738 §3.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UrlType {
+    /// `;type=a`: text.
+    Text,
+    /// `;type=i`: octets.
+    Image,
+    /// `;type=d`: the names in a directory.
+    Directory,
 }
 
 impl Scheme {
@@ -78,7 +89,8 @@ impl FromStr for Url {
         let Some((scheme, rest)) = text.split_once("://") else {
             bail!("'{}' is not a URL: say ftp://host/name", text.escape_debug());
         };
-        let tls = match scheme {
+        // RFC 3986 §3.1: the case of a scheme does not matter.
+        let tls = match scheme.to_ascii_lowercase().as_str() {
             "tftp" => None,
             "ftp" => Some(TlsUse::Never),
             "ftpes" => Some(TlsUse::Required),
@@ -125,15 +137,16 @@ fn of_tftp(path: &str) -> Result<(&str, Scheme)> {
 
 /// Splits off `;type=a`.
 fn of_ftp(path: &str, tls: TlsUse) -> Result<(&str, Scheme)> {
-    let (path, is_text) = match path.rsplit_once(";type=") {
+    let (path, kind) = match path.rsplit_once(";type=") {
         None => (path, None),
-        Some((path, "a")) => (path, Some(true)),
-        Some((path, "i")) => (path, Some(false)),
+        Some((path, "a" | "A")) => (path, Some(UrlType::Text)),
+        Some((path, "i" | "I")) => (path, Some(UrlType::Image)),
+        Some((path, "d" | "D")) => (path, Some(UrlType::Directory)),
         Some((_, wrong)) => {
-            bail!("'{}' is not a type of a URL: there are a and i", wrong.escape_debug())
+            bail!("'{}' is not a type of a URL: use a, i or d", wrong.escape_debug())
         }
     };
-    Ok((path, Scheme::Ftp(tls, is_text)))
+    Ok((path, Scheme::Ftp(tls, kind)))
 }
 
 fn login_of(text: &str) -> Result<Login> {
@@ -165,7 +178,8 @@ impl fmt::Display for Url {
         write!(f, "/{}", name.escape_ascii())?;
         f.write_str(match scheme {
             Scheme::Tftp(Mode::Netascii) => ";mode=netascii",
-            Scheme::Ftp(_, Some(true)) => ";type=a",
+            Scheme::Ftp(_, Some(UrlType::Text)) => ";type=a",
+            Scheme::Ftp(_, Some(UrlType::Directory)) => ";type=d",
             _ => "",
         })
     }
@@ -247,6 +261,25 @@ mod tests {
         assert!(!format!("{there:?}").contains("cret"));
         let wrong = "ftp://me:secret@example.net/%zz".parse::<Url>().unwrap_err();
         assert!(!format!("{wrong:#}").contains("secret"));
+    }
+
+    #[test]
+    fn a_type_has_either_case_and_so_has_a_scheme() {
+        for (text, expected) in [
+            ("FTP://a/b;type=A", Some(UrlType::Text)),
+            ("ftp://a/b;type=a", Some(UrlType::Text)),
+            ("Ftp://a/b;type=I", Some(UrlType::Image)),
+            ("ftp://a/b;type=i", Some(UrlType::Image)),
+            ("ftp://a/b;type=D", Some(UrlType::Directory)),
+            ("ftp://a/b;type=d", Some(UrlType::Directory)),
+            ("ftp://a/b", None),
+        ] {
+            let there = url(text);
+            assert_eq!(there.scheme, Scheme::Ftp(TlsUse::Never, expected), "{text}");
+            assert_eq!(there.name, b"b", "{text}");
+        }
+        assert!("ftp://a/b;type=x".parse::<Url>().is_err());
+        assert_eq!(url("TFTP://a/b;mode=netascii").scheme, Scheme::Tftp(Mode::Netascii));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::painted::Emulation;
 use super::predicted::Predict;
 use super::settings::{Echo, Escape, Keys, LineEnd, Mode, Protocol, Settings, TlsUse};
 use crate::carry::{self, Via};
+use crate::terminal_filter::TerminalFilter;
 use clap::ArgGroup;
 use protocols::application::telnet::EndOfLine;
 use protocols::time::Duration;
@@ -63,7 +64,7 @@ pub(crate) struct Arguments {
     /// Send each character at once (default: as the far side wants it)
     #[arg(long)]
     pub(super) char: bool,
-    /// Show what is typed here, even if the far side echoes
+    /// Show what is typed here, even if the far side echoes; passwords too
     #[arg(long)]
     pub(super) local_echo: bool,
     /// Show keys before the far side has echoed them: where the echo is slow, always or never
@@ -108,6 +109,8 @@ pub(crate) struct Arguments {
     /// It tells the far side that it is an h19 of 80 by 24. f1 to f5 are its own, f6, f7 and f8 are
     /// blue, red and gray, f9 is ERASE, f10 SCROLL and f11 SCROLL with SHIFT; arrows, home, insert,
     /// delete, page up and page down (a line more and a line less) are those of its keypad.
+    /// Where the screen is held, F10 releases a line and F11 a screen. heath19-strict treats the
+    /// sequences ESC [ ? of modern programs as the ROM does: they hold the screen.
     #[arg(long, value_enum, default_value_t, value_name = "NAME", verbatim_doc_comment)]
     pub(super) terminal: Emulation,
     /// Keep the last row for the time of an echo, what limits it, and what was carried
@@ -130,13 +133,16 @@ pub(crate) struct Arguments {
     /// Show each command, option and subnegotiation of Telnet as it goes by
     #[arg(long)]
     pub(super) inspect: bool,
+    #[command(flatten)]
+    pub(super) terminal_filter: TerminalFilter,
     /// Do what this script says, instead of the keyboard; - is the standard input
     ///
     /// One statement a line: send "text\r", send break, expect /regex/ [timeout S], expect end,
     /// if /regex/ [timeout S] ... else ... end, timeout S, on failure exit N, set NAME "text",
     /// say "text", interact, exit N. Texts take \r \n \t \e \xHH and ${NAME}, and ${1} is what
-    /// the first group of the last regex found. What does not come within 10 s, unless it is
-    /// said otherwise, ends plumb with exit code 5.
+    /// the first group of the last regex found; a dollar sign is \$. A regex sees lines that end by
+    /// \n; one that does not match so is tried with the \r that the host sent. What does not come
+    /// within 10 s, unless it is said otherwise, ends plumb with exit code 5.
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub(super) script: Option<PathBuf>,
     /// Let the script see this variable of the environment, as ${NAME}; may be repeated
@@ -222,13 +228,14 @@ impl Arguments {
         };
         let terminal_type = match (&self.terminal_type, self.terminal) {
             (Some(name), _) => Some(name.clone()),
-            (None, Emulation::Heath19) => Some("h19".to_owned()),
-            (None, Emulation::None) => std::env::var("TERM").ok(),
+            (None, emulation) if emulation.is_heath19() => Some("h19".to_owned()),
+            (None, _) => std::env::var("TERM").ok(),
         };
         let mode = match (self.line, self.char, self.terminal) {
             (true, _, _) => Mode::Line,
             // A Heath-19 edits no lines.
-            (_, true, _) | (_, _, Emulation::Heath19) => Mode::Character,
+            (_, true, _) => Mode::Character,
+            (_, _, emulation) if emulation.is_heath19() => Mode::Character,
             _ => Mode::Automatic,
         };
         Settings {
@@ -256,6 +263,7 @@ impl Arguments {
             },
             encoding: self.encoding,
             inspects: self.inspect,
+            filter: os::tty::is_stdout_terminal().then(|| self.terminal_filter.policy()),
             emulation: self.terminal,
             has_status_line: self.status_line,
             timeout: Duration::from_secs(self.timeout),

@@ -7,7 +7,7 @@ use super::near::Near;
 use super::say;
 use super::script::{Runner, Script};
 use super::session::{Login, Stage};
-use super::settings::{Settings, TlsUse};
+use super::settings::{Echo, Protocol, Settings, TlsUse};
 use super::status;
 use super::tape::Tape;
 use crate::carry::{self, Bench, Call, Outcome, Target, Tls, Trust, Via};
@@ -73,6 +73,9 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
             return Ok(Err(Failure::WrongArguments));
         }
     };
+    if let Some(warning) = password_warning(arguments, &settings) {
+        say(&warning);
+    }
     let tape = tape(arguments, to, &settings)?;
     let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
     let mut login = Login::new(settings, near, caller.describe());
@@ -107,6 +110,22 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
             }
         }
     }
+}
+
+/// Returns what to say where passwords that are typed will be displayed and kept in a file.
+fn password_warning(arguments: &Arguments, settings: &Settings) -> Option<String> {
+    let displays = match settings.echo {
+        Echo::Local => true,
+        Echo::Automatic => settings.protocol == Protocol::Tcp,
+        Echo::Remote => false,
+    };
+    let record = arguments.record.as_deref().map(|path| format!("--record {}", path.display()));
+    let log = arguments.log.as_deref().map(|path| format!("--log {}", path.display()));
+    let kept: Vec<_> = record.into_iter().chain(log).collect();
+    (displays && settings.is_interactive && !kept.is_empty()).then(|| {
+        let kept = kept.join(" and ");
+        format!("plumb: warning: passwords that you type will be displayed and kept by {kept}")
+    })
 }
 
 fn is_talkative(arguments: &Arguments, settings: &Settings) -> bool {

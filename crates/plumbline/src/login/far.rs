@@ -2,7 +2,7 @@
 //! serial line at the other end. Where there is no Telnet, bytes are bytes.
 
 use super::page::Page;
-use super::painted::{Emulation, HEATH19_SIZE, Painted};
+use super::painted::{HEATH19_SIZE, Painted};
 use super::predicted::Predict;
 use super::prompt::Attention;
 use super::script::Act;
@@ -20,6 +20,10 @@ use protocols::time::Duration;
 /// The most bytes that wait for a carrier without Telnet; ours: a few screenfuls.
 const RAW_MAX_BYTES: usize = 16 * 1024;
 
+/// The most sentences that wait for an emulated terminal until the next write; ours. Further ones
+/// are in the recording alone.
+const ASIDES_MAX: usize = 256;
+
 /// What is inflated in one piece.
 const PIECE_BYTES: usize = 16 * 1024;
 
@@ -31,10 +35,10 @@ const BREAK: Duration = Duration::from_millis(300);
 
 /// Returns the columns and rows that the far side is told of a window.
 pub(super) fn far_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) {
-    match (settings.emulation, settings.has_status_line) {
-        (Emulation::Heath19, _) => HEATH19_SIZE,
-        (Emulation::None, true) => (window.0, window.1.saturating_sub(1).max(1)),
-        (Emulation::None, false) => window,
+    match (settings.emulation.is_heath19(), settings.has_status_line) {
+        (true, _) => HEATH19_SIZE,
+        (false, true) => (window.0, window.1.saturating_sub(1).max(1)),
+        (false, false) => window,
     }
 }
 
@@ -290,7 +294,7 @@ impl Login {
         if self.painted.is_some() {
             return self.show_painted(text, cx);
         }
-        if self.screen.put_far(text) {
+        if self.screen.put_far(text, cx.now) {
             self.show_prompt();
         }
     }
@@ -369,6 +373,14 @@ impl Login {
         if let Some(failure) = self.tape.failure() {
             self.tell_aside(&failure);
         }
+        for sentence in std::mem::take(&mut self.asides) {
+            let mut page = Page::new(self.window.0);
+            page.sentence(&sentence);
+            if let Some(painted) = &mut self.painted {
+                painted.tell(page.finish().trim_end(), cx);
+                self.is_unpainted = true;
+            }
+        }
     }
 
     /// Says something beside the session: on a line of its own, or, for a pipe, on stderr.
@@ -377,7 +389,9 @@ impl Login {
             return super::say(sentence);
         }
         if self.painted.is_some() && !matches!(self.attention, Attention::Prompt(_)) {
-            // There is no room for it on a screen that is drawn; a recording has it.
+            if self.asides.len() < ASIDES_MAX {
+                self.asides.push(sentence.to_owned());
+            }
             return;
         }
         let mut page = Page::new(self.window.0);

@@ -32,5 +32,6 @@ pub(crate) use destination::line_settings;
 fn say(sentence: &str) {
     use std::io::Write;
     // Where stderr is closed there is nobody to tell.
+    let sentence = records::escape::message(sentence);
     _ = std::io::stderr().write_all(format!("{sentence}\n").as_bytes());
 }

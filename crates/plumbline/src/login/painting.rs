@@ -18,7 +18,8 @@ impl Login {
             return;
         }
         match self.settings.emulation {
-            Emulation::Heath19 => self.painted = Some(Painted::heath19()),
+            Emulation::Heath19 => self.painted = Some(Painted::heath19(false)),
+            Emulation::Heath19Strict => self.painted = Some(Painted::heath19(true)),
             Emulation::None if self.settings.has_status_line => {
                 self.painted = Some(Painted::ansi(self.far_window()));
             }
@@ -38,6 +39,7 @@ impl Login {
         let is_heath19 = self.painted.as_ref().is_some_and(Painted::is_heath19);
         if self.settings.has_status_line {
             if !is_heath19 {
+                self.screen.restore();
                 self.painted = Some(Painted::ansi(self.far_window()));
             }
             self.status_line = Some(StatusLine::new(cx.now));

@@ -1,6 +1,5 @@
 //! A session whose echo is predicted: all that the screen gets goes by way of the prediction.
 
-use super::painted::Emulation;
 use super::session::Login;
 use protocols::Cx;
 use protocols::application::telnet::{OptionCode, Side};
@@ -11,7 +10,7 @@ use protocols::time::{Duration, Instant};
 /// will not be needed, costs a tenth of a key's time.
 const NEAR: Duration = Duration::from_millis(10);
 const ECHOES_OF_A_NEAR_ONE: u64 = 16;
-/// The most moments of typing that are remembered; of more the first are forgotten.
+/// The most positions that are kept; of more the first are dropped.
 const SENT_MAX: usize = 128;
 
 /// Whether keys are shown before the far side has echoed them.
@@ -42,7 +41,7 @@ impl Login {
         let (columns, rows) = self.window;
         let predictor = || Predictor::new(self.settings.predict.into(), columns, rows);
         // A Heath-19 has an echo of its own kind, and moves its cursor otherwise.
-        let is_heath19 = self.settings.emulation == Emulation::Heath19;
+        let is_heath19 = self.settings.emulation.is_heath19();
         let is_wanted = self.settings.is_interactive && !is_heath19;
         self.predictor = is_wanted.then(predictor);
         self.reserve_status_row();
@@ -89,32 +88,33 @@ impl Login {
         self.telnet.is_enabled(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT)
     }
 
-    /// Takes note of what has gone out by now, for when its echo is acknowledged.
-    pub(super) fn note_sent(&mut self, cx: &Cx<'_>) {
+    /// Keeps the position in the stream behind the last key, for when its echo is acknowledged.
+    pub(super) fn note_sent(&mut self) {
         if self.predictor.is_some() && self.has_acknowledgments() {
             if self.sent.len() >= SENT_MAX {
                 self.sent.pop_front();
             }
-            self.sent.push_back((self.telnet.sent_position(), cx.now));
+            let last_key = self.predictor.as_ref().map_or(0, Predictor::last_key);
+            self.sent.push_back((self.telnet.sent_position(), last_key));
         }
     }
 
     /// Takes the far side's word that the echo of so many bytes stands before this.
     pub(super) fn echo_acknowledged(&mut self, position: u64, cx: &mut Cx<'_>) {
-        let mut typed_until = None;
-        while let Some(&(sent, at)) = self.sent.front()
+        let mut last_key = None;
+        while let Some(&(sent, key)) = self.sent.front()
             && sent <= position
         {
-            typed_until = Some(at);
+            last_key = Some(key);
             self.sent.pop_front();
         }
-        if let Some(typed_until) = typed_until {
+        if let Some(last_key) = last_key {
             // The acknowledgment refers to a screen that shows all text before it, that of an
             // emulated terminal included.
             self.paint();
             self.pass_prediction(cx);
             if let Some(predictor) = &mut self.predictor {
-                predictor.echo_acknowledged(typed_until, cx);
+                predictor.echo_acknowledged(last_key, cx);
             }
         }
     }
@@ -185,10 +185,16 @@ impl Login {
         }
     }
 
-    /// Takes away what is shown and not confirmed, at the end of the session.
+    /// Takes away what is shown and not confirmed, at the end of the session, and resets the modes
+    /// that the remote host has set.
     pub(super) fn end_prediction(&mut self, cx: &mut Cx<'_>) {
         self.interrupt_prediction();
         self.pass_prediction(cx);
         self.predictor = None;
+        self.screen.restore();
     }
 }
+
+#[cfg(test)]
+#[path = "predicted_tests.rs"]
+mod tests;

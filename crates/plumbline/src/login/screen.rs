@@ -4,6 +4,9 @@
 //! While the person is at the prompt, what the far side writes is held and shown afterwards. What
 //! is held has a limit; above it all of it is shown at once, and nothing is lost.
 //!
+//! Where the standard output is a terminal, output of the remote host passes the filter first:
+//! sequences that write the clipboard or make the terminal answer are removed.
+//!
 //! Text passes the prediction exactly once: it enters `incoming`, and moves to `outgoing` with what
 //! the prediction adds. The prediction may run several times before one write, because an
 //! acknowledgment of an echo refers to all text before it.
@@ -12,7 +15,9 @@ use super::column::Column;
 use os::output::Output;
 use protocols::Cx;
 use protocols::meter::Counter;
+use protocols::terminal::filter::{Filter, Policy};
 use protocols::terminal::prediction::Predictor;
+use protocols::time::Instant;
 use std::io;
 use std::time::Duration;
 
@@ -42,11 +47,40 @@ pub(super) struct Screen {
     is_in_line: bool,
     /// Where in the line it is, while somebody wants to know.
     column: Option<Column>,
+    /// Between the remote host and a terminal.
+    filter: Option<Filter>,
 }
 
 impl Screen {
-    /// Takes what the far side writes. Returns whether what was held had to be shown.
-    pub(super) fn put_far(&mut self, text: &[u8]) -> bool {
+    /// Makes the screen of a terminal, before which output of the remote host is filtered.
+    pub(super) fn filtered(policy: Option<Policy>) -> Self {
+        Self { filter: policy.map(Filter::new), ..Self::default() }
+    }
+
+    /// Takes output of the remote host. Returns whether what was held had to be shown.
+    pub(super) fn put_far(&mut self, text: &[u8], now: Instant) -> bool {
+        let mut filter = self.filter.take();
+        let passed = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
+        let was_shown = self.put_passed(passed);
+        self.filter = filter;
+        was_shown
+    }
+
+    /// Returns how many sequences were removed from the output of the remote host.
+    pub(super) fn removed(&self) -> u64 {
+        self.filter.as_ref().map_or(0, Filter::removed)
+    }
+
+    /// Resets the modes of the terminal that the remote host has set.
+    pub(super) fn restore(&mut self) {
+        if let Some(filter) = &mut self.filter {
+            let (bytes, is_in_line) = (filter.restore(), self.is_in_line);
+            self.append(&bytes);
+            self.is_in_line = is_in_line;
+        }
+    }
+
+    fn put_passed(&mut self, text: &[u8]) -> bool {
         let Some(held) = &mut self.held else {
             self.append(text);
             return false;
@@ -205,7 +239,7 @@ mod tests {
     fn what_is_held_is_shown_when_it_is_released() {
         let mut screen = Screen::default();
         screen.hold();
-        assert!(!screen.put_far(b"later"));
+        assert!(!screen.put_far(b"later", Instant::ZERO));
         screen.put(b"now ");
         assert_eq!(screen.waiting(), b"now ");
         screen.release();
@@ -216,8 +250,8 @@ mod tests {
     fn what_is_held_beyond_the_limit_is_shown_at_once_and_whole() {
         let mut screen = Screen::default();
         screen.hold();
-        assert!(!screen.put_far(&vec![b'a'; HELD_LIMIT]));
-        assert!(screen.put_far(b"b"));
+        assert!(!screen.put_far(&vec![b'a'; HELD_LIMIT], Instant::ZERO));
+        assert!(screen.put_far(b"b", Instant::ZERO));
         assert_eq!(screen.waiting().len(), 2 + HELD_LIMIT + 1);
         assert!(screen.waiting().ends_with(b"ab"));
     }
@@ -232,7 +266,7 @@ mod tests {
         let output = Output::to(writer.as_fd()).unwrap();
         let text: Vec<u8> = (0..300_000_u32).map(|count| count.to_le_bytes()[0]).collect();
         let mut screen = Screen::default();
-        screen.put_far(&text);
+        screen.put_far(&text, Instant::ZERO);
         cx_of(|cx| screen.flush(&output, cx)).unwrap();
         assert!(screen.is_blocked());
         let (mut read, mut buffer) = (Vec::new(), [0; 4096]);
@@ -247,9 +281,9 @@ mod tests {
     #[test]
     fn own_text_for_a_blocked_display_is_dropped_above_the_limit_and_remote_text_is_not() {
         let mut screen = Screen { is_blocked: true, ..Screen::default() };
-        screen.put_far(&vec![b'a'; OWN_LIMIT + 1]);
+        screen.put_far(&vec![b'a'; OWN_LIMIT + 1], Instant::ZERO);
         screen.put(b"own");
-        screen.put_far(b"b");
+        screen.put_far(b"b", Instant::ZERO);
         assert_eq!((screen.waiting().len(), screen.dropped), (OWN_LIMIT + 2, 3));
     }
 
@@ -258,7 +292,7 @@ mod tests {
         let (_reader, writer) = rustix::pipe::pipe().unwrap();
         let output = Output::to(writer.as_fd()).unwrap();
         let mut screen = Screen::default();
-        screen.put_far(&vec![b'a'; 1 << 20]);
+        screen.put_far(&vec![b'a'; 1 << 20], Instant::ZERO);
         cx_of(|cx| screen.drain(&output, Some(Duration::ZERO), cx)).unwrap();
         assert!(screen.is_empty());
     }

@@ -130,8 +130,11 @@ pub(super) struct Login {
     pub(super) status_line: Option<StatusLine>,
     /// What is shown before the far side has echoed it, if that is wanted.
     pub(super) predictor: Option<Predictor>,
-    /// How much had gone out when, while echoes are acknowledged.
-    pub(super) sent: VecDeque<(u64, Instant)>,
+    /// Positions in the stream, each with the number of the last key before it, while echoes are
+    /// acknowledged.
+    pub(super) sent: VecDeque<(u64, u64)>,
+    /// Sentences of plumb for the emulated terminal.
+    pub(super) asides: Vec<String>,
     /// A serial line is to have a BREAK.
     pub(super) wants_break: bool,
     /// When the BREAK of a console server is to end.
@@ -152,12 +155,12 @@ impl Login {
             telnet,
             raw: Vec::new(),
             inflater: Decompressor::default(),
+            screen: Screen::filtered(settings.filter),
             decoder: Decoder::new(settings.encoding),
             encoder: Encoder::new(settings.encoding),
             tape: Tape::default(),
             settings,
             near,
-            screen: Screen::default(),
             attention: Attention::Session,
             line: Line::default(),
             unsent: Vec::new(),
@@ -185,6 +188,7 @@ impl Login {
             status_line: None,
             predictor: None,
             sent: VecDeque::new(),
+            asides: Vec::new(),
             wants_break: false,
             break_until: None,
             binary_until: None,

@@ -5,6 +5,7 @@ use super::painted::Emulation;
 use super::predicted::Predict;
 use os::serial::LineSettings;
 use protocols::application::telnet::EndOfLine;
+use protocols::terminal::filter::Policy;
 use protocols::time::Duration;
 use std::fmt;
 use std::str::FromStr;
@@ -178,6 +179,9 @@ pub(super) struct Settings {
     pub(super) has_status_line: bool,
     /// Whether the negotiation is shown.
     pub(super) inspects: bool,
+    /// What of the remote host's output the terminal gets; `None` for a file or a pipe, which gets
+    /// all of it.
+    pub(super) filter: Option<Policy>,
     /// How long the far side may take to open the connection, and to agree to TLS.
     pub(super) timeout: Duration,
 }

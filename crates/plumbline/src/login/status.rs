@@ -1,6 +1,7 @@
 //! What `status` shows: the connection, its options, its TCP, and where the CPU time went.
 
 use super::page::Page;
+use super::painted::Painted;
 use super::prompt::Inquiry;
 use super::session::Login;
 use super::settings::LineEnd;
@@ -18,6 +19,7 @@ pub(super) fn page(login: &Login, inquiry: Inquiry, carrier: &CarrierStatus) -> 
     let mut page = Page::new(login.window.0);
     put_session(&mut page, login, inquiry);
     put_prediction(&mut page, login);
+    put_screen(&mut page, login);
     if login.is_telnet() {
         put_options(&mut page, login);
     }
@@ -66,15 +68,32 @@ fn put_prediction(page: &mut Page, login: &Login) {
     let takes = predictor.round_trip().map_or("an unknown time".to_owned(), shown);
     page.sentence(&format!("Echo takes {takes}; it is predicted, and shown {mode}."));
     page.sentence(&format!(
-        "Of {} keys, {} were shown at once ({}); {} predictions were confirmed, {} wrong, {} of \
-         these seen.",
+        "Of {} keys, {} were displayed before their echo ({}). Of {} predictions, {} were \
+         confirmed, {} were wrong ({} of them displayed), and {} were dropped untested.",
         count(statistics.keys),
         count(statistics.shown),
         share(statistics.shown, statistics.keys),
+        count(statistics.predicted),
         count(statistics.confirmed),
         count(statistics.wrong),
         count(statistics.wrong_seen),
+        count(statistics.discarded),
     ));
+}
+
+/// Says what holds up the screen, and what was kept from it.
+fn put_screen(page: &mut Page, login: &Login) {
+    if login.painted.as_ref().is_some_and(Painted::is_held) {
+        page.sentence("The screen is held: F10 releases a line, F11 a screen.");
+    }
+    let removed = login.screen.removed();
+    if removed > 0 {
+        page.sentence(&format!(
+            "{} sequences that write the clipboard or make the terminal answer were removed; \
+             --unfiltered passes them.",
+            count(removed)
+        ));
+    }
 }
 
 fn put_options(page: &mut Page, login: &Login) {

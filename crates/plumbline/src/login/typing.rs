@@ -23,7 +23,7 @@ impl Login {
             let (keys, others) =
                 rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or_default();
             self.keys(keys, cx);
-            self.note_sent(cx);
+            self.note_sent();
             self.ask_mark(cx);
             rest = others;
             if end.is_some() {

@@ -212,7 +212,9 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let observed = observed::of_recording(&record);
     observed::conclude(&mut record, &observed);
     let has_measured = record.echo.is_some() || record.screenful.is_some();
-    let title = found.title.map(|title| format!("the recording is of '{title}'"));
+    let title = found
+        .title
+        .map(|title| format!("the recording is of '{}'", records::escape::terminal(title)));
     Ok(Ok(Measured {
         record,
         notes: title.into_iter().chain(found.notes).collect(),

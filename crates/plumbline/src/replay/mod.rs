@@ -7,22 +7,18 @@ mod pace;
 
 use crate::exit::{self, Failure};
 use crate::recording::{self, Event, Header, Kind, Lines};
+use crate::terminal_filter::TerminalFilter;
 use anyhow::{Context, Result};
 use keyboard::Key;
 use os::clock::Monotonic;
 use os::tty::{RawMode, WindowSize};
 use pace::Pace;
+use protocols::terminal::filter::Filter;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// How much faster a key makes it.
 const FASTER: f64 = 1.5;
-
-/// Puts a terminal right whose program was cut off: colours, margins, cursor, the usual screen, and
-/// no mouse and no brackets around what is pasted. The cursor stays where it is.
-const PUT_RIGHT: &[u8] =
-    b"\x1b[0m\x1b7\x1b[r\x1b8\x1b[?25h\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\
-    \x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>";
 
 /// What `plumb replay --help` says first.
 pub(crate) const ABOUT: &str = "\
@@ -53,6 +49,8 @@ pub(crate) struct Arguments {
     /// Wait at most so many seconds for the next event
     #[arg(long, value_name = "SECONDS", value_parser = pace::parse_seconds)]
     idle_limit: Option<f64>,
+    #[command(flatten)]
+    terminal_filter: TerminalFilter,
     /// Show what Telnet negotiated, each in a line of its own
     #[arg(long)]
     negotiation: bool,
@@ -94,10 +92,13 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
         pace: is_paced.then(|| Pace::new(arguments.speed.unwrap_or(1.0), arguments.idle_limit)),
         shows_negotiation: arguments.negotiation,
         is_in_line: false,
+        filter: os::tty::is_stdout_terminal()
+            .then(|| Filter::new(arguments.terminal_filter.policy())),
+        output: io::stdout(),
     };
     let played = player.play(&mut lines, &name.to_string());
     if os::tty::is_stdout_terminal() {
-        player.put(PUT_RIGHT)?;
+        player.restore()?;
         if player.is_in_line {
             player.put(b"\r\n")?;
         }
@@ -121,13 +122,16 @@ fn warn_of_size(header: &Header) {
 }
 
 /// Shows one event after the other.
-struct Player {
+struct Player<W> {
     has_keys: bool,
     clock: Monotonic,
     /// None where nothing waits.
     pace: Option<Pace>,
     shows_negotiation: bool,
     is_in_line: bool,
+    /// Between the recording and a terminal.
+    filter: Option<Filter>,
+    output: W,
 }
 
 /// Whether to go on.
@@ -137,7 +141,7 @@ enum Next {
     Quit,
 }
 
-impl Player {
+impl<W: Write> Player<W> {
     fn play(&mut self, lines: &mut Lines, name: &str) -> Result<Option<String>> {
         while let Some(line) = lines.next_line().with_context(|| format!("{name} is broken"))? {
             if line.trim().is_empty() {
@@ -199,7 +203,14 @@ impl Player {
     /// Shows an event; returns whether anybody still looks.
     fn show(&mut self, event: &Event) -> Result<bool> {
         match event.kind {
-            Kind::Output => self.put(event.text.as_bytes()),
+            Kind::Output => {
+                let mut filter = self.filter.take();
+                let text = event.text.as_bytes();
+                let now = self.clock.now();
+                let shown = self.put(filter.as_mut().map_or(text, |it| it.pass(text, now)));
+                self.filter = filter;
+                shown
+            }
             Kind::Marker if self.shows_negotiation => {
                 let begin = if self.is_in_line { "\r\n" } else { "" };
                 let end = if os::tty::is_stdout_terminal() { "\r\n" } else { "\n" };
@@ -210,12 +221,20 @@ impl Player {
         }
     }
 
+    /// Resets the modes of the terminal that the recording has set.
+    fn restore(&mut self) -> Result<bool> {
+        let is_in_line = self.is_in_line;
+        let bytes = self.filter.as_mut().map(Filter::restore).unwrap_or_default();
+        let shown = self.put(&bytes);
+        self.is_in_line = is_in_line;
+        shown
+    }
+
     fn put(&mut self, text: &[u8]) -> Result<bool> {
         if let Some(last) = text.last() {
             self.is_in_line = *last != b'\n';
         }
-        let mut stdout = io::stdout();
-        match stdout.write_all(text).and_then(|()| stdout.flush()) {
+        match self.output.write_all(text).and_then(|()| self.output.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(error).context("the standard output takes no more"),

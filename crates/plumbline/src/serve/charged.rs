@@ -58,6 +58,11 @@ impl<S, M> Charged<S, M> {
         Self { stream, server, account }
     }
 
+    /// Returns the stream below.
+    pub(super) const fn inner(&self) -> &S {
+        &self.stream
+    }
+
     /// Returns the stream, which is charged to nobody any more.
     pub(super) fn into_inner(self) -> S {
         self.stream

@@ -132,6 +132,7 @@ impl Clerk {
             if let Some((ago, tcp)) = of_settled(&one.connection) {
                 // What is nearer than a tick is known better already.
                 let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(one.given);
+                one.record.last_until(arrived);
                 let transfer = &mut one.record.transfer;
                 let sent = nanos(arrived.saturating_duration_since(one.began));
                 transfer.time.ns_transfer = transfer.time.ns_transfer.max(Some(sent));

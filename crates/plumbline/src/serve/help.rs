@@ -89,7 +89,9 @@ A configuration:
   listen = [\"[::]:21\"]
   listen-tls = [\"[::]:990\"]
   tls = \"required\"              # or \"offered\", or \"off\"
-  requires-session-reuse = true
+  requires-session-reuse = true  # TLS of a data connection resumes that of the session; false
+                                 # lets in clients that cannot (Python's ftplib), and with them
+                                 # everybody at their addresses
   anonymous = true               # besides users; without users it is so
   system-users = true            # of this machine, by PAM
   pam-service = \"plumb\"
@@ -113,6 +115,13 @@ A configuration:
   idle-timeout-s = 300
   data-connect-timeout-s = 30
   stall-timeout-s = 120          # of a transfer in which nothing moves
+  upload-grace-ms = 50           # an upload in cleartext whose client dies within it is not whole;
+                                 # 0 does not wait
+  partial-uploads-max = 64       # of each root: uploads that broke off are kept, and are resumed
+                                 # by REST and STOR; 0 keeps none
+  partial-uploads-max-bytes = 17179869184
+  partial-uploads-max-age-s = 86400
+  recount-s = 600                # how often quotas and partial uploads are looked at
   stop-grace-s = 5               # for transfers, when the server is told to end
   [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
   \"/its\" = \"u36\"

@@ -88,19 +88,99 @@ impl Log {
         if self.is_quiet {
             return;
         }
-        let line = match self.is_json {
-            true => format!("{}\n", serde_json::to_string(event).unwrap_or_default()),
-            false => format!("plumb: {event}\n"),
-        };
+        let line = line(self.is_json, event);
         // In one call of the kernel, as stderr keeps nothing back. Where it is closed there is
         // nobody to tell.
         _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }
 
+/// Returns the line of an event. No text in it can be a command to a terminal, or another line.
+pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) -> String {
+    match is_json {
+        true => {
+            let text = serde_json::to_string(event).unwrap_or_default();
+            format!("{}\n", records::escape::json(&text))
+        }
+        false => format!("plumb: {}\n", records::escape::line(&event.to_string())),
+    }
+}
+
+/// Checks the lines of events whose texts all are hostile: those of `events`, which has `variants`
+/// variants with the numbers that `number` gives.
+#[cfg(test)]
+pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
+    events: &[E],
+    variants: usize,
+    number: impl Fn(&E) -> usize,
+) {
+    let numbers: std::collections::BTreeSet<_> = events.iter().map(number).collect();
+    assert!(numbers.iter().copied().eq(0..variants), "an event is missing: {numbers:?}");
+    for event in events {
+        for is_json in [false, true] {
+            let line = line(is_json, event);
+            let (text, end) = line.split_at(line.len() - 1);
+            assert_eq!(end, "\n");
+            let is_hostile = |c: char| c.is_control() || c == '\u{202e}';
+            assert_eq!(text.find(is_hostile), None, "{line:?}");
+            if is_json {
+                serde_json::from_str::<serde_json::Value>(text).unwrap();
+            }
+        }
+    }
+}
+
+/// A text that is several commands to a terminal, and another line.
+#[cfg(test)]
+pub(super) const HOSTILE: &str =
+    "a\x1b]52;c;ZXZpbA==\x07\x1b[2J\r\nplumb: forged\u{9b}31m\u{202e}\x7f\0\"\\";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // attack row 75
+    #[test]
+    fn no_text_in_any_event_of_the_login_server_is_a_command_or_another_line() {
+        let from = "192.0.2.1:9".parse().unwrap();
+        let (text, name) = (|| HOSTILE.to_owned(), HOSTILE);
+        let events = [
+            Event::Listening { at: text(), how: "how" },
+            Event::Certificate { sha256: name },
+            Event::Connected { from },
+            Event::Refused { from, why: text() },
+            Event::LoginFailed { from, name },
+            Event::LoggedIn { from, name },
+            Event::Ended { from, why: text(), seconds: 1, bytes_in: 2, bytes_out: 3 },
+            Event::LineUp { device: name },
+            Event::LineDown { device: name, why: text() },
+            Event::NoRecord { why: text() },
+            Event::NoTransferRecord { why: text() },
+            Event::Metrics { at: from },
+            Event::NoMeters { why: text() },
+            Event::NoStartTls { why: text() },
+            Event::Writes { from, device: text() },
+            Event::Closing { sessions: 1 },
+        ];
+        assert_lines_are_harmless(&events, 16, |event| match event {
+            Event::Listening { .. } => 0,
+            Event::Certificate { .. } => 1,
+            Event::Connected { .. } => 2,
+            Event::Refused { .. } => 3,
+            Event::LoginFailed { .. } => 4,
+            Event::LoggedIn { .. } => 5,
+            Event::Ended { .. } => 6,
+            Event::LineUp { .. } => 7,
+            Event::LineDown { .. } => 8,
+            Event::NoRecord { .. } => 9,
+            Event::NoTransferRecord { .. } => 10,
+            Event::Metrics { .. } => 11,
+            Event::NoMeters { .. } => 12,
+            Event::NoStartTls { .. } => 13,
+            Event::Writes { .. } => 14,
+            Event::Closing { .. } => 15,
+        });
+    }
 
     // attack row 75
     #[test]

@@ -85,6 +85,16 @@ impl Record {
         self.transfer.result.error = error.map(Text::from);
         self.note_bits();
     }
+
+    /// Says that the transfer lasted until a moment behind its last reply: then the last byte arrived
+    /// behind that reply.
+    pub(crate) fn last_until(&mut self, arrived: Instant) {
+        let lasted = Some(nanos(arrived.saturating_duration_since(self.began)));
+        let time = &mut self.transfer.time;
+        if lasted > time.ns_total {
+            (time.ns_total, time.ns_last_byte_to_226) = (lasted, None);
+        }
+    }
 }
 
 /// Returns how a transfer ended that this machine has ended.

@@ -27,8 +27,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FTPLIB: &str = "
 import ftplib, ssl, sys
 direction, in_tls, passive, host, port, user, password, name = sys.argv[1:]
+class Resuming(ftplib.FTP_TLS):
+    # By itself ftplib does not resume the TLS session, which plumb serve requires as vsftpd does.
+    def ntransfercmd(self, cmd, rest=None):
+        conn, size = ftplib.FTP.ntransfercmd(self, cmd, rest)
+        session = self.sock.session
+        return self.context.wrap_socket(conn, server_hostname=self.host, session=session), size
 if in_tls == 'True':
-    ftp = ftplib.FTP_TLS(context=ssl._create_unverified_context())
+    ftp = Resuming(context=ssl._create_unverified_context())
 else:
     ftp = ftplib.FTP()
 ftp.connect(host, int(port), 30)

@@ -313,6 +313,22 @@ fn a_text_is_read_for_its_size_only_up_to_a_bound() {
     assert_eq!(line.asks("SIZE long"), "213 8388609\r\n");
 }
 
+#[test]
+fn size_is_the_size_of_the_file_in_every_mode() {
+    let desk = Desk::new();
+    fs::write(desk.there("short"), b"a line that deflates, a line that deflates\n").unwrap();
+    // Larger than any text that is read for its size.
+    fs::File::create(desk.there("long")).unwrap().set_len(60_000_000).unwrap();
+    let server = configured(&desk, "", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    for mode in ["S", "B", "C", "Z"] {
+        assert_eq!(line.says(&format!("MODE {mode}")), 200);
+        assert_eq!(line.asks("SIZE short"), "213 43\r\n", "MODE {mode}");
+        assert_eq!(line.asks("SIZE long"), "213 60000000\r\n", "MODE {mode}");
+    }
+}
+
 // req RFC1123:4.1.2.7-MUST-1
 #[test]
 fn every_name_of_nlst_can_be_given_to_retr_from_where_it_was_asked_for() {
@@ -347,6 +363,8 @@ fn with_hosts(desk: &Desk) -> Server {
     fs::write(desk.here("org.key"), made.signing_key.serialize_pem()).unwrap();
     let here = desk.here("").display().to_string();
     let lines = HOSTS.replace("ORG", org.to_str().unwrap()).replace("HERE/", &here);
+    // ftplib does not resume TLS sessions.
+    let lines = format!("requires-session-reuse = false\n{lines}");
     configured(desk, &lines, &[])
 }
 

@@ -144,7 +144,7 @@ fn type_mode_and_words_are_as_they_were_said() {
     assert_eq!(place.read("text"), b"one\r\ntwo\r\n", "{said}");
     assert_eq!(place.read("words"), b"044110220441\n102204411022\n", "{said}");
     assert!(printed.contains("TYPE L 36, MODE S, STRU F, words here as oct\n"), "{printed}");
-    assert!(printed.contains("rm [-r] NAME..."), "{printed}");
+    assert!(printed.contains("rm [-rfnv] NAME..."), "{printed}");
     assert!(said.contains("STRU P"), "{said}");
 }
 

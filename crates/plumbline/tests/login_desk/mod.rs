@@ -2,13 +2,13 @@
 
 pub(crate) mod line;
 pub(crate) mod names;
+pub(crate) mod relay;
 pub(crate) mod serial_peer;
 pub(crate) mod served;
 pub(crate) mod tcp_urgent;
 
 use os::clock::Monotonic;
 use os::interface::Interface;
-use os::output::Output;
 use os::process::Program;
 use os::pty::{Pty, PtyProgram};
 use os::readiness::{PollFd, PollFlags, Wake, wait};
@@ -19,13 +19,10 @@ use protocols::chance::Chance;
 use protocols::meter::Meter;
 use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
-use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, tcgetattr};
-use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use test_support::peers;
@@ -33,6 +30,8 @@ use test_support::peers;
 /// The address of the servers, which is the kernel's end of the TUN.
 pub(crate) const SERVER: &str = "10.0.0.1";
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
+/// Less than what Linux keeps of the output of a terminal that is not read (4095 bytes).
+const TERMINAL_LEN: u64 = 4000;
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs `test` in a network namespace of its own, with a TUN for plumb.
@@ -266,13 +265,10 @@ impl Person {
         assert_eq!(self.pty.write(keys.as_bytes()).unwrap(), Some(keys.len()));
     }
 
-    /// Waits until the display, which is not read meanwhile, has no room.
+    /// Waits until the display, which is not read meanwhile, holds as much as a terminal does.
     pub(crate) fn has_a_full_display(&mut self) {
-        let path = format!("/proc/{}/fd/1", self.pty.program().id());
-        let flags = (OFlags::NOCTTY | OFlags::NONBLOCK).bits().cast_signed();
-        let open = || OpenOptions::new().write(true).custom_flags(flags).open(&path).ok();
-        let display = Output::to(within_the_limit(open).as_fd()).unwrap();
-        within_the_limit(|| (!display.wait_for_room(Some(Duration::ZERO)).unwrap()).then_some(()));
+        let held = || rustix::io::ioctl_fionread(&self.pty).unwrap();
+        within_the_limit(|| (held() >= TERMINAL_LEN).then_some(()));
     }
 
     pub(crate) fn resizes(&mut self, size: WindowSize) {
@@ -322,8 +318,26 @@ impl Person {
         true
     }
 
+    /// Reads what is written within that time.
+    pub(crate) fn reads_for(&mut self, time: Duration) {
+        let clock = Monotonic::start();
+        let until = clock.now() + time;
+        loop {
+            let mut ready = [PollFd::new(&self.pty, PollFlags::IN)];
+            let wake = wait(&mut ready, &clock, Some(until)).unwrap();
+            if !matches!(wake, Wake::Ready(_)) || !self.read() {
+                return;
+            }
+        }
+    }
+
     pub(crate) fn screen(&self) -> String {
         self.terminal.text()
+    }
+
+    /// The terminal, with the modes that it was given.
+    pub(crate) fn terminal(&self) -> &Terminal {
+        &self.terminal
     }
 
     /// Waits until plumb has ended, and reads what it has written.

@@ -7,6 +7,9 @@ use std::net::TcpStream;
 
 impl Session {
     pub(super) fn obey_about_files(&mut self, verb: &str, argument: &str) -> io::Result<()> {
+        if let Some(text) = self.endless(verb) {
+            return self.send_endless(text);
+        }
         let path = self.path_of(argument);
         let file = self.shared.files.lock().unwrap().get(&path).cloned();
         let file = file.filter(|_| !self.is_too_far(argument));
@@ -36,6 +39,21 @@ impl Session {
             ("SIZE" | "MDTM" | "MLST" | "RETR", None) => self.say("550 no such file"),
             _ => self.say("502 not here"),
         }
+    }
+
+    fn endless(&self, verb: &str) -> Option<&'static str> {
+        self.shared.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Endless(known, text) if *known == verb => Some(*text),
+            _ => None,
+        })
+    }
+
+    fn send_endless(&mut self, text: &str) -> io::Result<()> {
+        self.say("150 here it comes")?;
+        let Some(mut wire) = self.open()? else { return Ok(()) };
+        let piece = text.repeat(65_536 / text.len() + 1);
+        while wire.write_all(piece.as_bytes()).is_ok() {}
+        self.say("426 you have hung up")
     }
 
     fn take_mail(&mut self, user: &str) -> io::Result<()> {

@@ -8,6 +8,7 @@ use rustix::net::sockopt::set_socket_oobinline;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use wire::{Certificate, Wire};
@@ -69,6 +70,11 @@ pub(crate) enum Quirk {
     WantsPret,
     /// A 255 is one byte of a name, and never doubled.
     NoTelnet,
+    /// The data of a command is this text, again and again, until the client closes.
+    Endless(&'static str, &'static str),
+    /// One session at a time: another one is told 421, and a session that has said 421 stays open
+    /// until the client closes it.
+    OneSession,
 }
 
 /// How a transfer ends too early.
@@ -103,6 +109,8 @@ struct Shared {
     /// The commands that came, in their order.
     heard: Mutex<Vec<String>>,
     certificate: Option<Certificate>,
+    /// Sessions that are open.
+    sessions: AtomicUsize,
 }
 
 impl Odd {
@@ -118,13 +126,19 @@ impl Odd {
             used: Mutex::default(),
             heard: Mutex::default(),
             certificate: is_tls.then(Certificate::new),
+            sessions: AtomicUsize::new(0),
         });
         let served = Arc::clone(&shared);
         thread::spawn(move || {
             for caller in listener.incoming() {
                 let (Ok(caller), shared) = (caller, Arc::clone(&served)) else { return };
                 // However a session ends, the next caller is welcome.
-                thread::spawn(move || _ = Session::new(caller, shared).and_then(Session::run));
+                thread::spawn(move || {
+                    let is_alone = shared.sessions.fetch_add(1, Ordering::SeqCst) == 0;
+                    let session = Session::new(caller, Arc::clone(&shared));
+                    _ = session.and_then(|session| session.run(is_alone));
+                    shared.sessions.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
         Self { port, shared }
@@ -201,7 +215,7 @@ impl Session {
         })
     }
 
-    fn run(mut self) -> io::Result<()> {
+    fn run(mut self, is_alone: bool) -> io::Result<()> {
         let mut greeting = "220 odd";
         for quirk in self.shared.quirks {
             match quirk {
@@ -209,6 +223,10 @@ impl Session {
                 Quirk::FirstGreeting(text) if self.shared.is_first(*quirk) => greeting = text,
                 _ => {}
             }
+        }
+        if !is_alone && self.shared.has(Quirk::OneSession) {
+            self.shared.heard.lock().unwrap().push("a second session".to_owned());
+            greeting = "421 one session at a time";
         }
         self.say(greeting)?;
         if greeting.starts_with(['4', '5']) {
@@ -222,6 +240,9 @@ impl Session {
                 Some(text) => {
                     self.say(text)?;
                     if text.starts_with("421") {
+                        while self.shared.has(Quirk::OneSession)
+                            && self.control.line(false)?.is_some()
+                        {}
                         return Ok(());
                     }
                 }

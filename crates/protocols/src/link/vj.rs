@@ -32,13 +32,14 @@
 //! loss that the link has not noticed it may apply the changes of one connection to the slot of
 //! another. Nothing but TCP's checksum rejects the result, and it accepts it where the changes that
 //! were lost have the same sum on both connections. The slot may be omitted only where the link
-//! reports its errors (RFC 1332 §4); SLIP reports those that it can see. What a loss may hide in
-//! its own slot is limited, but not nothing: if it makes two fields wrong by amounts whose one's complement sum is zero, no
-//! checksum tells. A lost segment whose window shrinks by just the data
-//! before it does that, and the special case of an echo can, when the lost segment and the one
-//! before had data of different lengths. RFC 1144 accepts this; a link with a checksum of its own,
-//! as PPP, does not help, because nothing is damaged. The IP identification is under no checksum
-//! that travels, and is wrong after a loss.
+//! reports its errors (RFC 1332 §4); SLIP reports those that it can see.
+//!
+//! What a loss may hide in its own slot is limited, but not nothing: if it makes two fields wrong by
+//! amounts whose one's complement sum is zero, no checksum tells. A lost segment whose window
+//! shrinks by just the data before it does that, and the special case of an echo can, when the lost
+//! segment and the one before had data of different lengths. RFC 1144 accepts this; a link with a
+//! checksum of its own, as PPP, does not help, because nothing is damaged. The IP identification is
+//! under no checksum that travels, and is wrong after a loss.
 //!
 //! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any) is
 //! given the one after its slot's, because an identification that does not count on would take

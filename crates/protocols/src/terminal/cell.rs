@@ -1,11 +1,11 @@
 //! One place of the grid: a character, the marks that combine with it, and how both look.
 //!
-//! A cell has 16 bytes, so that a row is written and moved in whole machine words: two words for
-//! the colours, one for the marks, and one for the character (21 bits), its attributes (8 bits),
-//! whether it is half of a wide one, and whether it is protected.
+//! A cell has 24 bytes, so that a row is written and moved in whole machine words: two words of 32
+//! bits for the colours, five half words for the marks, and one word for the character (21 bits), its
+//! attributes (8 bits), whether it is half of a wide one, and whether it is protected.
 
-/// How many combining marks a cell keeps; more on one cell are dropped.
-const MARKS_MAX: usize = 2;
+/// How many combining marks a cell keeps, as libvterm; more on one cell are dropped.
+const MARKS_MAX: usize = 5;
 
 /// A colour as the host names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_has_16_bytes() {
-        assert_eq!(size_of::<Cell>(), 16);
+    fn a_cell_has_24_bytes() {
+        assert_eq!(size_of::<Cell>(), 24);
     }
 }

@@ -17,6 +17,7 @@ mod cell;
 mod differential;
 mod dispatch;
 mod draw;
+pub mod filter;
 mod grid;
 pub mod heath19;
 mod input;

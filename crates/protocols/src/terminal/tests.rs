@@ -395,7 +395,7 @@ fn row_68_the_clipboard_is_neither_read_nor_written() {
 #[test]
 fn row_69_a_hundred_thousand_marks_on_one_cell_are_capped() {
     let bench = Bench::with(80, 24, format!("e{}x", "\u{301}".repeat(100_000)));
-    assert_eq!(bench.terminal.text(), "e\u{301}\u{301}x");
+    assert_eq!(bench.terminal.text(), format!("e{}x", "\u{301}".repeat(5)));
     assert_eq!(bench.terminal.cells_written(), 2);
 }
 

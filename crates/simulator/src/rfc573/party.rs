@@ -221,6 +221,8 @@ impl Party {
                     idle_timeout: PATIENCE,
                     data_connect_timeout: PATIENCE,
                     stall_timeout: PATIENCE,
+                    // RFC 573 measures transfers, and no client is killed here.
+                    upload_grace: Duration::ZERO,
                     ..ServerSettings::default()
                 };
                 let server = Server::new(settings, status.local, status.remote, cx);

@@ -3,15 +3,16 @@
 use super::desk::{Shown, carry_out, tell};
 use super::dialogue::{Caller, Dialogue};
 use super::get::{self, Ending, Terms, To};
-use super::options::Moving;
+use super::manage::show_names;
+use super::options::{Moving, Reach};
 use super::put;
-use super::remote::{Found, is_pattern, join, name_of};
+use super::remote::{Found, is_pattern, join, name_of, unread_text};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::arguments::{Get, How, Links, Put};
 use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::files::url::Url;
+use crate::files::url::{Scheme, Url, UrlType};
 use crate::transfers::{Record, spent, summary, timed};
 use anyhow::Context;
 use os::jail::{Existing, Jail};
@@ -84,6 +85,14 @@ pub(in crate::files) fn get_files(
         let sentence = format!("{other} is on another host than {first}");
         return Err(tell(&Trouble::Wrong(sentence)));
     }
+    let is_of_names = |url: &Url| matches!(url.scheme, Scheme::Ftp(_, Some(UrlType::Directory)));
+    if let Some(url) = urls.iter().find(|url| is_of_names(url)) {
+        return get_names(
+            url,
+            &how.reach,
+            urls.len() == 1 && to.is_none_or(|to| to == Path::new("-")),
+        );
+    }
     carry_out(first, &how.reach, how.limit_rate, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
         dialogue.choose_type(&mut terms).await?;
@@ -108,10 +117,26 @@ pub(in crate::files) fn get_files(
     })
 }
 
+/// Prints the names that a URL with `;type=d` stands for (RFC 1738 §3.2.2).
+fn get_names(url: &Url, reach: &Reach, is_printed: bool) -> exit::Result {
+    if !is_printed {
+        return Err(tell(&Trouble::Wrong(format!(
+            "{url} is a list of names, which is printed: use it alone, without a file"
+        ))));
+    }
+    carry_out(url, reach, None, async |caller| {
+        let mut dialogue = Dialogue::new(&caller);
+        let shown = show_names(&mut dialogue, &url.name).await;
+        dialogue.quit().await;
+        shown
+    })
+}
+
 /// Puts files and folders.
 pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url) -> exit::Result {
     let (moving, how) = (&arguments.moving, &arguments.how);
-    let mut terms = terms_of(moving, url, Existing::Replace)?;
+    let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
+    let mut terms = terms_of(moving, url, existing)?;
     carry_out(url, &how.reach, how.limit_rate, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
         dialogue.choose_type(&mut terms).await?;
@@ -175,8 +200,14 @@ async fn many(
     if is_recursive {
         std::fs::create_dir_all(folder).map_err(anyhow::Error::new)?;
     }
+    if !folder.is_dir() {
+        let name = folder.display();
+        return Err(Trouble::Wrong(format!(
+            "{name} is not a directory: several files need one; create it first, or use -r"
+        )));
+    }
     let jail = Jail::open(folder)
-        .with_context(|| format!("{} is no folder: several files need one", folder.display()))?;
+        .with_context(|| format!("the directory {} cannot be read", folder.display()))?;
     let jail = Arc::new(jail);
     let mut works = Vec::new();
     for url in urls {
@@ -187,11 +218,20 @@ async fn many(
             let Some(entry) = entry else {
                 return Err(Trouble::NotThere(format!("{url} is not there")));
             };
+            if entry.kind.is_directory() && !is_recursive {
+                return Err(Trouble::IsFolder(format!(
+                    "{url} is a directory: list it with plumb ls, or use -r to get all of it"
+                )));
+            }
             let below = url.last_component().to_vec();
             vec![Found { path: url.name.clone(), below, entry }]
         };
         if found.is_empty() {
-            return Err(Trouble::NotThere(format!("nothing there fits {url}")));
+            let sentence = format!("nothing there fits {url}");
+            return Err(Trouble::NotThere(match unread_text(&dialogue.unread) {
+                Some(unread) => format!("{sentence}; {unread}"),
+                None => sentence,
+            }));
         }
         for place in dialogue.for_here(found) {
             if place.entry.kind != Kind::Directory {
@@ -296,6 +336,7 @@ pub(super) async fn finish(
 ) -> Result<(), Trouble> {
     let began = Instant::now();
     let (shown_meanwhile, left_out) = (Shown::begin(caller), dialogue.left_out);
+    let unread = unread_text(&dialogue.unread);
     let single = match works.as_slice() {
         [Work::Get(get::Errand { path, .. }) | Work::Put(put::Errand { path, .. })] => {
             Some(path.clone())
@@ -342,13 +383,19 @@ pub(super) async fn finish(
             say(&spent);
         }
     }
-    match left_out {
-        0 => Ok(()),
-        1 => Err(Trouble::LeftOut("1 name was left out, as said above".to_owned())),
-        _ => {
-            Err(Trouble::LeftOut(format!("{} names were left out, as said above", count(left_out))))
-        }
-    }
+    check_complete(left_out, unread)
+}
+
+/// Returns the error of a batch that has moved all that could be read and asked for, if that was
+/// not everything.
+fn check_complete(left_out: u64, unread: Option<String>) -> Result<(), Trouble> {
+    let left_out = match left_out {
+        0 => None,
+        1 => Some("1 name was left out, as said above".to_owned()),
+        _ => Some(format!("{} names were left out, as said above", count(left_out))),
+    };
+    let sentences: Vec<_> = left_out.into_iter().chain(unread).collect();
+    if sentences.is_empty() { Ok(()) } else { Err(Trouble::LeftOut(sentences.join("; "))) }
 }
 
 /// What the sessions at work have in common.

@@ -173,6 +173,7 @@ fn caller(
         recorder: Recorder::of_user(!reach.keeping.no_record),
         is_due: AtomicBool::new(false),
         resolving,
+        swept: Mutex::default(),
     })
 }
 

@@ -8,16 +8,19 @@
 use super::facts::{Facts, Opening};
 use super::get::Terms;
 use super::mover::{Moved, Near};
-use super::remote::Audit;
+use super::remote::{Audit, now};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
 use crate::carry::{self, Refusal, Target, Trust, TrustedBy};
 use crate::files::progress::say;
 use crate::transfers::{Record, Recorder};
+use protocols::application::ftp::Name;
+use protocols::application::ftp::listing::{Collector, Dialect, Unread};
 use protocols::application::ftp::user::{
-    DataStyle, Done, Lessons, Task, TlsUse, UserSettings, Why,
+    DataStyle, Done, Lessons, ListKind, Task, TlsUse, UserSettings, Why,
 };
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,6 +93,8 @@ pub(super) struct Caller {
     pub(super) is_due: AtomicBool,
     /// How long it took to find the addresses.
     pub(super) resolving: Duration,
+    /// Directories in which the drafts of processes that were killed have been removed.
+    pub(super) swept: Mutex<BTreeSet<Vec<u8>>>,
 }
 
 impl Caller {
@@ -231,12 +236,18 @@ impl Caller {
 pub(super) struct Dialogue {
     pub(super) caller: Arc<Caller>,
     session: Option<Session>,
+    /// How many sessions were opened.
+    sessions: u64,
     /// The record of a listing that somebody has asked for as such.
     pub(super) asked: Option<Record>,
     /// Whether another file is to come after this one.
     pub(super) expects_transfer: bool,
     /// Names that servers have said to have left out of listings.
     pub(super) left_out: u64,
+    /// Lines of listings that were not understood.
+    pub(super) unread: Unread,
+    /// Whether the server has said of the last directory, in a reply, that no files are in it.
+    pub(super) says_empty: bool,
     /// What is noted of listings, where something is deleted for not being in them.
     pub(super) audit: Option<Audit>,
 }
@@ -247,9 +258,12 @@ impl Dialogue {
         Self {
             caller,
             session: None,
+            sessions: 0,
             asked: None,
             expects_transfer: false,
             left_out: 0,
+            unread: Unread::default(),
+            says_empty: false,
             audit: None,
         }
     }
@@ -257,6 +271,10 @@ impl Dialogue {
     /// Returns the session, which is opened if there is none.
     async fn session(&mut self) -> Result<&mut Session, Trouble> {
         if self.session.as_ref().is_none_or(Session::is_closed) {
+            // Some servers accept one session per client: the connection of the old one is closed
+            // before the new one is opened.
+            self.session = None;
+            self.sessions += 1;
             self.session = Some(self.caller.open().await?);
         }
         self.session.as_mut().ok_or(Trouble::Stopped)
@@ -272,6 +290,13 @@ impl Dialogue {
                 return Err(trouble);
             }
         }
+    }
+
+    /// Returns the number of the session, if it is open: what was agreed in it still holds as long as
+    /// the number is the same.
+    pub(super) fn session_number(&self) -> Option<u64> {
+        let is_open = self.session.as_ref().is_some_and(|session| !session.is_closed());
+        is_open.then_some(self.sessions)
     }
 
     /// Returns the session if it is open.
@@ -318,21 +343,47 @@ impl Dialogue {
 
     /// Runs a task that may be run again.
     pub(super) async fn run(&mut self, wanted: &str, task: Task) -> Result<Done, Trouble> {
-        self.fetch(wanted, task).await.map(|(done, _)| done)
-    }
-
-    /// Runs a task that may be run again, and returns what came over its data connection.
-    pub(super) async fn fetch(
-        &mut self,
-        wanted: &str,
-        task: Task,
-    ) -> Result<(Done, Vec<u8>), Trouble> {
         let mut made = 0;
         loop {
             made += 1;
-            let (result, moved) = self.run_once(wanted, task.clone(), None).await;
+            match self.run_once(wanted, task.clone(), None).await.0 {
+                Ok(done) => return Ok(done),
+                Err(trouble) if !self.caller.wait(made, &trouble).await => return Err(trouble),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Fetches a listing of at most `entries_max` entries, which is read while it arrives.
+    pub(super) async fn fetch_listing(
+        &mut self,
+        wanted: &str,
+        kind: ListKind,
+        name: Option<Name>,
+        entries_max: usize,
+    ) -> Result<(Done, Collector), Trouble> {
+        let dialect = match kind {
+            ListKind::Facts => Dialect::Facts,
+            ListKind::Long | ListKind::LongWithHidden => Dialect::Long,
+            ListKind::Names => Dialect::Names,
+        };
+        let mut made = 0;
+        loop {
+            made += 1;
+            let near = Near::Listing(Box::new(Collector::new(dialect, now(), entries_max)));
+            let task = Task::List(kind, name.clone());
+            let (result, moved) = self.run_once(wanted, task, Some(near)).await;
+            let listing = moved.and_then(|moved| moved.listing);
             match result {
-                Ok(done) => return Ok((done, moved.map(|moved| moved.memory).unwrap_or_default())),
+                Ok(done) => {
+                    // Without a data connection there was nothing to list.
+                    let mut listing = listing.map_or_else(
+                        || Collector::new(dialect, now(), entries_max),
+                        |listing| *listing,
+                    );
+                    listing.finish().map_err(|error| Trouble::NotThere(error.to_string()))?;
+                    return Ok((done, listing));
+                }
                 Err(trouble) if !self.caller.wait(made, &trouble).await => return Err(trouble),
                 Err(_) => {}
             }

@@ -17,9 +17,9 @@ use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::transfers::Record;
 use anyhow::{Context, anyhow};
-use os::jail::{Draft, Existing, Jail};
+use os::jail::{Draft, Existing, Jail, sweep};
 use protocols::application::ftp::user::Task;
-use protocols::application::ftp::{Representation, Timestamp};
+use protocols::application::ftp::{ByteSize, Mode, Representation, Structure, Timestamp, Type};
 use records::figures::count;
 use ring::digest;
 use std::fs::{self, File};
@@ -28,8 +28,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Where a file goes.
@@ -113,20 +113,27 @@ async fn fetch(
         // Whoever watches knows now how much there is.
         let expected = errand.size.unwrap_or(0);
         dialogue.caller.shared.expected.fetch_add(expected, Ordering::Relaxed);
-    } else if needs_facts && !is_image && terms.keeps_time && errand.modified.is_none() {
-        errand.modified = dialogue.time(&errand.path).await?;
+    } else if needs_facts && !is_image && errand.modified.is_none() {
+        (errand.size, errand.modified) = match terms.representation.mode {
+            // What is compressed may become any size.
+            Mode::Deflate => dialogue.size_and_time(&errand.path).await?,
+            _ => dialogue.facts_of_text(&errand.path, terms.keeps_time).await?,
+        };
     }
+    let most = most_bytes(&errand, terms);
     // The size there is that of another form of the file.
     errand.size = errand.size.filter(|_| is_image);
     if let Some(file) = plain {
         return into_plain(dialogue, &errand, terms, &file, record).await;
     }
-    let Some((draft, from)) = open(&errand, terms)? else { return Ok(Ending::WasThere) };
+    let Some((draft, from)) = open(&errand, terms, &dialogue.caller)? else {
+        return Ok(Ending::WasThere);
+    };
     let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
     let mut came = from;
     let moved = match segments(&errand, terms, from) {
         Some(size) => in_pieces(dialogue, &errand, terms, &file, size, record).await,
-        None => whole(dialogue, &errand, terms, &file, &mut came, record).await,
+        None => within(dialogue, &mut errand, terms, &file, most, (&mut came, &mut *record)).await,
     };
     let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
@@ -134,7 +141,8 @@ async fn fetch(
         moved => moved,
     };
     if let Err(trouble) = moved {
-        let is_of_use = is_image && terms.segments <= 1 && !matches!(trouble, Trouble::Differs(_));
+        let is_wrong = matches!(trouble, Trouble::Differs(_)) || trouble.is_excess();
+        let is_of_use = is_image && terms.segments <= 1 && !is_wrong;
         keep(draft, &errand, came, is_of_use, &dialogue.caller);
         return Err(trouble);
     }
@@ -145,16 +153,59 @@ async fn fetch(
     }
 }
 
+/// How often a file is asked for again that has grown since its size was told.
+const GROWN_MAX: u32 = 3;
+
+/// Returns the most bytes that a file may have here, if the server tells its size. Of text and words
+/// it is that of another form: no conversion makes it four times as long.
+fn most_bytes(errand: &Errand, terms: &Terms) -> Option<u64> {
+    let Representation { data_type, structure, .. } = terms.representation;
+    let is_octets = matches!(data_type, Type::Image | Type::Local(ByteSize::OCTET));
+    match is_octets && structure == Structure::File {
+        true => errand.size,
+        false => errand.size.map(|size| size.saturating_mul(4).saturating_add(64 * 1024)),
+    }
+}
+
+/// Gets a file that must not have more than `most` bytes, unless it has grown meanwhile.
+async fn within(
+    dialogue: &mut Dialogue,
+    errand: &mut Errand,
+    terms: &Terms,
+    file: &File,
+    mut most: Option<u64>,
+    (came, record): (&mut u64, &mut Record),
+) -> Result<(), Trouble> {
+    for _ in 0..GROWN_MAX {
+        match whole(dialogue, errand, terms, file, most, (&mut *came, &mut *record)).await {
+            Err(trouble) if trouble.is_excess() => {
+                let (size, modified) = dialogue.size_and_time(&errand.path).await?;
+                let grown = Errand { size, modified, ..errand.clone() };
+                if most_bytes(&grown, terms) <= most {
+                    return Err(trouble);
+                }
+                most = most_bytes(&grown, terms);
+                let size = size.filter(|_| terms.representation.keeps_octets());
+                *errand = Errand { size, ..grown };
+                *came = 0;
+                file.set_len(0).map_err(anyhow::Error::new)?;
+            }
+            result => return result,
+        }
+    }
+    whole(dialogue, errand, terms, file, most, (came, record)).await
+}
+
 /// Gets a file from `came` on, from a server that may know no paths.
 async fn whole(
     dialogue: &mut Dialogue,
     errand: &Errand,
     terms: &Terms,
     file: &File,
-    came: &mut u64,
-    record: &mut Record,
+    most: Option<u64>,
+    (came, record): (&mut u64, &mut Record),
 ) -> Result<(), Trouble> {
-    let piece = Piece { errand, terms, file, end: None, is_piece: false };
+    let piece = Piece { errand, terms, file, most, end: None, is_piece: false };
     let refused = match piece.get(dialogue, came, record).await {
         Err(trouble) if trouble.is_refused_command() && errand.path.contains(&b'/') => trouble,
         result => return result,
@@ -208,6 +259,7 @@ async fn into_plain(
             file: file.try_clone().map_err(anyhow::Error::new)?,
             at: None,
             enough: None,
+            most: None,
         };
         let task = retrieve(errand, terms, 0)?;
         let (result, moved) = dialogue.run_once(&wanted(errand), task, Some(near)).await;
@@ -252,6 +304,8 @@ struct Piece<'a> {
     errand: &'a Errand,
     terms: &'a Terms,
     file: &'a File,
+    /// The most bytes that the whole file may have.
+    most: Option<u64>,
     end: Option<u64>,
     /// Whether others get the rest.
     is_piece: bool,
@@ -277,6 +331,7 @@ impl Piece<'_> {
                 file: self.file.try_clone().map_err(anyhow::Error::new)?,
                 at: Some(*at),
                 enough: self.end.map(|end| end - *at),
+                most: self.most.map(|most| most.saturating_sub(*at)),
             };
             let task = retrieve(self.errand, self.terms, *at)?;
             let (result, moved) = dialogue.run_once(&wanted(self.errand), task, Some(near)).await;
@@ -342,13 +397,14 @@ async fn in_pieces(
             let mut dialogue = Dialogue::new(&caller);
             let end = (index + 1 < count).then_some(end);
             let (errand, terms, file) = (&errand, &terms, &file);
-            let piece = Piece { errand, terms, file, end, is_piece: true };
+            let piece = Piece { errand, terms, file, most: Some(size), end, is_piece: true };
             let result = piece.get(&mut dialogue, &mut at, &mut record).await;
             dialogue.quit().await;
             (result, record)
         });
     }
-    let piece = Piece { errand, terms, file, end: Some(size / count), is_piece: true };
+    let (most, end) = (Some(size), Some(size / count));
+    let piece = Piece { errand, terms, file, most, end, is_piece: true };
     let mut result = piece.get(dialogue, &mut 0, record).await;
     while let Some(ended) = pieces.join_next().await {
         let (other, of_other) = ended.map_err(anyhow::Error::new)?;
@@ -363,22 +419,24 @@ async fn in_pieces(
     match result {
         Err(trouble) if trouble.is_restart() => {
             file.set_len(0).map_err(anyhow::Error::new)?;
-            whole(dialogue, errand, terms, file, &mut 0, record).await
+            whole(dialogue, errand, terms, file, Some(size), (&mut 0, record)).await
         }
         result => result,
     }
 }
 
 /// Opens what an errand writes, and returns where it goes on; `None` if the file is here already.
-fn open(errand: &Errand, terms: &Terms) -> Result<Option<(Draft, u64)>, Trouble> {
+fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft, u64)>, Trouble> {
     if terms.continues && is_here(errand) {
         return Ok(None);
     }
     if terms.existing == Existing::Keep && errand.here().is_some() {
         return Err(exists(errand, terms));
     }
+    caller.sweep_beside(&errand.to);
+    let key = key_of(errand, terms, caller);
     if terms.continues
-        && let Ok(draft) = begin(errand, terms.existing, true)
+        && let Ok(draft) = take_up(errand, terms.existing, key)
     {
         let about = draft.file().metadata().map_err(anyhow::Error::new)?;
         let is_its = errand.modified.is_some_and(|modified| time_of(&about) == modified.seconds);
@@ -389,14 +447,42 @@ fn open(errand: &Errand, terms: &Terms) -> Result<Option<(Draft, u64)>, Trouble>
         draft.file().set_len(0).map_err(anyhow::Error::new)?;
         return Ok(Some((draft, 0)));
     }
-    match begin(errand, terms.existing, false) {
-        Ok(draft) => Ok(Some((draft, 0))),
+    match begin(errand, terms.existing, key) {
+        Ok(draft) => {
+            // What a process that was killed has left, if anything.
+            let left = draft.file().metadata().map_err(anyhow::Error::new)?.len();
+            let at = left * u64::from(terms.continues && errand.size.is_some_and(|it| left <= it));
+            draft.file().set_len(at).map_err(anyhow::Error::new)?;
+            Ok(Some((draft, at)))
+        }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(errand, terms)),
         Err(error) => {
             let sentence = format!("the file {} cannot be written", errand.shown_here());
             Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
         }
     }
+}
+
+/// Returns what names the draft of a download, if the server tells which file it is: another process
+/// with the same key continues it. A file that comes in pieces has gaps, and is not resumed.
+fn key_of(errand: &Errand, terms: &Terms, caller: &Caller) -> Option<u64> {
+    let (size, modified) = errand.size.zip(errand.modified)?;
+    let name = match &errand.to {
+        To::Stdout => return None,
+        To::File(path) => path.file_name()?.as_bytes(),
+        To::Beneath(_, name) => name.as_slice(),
+    };
+    if terms.segments > 1 || !terms.representation.keeps_octets() {
+        return None;
+    }
+    let (user, target) = (caller.settings.user.as_bytes(), caller.target.to_string());
+    let numbers = format!("{size} {}", modified.seconds);
+    let parts = [target.as_bytes(), user, &errand.path, name, numbers.as_bytes()];
+    let framed = |part: &&[u8]| [part.len().to_be_bytes().as_slice(), part].concat();
+    let text: Vec<u8> = parts.iter().flat_map(framed).collect();
+    let digest = digest::digest(&digest::SHA256, &text);
+    let head = digest.as_ref().first_chunk::<8>()?;
+    Some(u64::from_be_bytes(*head))
 }
 
 /// Says that there is a file of that name; and how to go on with it, if it is the beginning of the
@@ -422,22 +508,69 @@ fn exists(errand: &Errand, terms: &Terms) -> Trouble {
 /// The end of the name of a file's first part.
 pub(super) const PART: &[u8] = b".part";
 
-fn begin(errand: &Errand, existing: Existing, is_kept: bool) -> io::Result<Draft> {
+/// Opens the directory that a file is in, and returns the name of the file.
+fn place_of(path: &Path) -> io::Result<(OwnedFd, Vec<u8>)> {
+    // The file that a link leads to is the one that is meant.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = OwnedFd::from(File::open(folder.unwrap_or(Path::new(".")))?);
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes().to_vec();
+    Ok((folder, name))
+}
+
+fn begin(errand: &Errand, existing: Existing, key: Option<u64>) -> io::Result<Draft> {
+    match (&errand.to, key) {
+        (To::Stdout, _) => Err(io::ErrorKind::Unsupported.into()),
+        (To::Beneath(jail, name), Some(key)) => jail.create_resumable(name, existing, key),
+        (To::Beneath(jail, name), None) => jail.create(name, existing),
+        (To::File(path), _) => {
+            let (folder, name) = place_of(path)?;
+            match key {
+                Some(key) => Draft::begin_resumable(folder, &name, existing, key),
+                None => Draft::begin(folder, &name, existing),
+            }
+        }
+    }
+}
+
+/// Takes up the first part of a file that was kept under its own name.
+fn take_up(errand: &Errand, existing: Existing, key: Option<u64>) -> io::Result<Draft> {
     let part = |name: &[u8]| [name, PART].concat();
     match &errand.to {
         To::Stdout => Err(io::ErrorKind::Unsupported.into()),
-        To::Beneath(jail, name) if is_kept => jail.take_up(&part(name), name, existing),
-        To::Beneath(jail, name) => jail.create(name, existing),
+        To::Beneath(jail, name) => jail.take_up(&part(name), name, existing, key),
         To::File(path) => {
-            // The file that a link leads to is the one that is meant.
-            let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            let folder = path.parent().filter(|folder| *folder != Path::new(""));
-            let folder = OwnedFd::from(File::open(folder.unwrap_or(Path::new(".")))?);
-            let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.as_bytes();
-            match is_kept {
-                true => Draft::take_up(folder, &part(name), name, existing),
-                false => Draft::begin(folder, name, existing),
+            let (folder, name) = place_of(path)?;
+            Draft::take_up(folder, &part(&name), &name, existing, key)
+        }
+    }
+}
+
+impl Caller {
+    /// Removes what processes that were killed have left in the directory of a file, once for each
+    /// directory.
+    fn sweep_beside(&self, to: &To) {
+        let (key, swept) = match to {
+            To::Stdout => return,
+            To::File(path) => (path.parent().unwrap_or(Path::new("")).as_os_str().as_bytes(), None),
+            To::Beneath(jail, name) => (split(name).0, Some(jail)),
+        };
+        let is_new = {
+            let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+            swept.insert(key.to_vec())
+        };
+        if !is_new {
+            return;
+        }
+        // What cannot be removed takes room and does no other harm.
+        match (swept, to) {
+            (Some(jail), _) => _ = jail.sweep(if key.is_empty() { b"." } else { key }),
+            (None, To::File(path)) => {
+                if let Ok((folder, _)) = place_of(path) {
+                    _ = sweep(&folder);
+                }
             }
+            _ => {}
         }
     }
 }
@@ -494,32 +627,10 @@ pub(super) async fn compare(
     file: &File,
     record: &mut Record,
 ) -> Result<(), Trouble> {
-    dialogue.ready().await?;
-    if !dialogue.has("HASH") {
-        return Ok(());
-    }
-    let wanted = format!("the HASH of '{}'", shown(path));
-    let done = match dialogue.run(&wanted, Task::Hash(name_of(path)?)).await {
-        Ok(done) => done,
-        Err(trouble) if trouble.is_refusal() => return Ok(()),
-        Err(trouble) => return Err(trouble),
-    };
-    let text = String::from_utf8_lossy(done.reply.text()).into_owned();
-    let mut words = text.split_ascii_whitespace();
-    let name = words.next().unwrap_or_default();
-    let algorithm = match name {
-        "SHA-1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-        "SHA-256" => &digest::SHA256,
-        "SHA-512" => &digest::SHA512,
-        // The others we do not have.
-        _ => return Ok(()),
-    };
-    let told = words.nth(1).unwrap_or_default().to_ascii_lowercase();
-    let file = file.try_clone().map_err(anyhow::Error::new)?;
-    let ours = tokio::task::spawn_blocking(move || hash(&file, algorithm)).await;
-    let ours = ours.map_err(|error| anyhow!(error))?.context("our file cannot be read")?;
-    record.note_hash(name, &ours);
-    if ours == told {
+    let Some(told) = told_hash(dialogue, path).await? else { return Ok(()) };
+    let ours = told.of_ours(file, None).await?;
+    record.note_hash(&told.name, &ours);
+    if ours == told.digest {
         return Ok(());
     }
     Err(Trouble::Differs(format!(
@@ -528,11 +639,71 @@ pub(super) async fn compare(
     )))
 }
 
-fn hash(file: &File, algorithm: &'static digest::Algorithm) -> io::Result<String> {
+/// Compares the file there with the first `len` bytes of ours; `None` if the server cannot.
+pub(super) async fn compare_prefix(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    file: &File,
+    len: u64,
+) -> Result<Option<bool>, Trouble> {
+    let Some(told) = told_hash(dialogue, path).await? else { return Ok(None) };
+    Ok(Some(told.of_ours(file, Some(len)).await? == told.digest))
+}
+
+/// The hash of a file there (draft-bryan-ftp-hash).
+struct ToldHash {
+    name: String,
+    algorithm: &'static digest::Algorithm,
+    digest: String,
+}
+
+/// Asks the server for the hash of a file; `None` if it has none that we have.
+async fn told_hash(dialogue: &mut Dialogue, path: &[u8]) -> Result<Option<ToldHash>, Trouble> {
+    dialogue.ready().await?;
+    if !dialogue.has("HASH") {
+        return Ok(None);
+    }
+    let wanted = format!("the HASH of '{}'", shown(path));
+    let done = match dialogue.run(&wanted, Task::Hash(name_of(path)?)).await {
+        Ok(done) => done,
+        Err(trouble) if trouble.is_refusal() => return Ok(None),
+        Err(trouble) => return Err(trouble),
+    };
+    let text = String::from_utf8_lossy(done.reply.text()).into_owned();
+    let mut words = text.split_ascii_whitespace();
+    let name = words.next().unwrap_or_default().to_owned();
+    let algorithm = match name.as_str() {
+        "SHA-1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        "SHA-256" => &digest::SHA256,
+        "SHA-512" => &digest::SHA512,
+        // The others we do not have.
+        _ => return Ok(None),
+    };
+    let digest = words.nth(1).unwrap_or_default().to_ascii_lowercase();
+    Ok(Some(ToldHash { name, algorithm, digest }))
+}
+
+impl ToldHash {
+    /// Returns the same hash of our file, or of its first `len` bytes.
+    async fn of_ours(&self, file: &File, len: Option<u64>) -> Result<String, Trouble> {
+        let file = file.try_clone().map_err(anyhow::Error::new)?;
+        let algorithm = self.algorithm;
+        let ours = tokio::task::spawn_blocking(move || hash(&file, algorithm, len)).await;
+        Ok(ours.map_err(|error| anyhow!(error))?.context("our file cannot be read")?)
+    }
+}
+
+fn hash(
+    file: &File,
+    algorithm: &'static digest::Algorithm,
+    len: Option<u64>,
+) -> io::Result<String> {
     let mut context = digest::Context::new(algorithm);
     let (mut piece, mut at) = (vec![0; 1 << 20], 0);
     loop {
         let count = file.read_at(&mut piece, at)?;
+        let left = len.map(|len| usize::try_from(len - at).unwrap_or(usize::MAX));
+        let count = count.min(left.unwrap_or(usize::MAX));
         if count == 0 {
             break;
         }

@@ -6,11 +6,13 @@ use super::dialogue::Dialogue;
 use super::get::Ending;
 use super::mover::Near;
 use super::options::{Reach, host_terms};
-use super::remote::{Found, is_pattern, join, name_of, path_in};
+use super::remote::{is_pattern, join, name_of, path_in};
+use super::removal::{Removal, RemoveOptions, check_named, confirm};
 use super::trouble::Trouble;
 use crate::exit;
+use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::files::url::{Scheme, Url};
+use crate::files::url::{Scheme, Url, UrlType};
 use crate::transfers::{Record, timed};
 use anyhow::Context;
 use os::jail::Existing;
@@ -21,6 +23,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write;
+use std::str::FromStr;
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -35,9 +38,14 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   plumb rm ftpes://me@example.net/old.log
   plumb rm ftpes://me@example.net/logs/*.gz
+  plumb rm -r -n ftpes://me@example.net/tree
   plumb rm -r ftpes://me@example.net/tree
 
-Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
+An empty path, the root, and paths that end with '.' or '..' are refused. Before several files or a
+directory are removed, their number is printed, and on a terminal rm asks. With -v each name is
+printed; with --json each is a line with \"what\", \"name\" and \"kind\".
+
+Exit codes: 0 removed; 1 the server cannot be reached, has no such file, or refused;
 2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
 
 const MAKE_EXAMPLES: &str = "\
@@ -52,6 +60,7 @@ const MOVE_EXAMPLES: &str = "\
 Examples:
   plumb mv ftpes://me@example.net/draft.txt final.txt
   plumb mv ftpes://me@example.net/in/a out/a
+  plumb mv ftpes://me@example.net/in/a ftpes://me@example.net/out/a
 
 Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
 2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
@@ -84,9 +93,15 @@ pub(crate) struct List {
 pub(crate) struct Remove {
     /// What: a file, a folder or a pattern, as ftp://user@host:port/name
     url: Url,
-    /// Folders with all that is in them
+    /// Directories and all that is in them
     #[arg(short, long)]
     recursive: bool,
+    /// Do not ask on a terminal before several files or a directory are removed
+    #[arg(short, long)]
+    force: bool,
+    /// Only print what would be removed
+    #[arg(short = 'n', long)]
+    dry_run: bool,
     #[command(flatten)]
     reach: Reach,
 }
@@ -110,8 +125,9 @@ pub(crate) struct MakeDirectory {
 pub(crate) struct Move {
     /// Which file, as ftp://user@host:port/name
     url: Url,
-    /// Its new name there
-    name: String,
+    /// Its new name there, as a path or as a URL of the same host and user
+    #[arg(value_name = "NAME")]
+    name: NewName,
     #[command(flatten)]
     reach: Reach,
 }
@@ -138,8 +154,10 @@ pub(crate) fn list(arguments: &List) -> exit::Result {
         } else {
             entries.iter().map(|entry| line(entry, arguments.long)).collect::<String>()
         };
+        let unread = dialogue.report_unread();
         dialogue.quit().await;
-        show(text.as_bytes())
+        show(text.as_bytes())?;
+        unread
     })
 }
 
@@ -172,14 +190,31 @@ pub(super) async fn entries(
             _ => found.into_iter().map(|it| Entry { name: it.path, ..it.entry }).collect(),
         }
     } else if name.is_empty() || name.ends_with(b"/") {
-        dialogue.list_as_asked(&path).await?
+        list_directory(dialogue, &path, None).await?
     } else {
         match dialogue.look_at(&path).await? {
             Some(entry) if entry.kind == Kind::File => vec![Entry { name: path, ..entry }],
-            _ => dialogue.list_as_asked(&path).await?,
+            found => list_directory(dialogue, &path, found.as_ref()).await?,
         }
     };
     entries.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
+}
+
+/// Lists a directory of which `found` is known. Some servers list one that does not exist as an
+/// empty one.
+async fn list_directory(
+    dialogue: &mut Dialogue,
+    path: &[u8],
+    found: Option<&Entry>,
+) -> Result<Vec<Entry>, Trouble> {
+    let entries = dialogue.list_as_asked(path).await?;
+    let is_certain = found.is_some() || path.iter().all(|&byte| byte == b'/');
+    let is_silent = entries.is_empty() && dialogue.unread.lines == 0 && !dialogue.says_empty;
+    if is_silent && !is_certain && !dialogue.has("MLST") && !dialogue.is_directory(path).await? {
+        let shown = shown(path);
+        return Err(Trouble::NotThere(format!("there is no directory '{shown}' on the server")));
+    }
     Ok(entries)
 }
 
@@ -233,79 +268,31 @@ fn as_json(entry: &Entry) -> serde_json::Value {
 
 /// Runs `plumb rm`.
 pub(crate) fn remove(arguments: &Remove) -> exit::Result {
-    let url = &arguments.url;
-    carry_out(url, &arguments.reach, None, async |caller| {
+    let (url, reach) = (&arguments.url, &arguments.reach);
+    // Before a connection is made: nothing has to be asked of the server for that.
+    check_named(&url.name, "remove").map_err(|trouble| tell(&trouble))?;
+    carry_out(url, reach, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
-        remove_all(&mut dialogue, &url.name, arguments.recursive).await?;
-        dialogue.quit().await;
-        Ok(())
-    })
-}
-
-/// Removes what a name stands for.
-pub(super) async fn remove_all(
-    dialogue: &mut Dialogue,
-    name: &[u8],
-    is_recursive: bool,
-) -> Result<(), Trouble> {
-    if !is_pattern(name) {
-        return remove_named(dialogue, name, is_recursive).await;
-    }
-    let found = dialogue.expand(name).await?;
-    if found.is_empty() {
-        let shown = shown(name);
-        return Err(Trouble::NotThere(format!("nothing there fits '{shown}'")));
-    }
-    for place in found {
-        remove_found(dialogue, &place, is_recursive).await?;
-    }
-    Ok(())
-}
-
-/// Removes what has this name, which is no pattern.
-pub(super) async fn remove_named(
-    dialogue: &mut Dialogue,
-    path: &[u8],
-    is_recursive: bool,
-) -> Result<(), Trouble> {
-    let entry = if is_recursive { dialogue.look_at(path).await? } else { None };
-    let entry = entry.unwrap_or_default();
-    let place = Found { path: path.to_vec(), below: Vec::new(), entry };
-    remove_found(dialogue, &place, is_recursive).await
-}
-
-/// Removes what was found; its name is no pattern. A folder stays, unless all that is in it is to
-/// go too.
-pub(super) async fn remove_found(
-    dialogue: &mut Dialogue,
-    place: &Found,
-    is_recursive: bool,
-) -> Result<(), Trouble> {
-    if place.entry.kind != Kind::Directory {
-        return remove_file(dialogue, &place.path).await;
-    }
-    if !is_recursive {
-        return Ok(());
-    }
-    for inner in dialogue.walk(&place.path, |_, _| true).await?.iter().rev() {
-        match inner.entry.kind {
-            Kind::Directory => remove_folder(dialogue, &inner.path).await?,
-            _ => remove_file(dialogue, &inner.path).await?,
+        let removal = Removal::of(&mut dialogue, &url.name, arguments.recursive).await?;
+        let options = RemoveOptions {
+            is_dry_run: arguments.dry_run,
+            is_verbose: reach.verbose,
+            is_json: reach.json,
+            is_quiet: reach.quiet,
+        };
+        if removal.is_many() && !arguments.dry_run {
+            let amount = removal.amount();
+            if !reach.quiet && !reach.json {
+                say(&format!("removing {amount}"));
+            }
+            if !arguments.force {
+                confirm(&dialogue, &format!("remove {amount}?")).await?;
+            }
         }
-    }
-    remove_folder(dialogue, &place.path).await
-}
-
-/// Removes one file.
-pub(super) async fn remove_file(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to remove '{}'", shown(path));
-    dialogue.run(&wanted, Task::Delete(name_of(path)?)).await.map(|_| ())
-}
-
-/// Removes one directory, which is empty.
-pub(super) async fn remove_folder(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to remove the folder '{}'", shown(path));
-    dialogue.run(&wanted, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
+        let removed = removal.run(&mut dialogue, options).await;
+        dialogue.quit().await;
+        removed
+    })
 }
 
 /// Runs `plumb mkdir`.
@@ -329,12 +316,58 @@ pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
     })
 }
 
+/// The second argument of `plumb mv`.
+#[derive(Clone, Debug)]
+enum NewName {
+    Path(Vec<u8>),
+    Url(Url),
+}
+
+impl FromStr for NewName {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match text.contains("://") {
+            true => text.parse().map(Self::Url),
+            false => Ok(Self::Path(text.as_bytes().to_vec())),
+        }
+    }
+}
+
+impl NewName {
+    /// Returns the path on the server of `from`.
+    ///
+    /// # Errors
+    ///
+    /// If it is on another server, or of another user.
+    fn path(&self, from: &Url) -> Result<&[u8], Trouble> {
+        let url = match self {
+            Self::Path(path) => return Ok(path),
+            Self::Url(url) => url,
+        };
+        let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
+        if url.target != from.target || !is_same_user {
+            return Err(Trouble::Wrong(format!(
+                "{from} and {url} are not of the same host, port and user: mv renames within one \
+                 server"
+            )));
+        }
+        Ok(&url.name)
+    }
+}
+
 /// Runs `plumb mv`.
 pub(crate) fn move_file(arguments: &Move) -> exit::Result {
     let url = &arguments.url;
+    let names = arguments.name.path(url).and_then(|to| {
+        check_named(&url.name, "rename")?;
+        check_named(to, "rename")?;
+        Ok(to)
+    });
+    let to = names.map_err(|trouble| tell(&trouble))?;
     carry_out(url, &arguments.reach, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
-        rename(&mut dialogue, &url.name, arguments.name.as_bytes()).await?;
+        rename(&mut dialogue, &url.name, to).await?;
         dialogue.quit().await;
         Ok(())
     })
@@ -342,6 +375,8 @@ pub(crate) fn move_file(arguments: &Move) -> exit::Result {
 
 /// Gives a file there another name.
 pub(super) async fn rename(dialogue: &mut Dialogue, from: &[u8], to: &[u8]) -> Result<(), Trouble> {
+    check_named(from, "rename")?;
+    check_named(to, "rename")?;
     let wanted = format!("to rename '{}'", shown(from));
     let task = Task::Rename { from: name_of(from)?, to: name_of(to)? };
     // Not tried twice: the second time there is nothing of the old name.
@@ -360,9 +395,13 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
                 return Err(Trouble::Wrong(format!("{url} is on another host than {first}")));
             }
             let representation = match url.scheme {
-                Scheme::Ftp(_, Some(true)) => Representation::default(),
+                Scheme::Ftp(_, Some(UrlType::Text)) => Representation::default(),
                 _ => image.representation,
             };
+            if let Scheme::Ftp(_, Some(UrlType::Directory)) = url.scheme {
+                show_names(&mut dialogue, &url.name).await?;
+                continue;
+            }
             if !is_pattern(&url.name) {
                 show_file(&mut dialogue, &url.name, representation).await?;
                 continue;
@@ -381,6 +420,15 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
     })
 }
 
+/// Writes the names in a directory to the standard output.
+pub(super) async fn show_names(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
+    let mut entries = dialogue.list_as_asked(path).await?;
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    let text: String = entries.iter().map(|entry| line(entry, false)).collect();
+    show(text.as_bytes())?;
+    dialogue.report_unread()
+}
+
 /// Writes a file there to the standard output.
 pub(super) async fn show_file(
     dialogue: &mut Dialogue,
@@ -394,7 +442,7 @@ pub(super) async fn show_file(
         offset_bytes: 0,
         expected_bytes: None,
     };
-    let near = Near::Into { file: File::from(stdout), at: None, enough: None };
+    let near = Near::Into { file: File::from(stdout), at: None, enough: None, most: None };
     let wanted = format!("to get '{}'", shown(path));
     let mut record = Record::begin(dialogue, true, path, representation);
     let ((result, moved), cpu) = timed(dialogue.run_once(&wanted, task, Some(near))).await;

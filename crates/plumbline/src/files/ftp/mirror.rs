@@ -12,10 +12,11 @@ use super::batch::{Manner, Work, finish, make_there};
 use super::desk::carry_out;
 use super::dialogue::Dialogue;
 use super::get::{self, PART, To};
-use super::manage::{remove_file, remove_folder, show};
+use super::manage::show;
 use super::options::{Reach, host_terms};
 use super::put;
-use super::remote::{Audit, join, name_of};
+use super::remote::{Audit, join, name_of, unread_text};
+use super::removal::{amount, check_named, confirm, remove_directory, remove_file};
 use super::rules::Rules;
 use super::trouble::Trouble;
 use crate::exit;
@@ -75,6 +76,10 @@ pub(crate) struct Mirror {
     /// Delete at the destination what is not where it comes from
     #[arg(long)]
     delete: bool,
+    /// With --delete: do not ask on a terminal, and accept a root directory, '.' and '..' as
+    /// destination
+    #[arg(short, long)]
+    force: bool,
     /// Only say what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -227,6 +232,8 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
             return Err(super::desk::tell(&Trouble::Wrong(sentence.to_owned())));
         }
     };
+    let to = if is_incoming { folder.as_os_str().as_bytes() } else { &url.name };
+    check_destination(arguments, to).map_err(|trouble| super::desk::tell(&trouble))?;
     let mut terms =
         host_terms(url, Existing::Replace).map_err(|trouble| super::desk::tell(&trouble))?;
     carry_out(url, &arguments.reach, arguments.limit_rate, async |caller| {
@@ -240,7 +247,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
             dialogue.audit = Some(Audit { root: root.to_vec(), unread: 0 });
         }
         let there = there(&mut dialogue, root, is_incoming, rules).await?;
-        refuse_unread(dialogue.audit.take())?;
+        refuse_unread(dialogue.audit.take(), &dialogue)?;
         let mut here =
             if folder.is_dir() || !is_incoming { here(folder)? } else { Side::default() };
         here.retain(|name, known| rules.takes_below(name, known.is_folder()));
@@ -271,19 +278,50 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
             return tell(&plan, is_incoming, reach.json);
         }
         let (is_json, is_quiet) = (reach.json, reach.quiet || reach.json);
+        confirm_deletion(&dialogue, &plan, arguments.force, is_quiet).await?;
         let way = Way { folder, root, is_json, is_quiet };
         let (works, deleted) = match is_incoming {
             true => way.prepare_here(&plan, &there.tree)?,
             false => way.prepare_there(&mut dialogue, &plan).await?,
         };
-        let also = match deleted {
-            0 => String::new(),
-            count => format!(", and deleted {count}"),
-        };
+        let also = if deleted > 0 { format!(", and deleted {deleted}") } else { String::new() };
         let jobs = arguments.jobs;
         let manner = Manner { terms, jobs, is_json, is_quiet, is_stdout: false, also };
         finish(&caller, dialogue, works, &manner, "mirrored").await
     })
+}
+
+/// Refuses to delete in a directory that is named by its place alone: a mistyped destination would
+/// lose everything in it.
+fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), Trouble> {
+    if !arguments.delete || arguments.force || arguments.dry_run {
+        return Ok(());
+    }
+    let refused = |trouble: Trouble| {
+        let sentence = trouble.sentence();
+        Trouble::Wrong(format!("{sentence}, or use --force"))
+    };
+    check_named(to, "delete in the destination").map_err(refused)
+}
+
+/// Prints how much is deleted, and asks on a terminal.
+async fn confirm_deletion(
+    dialogue: &Dialogue,
+    plan: &Plan,
+    is_forced: bool,
+    is_quiet: bool,
+) -> Result<(), Trouble> {
+    if plan.deleted.is_empty() {
+        return Ok(());
+    }
+    let amount = amount(&plan.deleted);
+    if !is_quiet {
+        say(&format!("deleting {amount} at the destination"));
+    }
+    if is_forced {
+        return Ok(());
+    }
+    confirm(dialogue, &format!("delete {amount} at the destination?")).await
 }
 
 async fn there(
@@ -322,14 +360,15 @@ async fn there(
 }
 
 /// Refuses to delete anything for not being in listings that could not be read whole.
-fn refuse_unread(audit: Option<Audit>) -> Result<(), Trouble> {
-    match audit.map_or(0, |audit| audit.unread) {
-        0 => Ok(()),
-        count => Err(Trouble::NotThere(format!(
-            "what is there is not known for certain ({count} entries of its listings could not be \
-             read), and nothing is deleted for not being there: leave out --delete"
-        ))),
-    }
+fn refuse_unread(audit: Option<Audit>, dialogue: &Dialogue) -> Result<(), Trouble> {
+    let why = match audit.map_or(0, |audit| audit.unread) {
+        0 => return Ok(()),
+        count => unread_text(&dialogue.unread).unwrap_or_else(|| match count {
+            1 => "1 entry of the listings is not known for certain".to_owned(),
+            _ => format!("{count} entries of the listings are not known for certain"),
+        }),
+    };
+    Err(Trouble::NotThere(format!("{why}; nothing is deleted: leave out --delete")))
 }
 
 /// Returns what is in a folder here.
@@ -436,7 +475,7 @@ fn tell(plan: &Plan, is_incoming: bool, is_json: bool) -> Result<(), Trouble> {
     show(text.as_bytes())
 }
 
-fn as_json(what: &str, name: &[u8], is_folder: bool) -> serde_json::Value {
+pub(super) fn as_json(what: &str, name: &[u8], is_folder: bool) -> serde_json::Value {
     let kind = if is_folder { "directory" } else { "file" };
     serde_json::json!({ "what": what, "name": String::from_utf8_lossy(name), "kind": kind })
 }
@@ -510,7 +549,7 @@ impl Way<'_> {
         for (name, is_folder) in &plan.deleted {
             let path = join(self.root, name);
             let removed = match is_folder {
-                true => remove_folder(dialogue, &path).await,
+                true => remove_directory(dialogue, &path).await,
                 false => remove_file(dialogue, &path).await,
             };
             match removed {

@@ -29,6 +29,7 @@ mod options;
 mod probe;
 mod put;
 mod remote;
+mod removal;
 mod rules;
 mod secured;
 mod session;

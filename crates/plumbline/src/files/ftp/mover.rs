@@ -8,6 +8,7 @@ use os::clock::{Monotonic, thread_cpu_time};
 use os::switches::Switches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
+use protocols::application::ftp::listing::Collector;
 use protocols::application::ftp::user::DataFailure;
 use records::arrivals::Log;
 use std::fs::{self, File};
@@ -25,19 +26,21 @@ const WORKED_PIECE_BYTES: usize = 128 * 1024;
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 /// From this size on a file goes through a pipe of the kernel's.
 const WORTH_A_CHUTE_BYTES: u64 = 256 * 1024;
-/// The most of a listing that is kept.
+/// The most of a file that is kept in memory, to be compared.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
 /// Our end of a transfer.
 #[derive(Debug)]
 pub(super) enum Near {
     /// Into a file from this place on, or into what has no places; and after so many bytes, if
-    /// that is said, it is enough.
-    Into { file: File, at: Option<u64>, enough: Option<u64> },
+    /// that is said, it is enough. More than `most` bytes are an error, and are not written.
+    Into { file: File, at: Option<u64>, enough: Option<u64>, most: Option<u64> },
     /// Out of what can be read.
     From(File),
     /// Into memory.
     Memory(Vec<u8>),
+    /// Into the entries of a listing, as they arrive.
+    Listing(Box<Collector>),
 }
 
 /// What a transfer has come to.
@@ -49,6 +52,8 @@ pub(super) struct Moved {
     pub(super) file_bytes: u64,
     /// What came into memory.
     pub(super) memory: Vec<u8>,
+    /// The listing, if it was one.
+    pub(super) listing: Option<Box<Collector>>,
     /// What was learnt for the record.
     pub(super) data: DataFacts,
     /// How it ended.
@@ -137,6 +142,11 @@ fn ours(error: io::Error) -> Broken {
     (DataFailure::File, error)
 }
 
+/// Returns the failure of a transfer that brings more than is accepted.
+fn excess(why: String) -> Broken {
+    (DataFailure::Excess, io::Error::new(ErrorKind::InvalidData, why))
+}
+
 fn malformed(why: &str) -> Broken {
     (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
 }
@@ -177,9 +187,7 @@ impl Mover {
         }
         let is_all_counted = matches!(self.link, Link::Clear(Plain::Kernel(_)));
         ended.data.calls = ended.data.calls.filter(|_| is_all_counted);
-        if let Near::Memory(memory) = self.near {
-            ended.memory = memory;
-        }
+        ended.keep(self.near);
         ended
     }
 
@@ -212,7 +220,8 @@ impl Mover {
     /// Lets the kernel move what comes into the file. Returns whether it has moved all.
     fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
         let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
-        let Near::Into { file, at, enough: None } = &self.near else { return Ok(false) };
+        let Near::Into { file, at, enough: None, most } = &self.near else { return Ok(false) };
+        let most = *most;
         if is_small || !self.representation.passes_through() {
             return Ok(false);
         }
@@ -232,6 +241,7 @@ impl Mover {
             };
             ended.data.first_byte.get_or_insert_with(Instant::now);
             self.count(count)?;
+            check_most(most, ended.file_bytes, count)?;
             let began = Instant::now();
             while chute.held_bytes() > 0 {
                 ended.data.count_call();
@@ -339,6 +349,9 @@ impl Mover {
                     .map_err(|_| malformed("this representation is not done here"))?,
             ),
         };
+        if let Some(encoder) = &mut encoder {
+            encoder.keep_cr_lf();
+        }
         let (mut piece, mut wire) = (vec![0; self.piece_len()], Vec::new());
         while let Near::From(file) = &mut self.near {
             let began = Instant::now();
@@ -414,6 +427,28 @@ impl Mover {
     }
 }
 
+/// Checks that `count` bytes more than `before` are no more than the file may have.
+fn check_most(most: Option<u64>, before: u64, count: usize) -> Result<(), Broken> {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    match most {
+        Some(most) if before.saturating_add(count) > most => {
+            Err(excess(format!("more than the {most} bytes that the server reports")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Moved {
+    /// Keeps what came into memory.
+    pub(super) fn keep(&mut self, near: Near) {
+        match near {
+            Near::Memory(memory) => self.memory = memory,
+            Near::Listing(listing) => self.listing = Some(listing),
+            Near::Into { .. } | Near::From(_) => {}
+        }
+    }
+}
+
 impl Near {
     /// Returns how much there is from where our file stands, if it is a file.
     fn left_bytes(&self) -> Option<u64> {
@@ -460,7 +495,10 @@ impl Near {
     pub(super) fn put(&mut self, bytes: &[u8], ended: &mut Moved) -> Result<(), Broken> {
         let mut bytes = bytes;
         match self {
-            Self::Into { file, at, enough } => {
+            Self::Into { file, at, enough, most } => {
+                if enough.is_none() {
+                    check_most(*most, ended.file_bytes, bytes.len())?;
+                }
                 if let Some(enough) = *enough {
                     let left = usize::try_from(enough - ended.file_bytes).unwrap_or(usize::MAX);
                     bytes = bytes.get(..left).unwrap_or(bytes);
@@ -478,7 +516,13 @@ impl Near {
             Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
                 memory.extend_from_slice(bytes);
             }
-            Self::Memory(_) => return Err(ours(ErrorKind::OutOfMemory.into())),
+            Self::Memory(_) => {
+                let most = MEMORY_MAX_BYTES >> 20;
+                return Err(excess(format!("more than {most} MiB for the memory")));
+            }
+            Self::Listing(listing) => {
+                listing.push(bytes).map_err(|error| excess(error.to_string()))?;
+            }
             Self::From(_) => {}
         }
         ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);

@@ -4,7 +4,7 @@ use super::get::Terms;
 use super::trouble::Trouble;
 use crate::carry::{Family, Via};
 use crate::files::hosts::HostSettings;
-use crate::files::url::{Scheme, Url};
+use crate::files::url::{Scheme, Url, UrlType};
 use crate::transfers::Keeping;
 use anyhow::{Context, Result, bail};
 use os::jail::Existing;
@@ -72,7 +72,9 @@ pub(in crate::files) struct Moving {
     /// a36, u36, text
     #[arg(long, value_name = "FORMAT", value_parser = word_format)]
     pub(in crate::files) store: Option<WordFormat>,
-    /// Go on with what is there of a file, if it is the same file still; leave what is there whole
+    /// Resume a partial file if it is the beginning of the same file, and skip files that are
+    /// complete. Before put appends, it compares the part on the server: by HASH, or else by size,
+    /// time and the last bytes
     #[arg(short, long = "continue")]
     pub(in crate::files) continues: bool,
     /// Move whole folders; links there are not moved
@@ -138,9 +140,12 @@ impl Moving {
 
     /// Returns the type that is said, by whoever is nearest; and what the host means by it.
     fn wish(&self, url: &Url, host: &HostSettings) -> TypeWish {
-        let Scheme::Ftp(_, is_text) = url.scheme else { return TypeWish::This(Type::Image) };
-        let text = Type::Ascii(Format::NonPrint);
-        let of_url = is_text.map(|is_text| if is_text { text } else { Type::Image });
+        let Scheme::Ftp(_, kind) = url.scheme else { return TypeWish::This(Type::Image) };
+        let of_url = match kind {
+            Some(UrlType::Text) => Some(Type::Ascii(Format::NonPrint)),
+            Some(UrlType::Image) => Some(Type::Image),
+            Some(UrlType::Directory) | None => None,
+        };
         // Pages and formats of words are for hosts of 36 bits.
         let is_of_words = self.stru == Some(Structure::Page) || self.store.is_some();
         let of_words = is_of_words.then_some(Type::Local(ByteSize::WORD36));

@@ -377,7 +377,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             false => {
                 let nowhere = File::options().write(true).open("/dev/null");
                 let file = nowhere.map_err(anyhow::Error::new)?;
-                Near::Into { file, at: None, enough: None }
+                let most = part.whole.map(|whole| whole.saturating_sub(part.from));
+                Near::Into { file, at: None, enough: None, most }
             }
         };
         let task = Task::Retrieve {
@@ -407,7 +408,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             kind: StoreKind::Replace,
             representation: Representation::IMAGE,
             offset_bytes: 0,
-            allocation_bytes: None,
+            // As `plumb put` does.
+            allocation_bytes: Some(size).filter(|_| self.dialogue.has("SITE PARTIAL")),
         };
         let wanted = format!("to put '{}'", shown(path));
         let near = Near::From(file);

@@ -5,10 +5,14 @@
 //! that was put together so is compared by HASH, where the server has that. A pipe cannot be read
 //! twice, and is tried once, if anything of it has gone.
 //!
+//! With --continue, what the server has of the file is verified before anything is appended: by HASH
+//! of all of it; else by its size, its time and its last bytes. A file there that is not the
+//! beginning of ours is left as it is, unless it is to be replaced.
+//!
 //! The file there gets the time of ours, where the server can set one.
 
 use super::dialogue::Dialogue;
-use super::get::{Ending, Terms, compare};
+use super::get::{Ending, Terms, compare, compare_prefix};
 use super::mover::Near;
 use super::remote::name_of;
 use super::trouble::Trouble;
@@ -16,11 +20,12 @@ use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::transfers::Record;
 use anyhow::Context;
-use protocols::application::ftp::Timestamp;
+use os::jail::Existing;
 use protocols::application::ftp::user::{StoreKind, Task};
+use protocols::application::ftp::{Representation, Timestamp};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,16 +57,191 @@ fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Trouble> 
 /// From this size on it is worth a question how much is there.
 const WORTH_GOING_ON_BYTES: u64 = 64 * 1024;
 
-/// Returns how much of a file is there and as new as ours, of an upload that was broken off.
+/// How much of the end of a part is compared where the server has no HASH.
+const SAMPLE_BYTES: u64 = 64 * 1024;
+
+/// What an upload that is to continue finds on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// Nothing that could be continued.
+    Nothing,
+    /// So many bytes of our file, verified.
+    Part(u64),
+    /// The same, kept apart from the file of that name.
+    KeptApart(u64),
+    /// All of our file.
+    Whole,
+}
+
+/// Verifies what the server has of a file, before anything is appended to it.
+///
+/// # Errors
+///
+/// If the file there is not the beginning of ours, or cannot be compared: it is left as it is.
 async fn begun(
     dialogue: &mut Dialogue,
     errand: &Errand,
+    file: &File,
     size: u64,
     modified: Option<Timestamp>,
-) -> Result<Option<u64>, Trouble> {
+) -> Result<Begun, Trouble> {
+    if let Some(part) = kept_apart(dialogue, errand, file, size).await? {
+        return Ok(Begun::KeptApart(part));
+    }
     let (there, time) = dialogue.size_and_time(&errand.path).await?;
-    let is_newer = time.zip(modified).is_some_and(|(there, here)| there >= here);
-    Ok(there.filter(|there| is_newer && *there <= size))
+    let Some(there) = there.filter(|there| *there > 0) else { return Ok(Begun::Nothing) };
+    let found = if there == size { Begun::Whole } else { Begun::Part(there) };
+    let is_same = match compare_prefix(dialogue, &errand.path, file, there).await? {
+        _ if there > size => false,
+        Some(is_same) => is_same,
+        None => {
+            // A part is younger than the file it is of; in the same second, its content decides.
+            let ages = time.zip(modified).map(|(there, here)| (there.seconds, here.seconds));
+            let is_not_older = ages.is_some_and(|(there, here)| there >= here);
+            let is_younger = ages.is_some_and(|(there, here)| there > here);
+            match found {
+                Begun::Whole => is_not_older,
+                _ => match sample_is_same(dialogue, errand, file, there).await? {
+                    Some(is_same) => is_same && (is_not_older || there <= SAMPLE_BYTES),
+                    None => is_younger,
+                },
+            }
+        }
+    };
+    if is_same { Ok(found) } else { Err(mismatch(errand)) }
+}
+
+/// Returns how many bytes of our file the server keeps of an upload that was broken off, apart from
+/// the file of that name (SITE PARTIAL of plumb serve). In the same session, REST and STOR continue
+/// it.
+async fn kept_apart(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    file: &File,
+    size: u64,
+) -> Result<Option<u64>, Trouble> {
+    dialogue.ready().await?;
+    if !dialogue.has("SITE PARTIAL") {
+        return Ok(None);
+    }
+    let wanted = format!("to ask for a part of '{}'", shown(&errand.path));
+    let task = Task::Quote(name_of(&[b"SITE PARTIAL ", errand.path.as_slice()].concat())?);
+    let part = match dialogue.run(&wanted, task).await {
+        Ok(done) => done.reply.number().filter(|part| (1..=size).contains(part)),
+        Err(trouble) if trouble.is_refusal() => return Ok(None),
+        Err(trouble) => return Err(trouble),
+    };
+    let session = dialogue.session_number();
+    if let Some(part) = part
+        && compare_prefix(dialogue, &errand.path, file, part).await? == Some(true)
+        && session.is_some()
+        && dialogue.session_number() == session
+    {
+        return Ok(Some(part));
+    }
+    // The name stands for the part until the session ends.
+    dialogue.hang_up().await;
+    Ok(None)
+}
+
+fn mismatch(errand: &Errand) -> Trouble {
+    Trouble::Mismatch(format!(
+        "'{}' on the server is not known to be the beginning of {}: nothing was changed there; use \
+         --force, or leave out --continue, to replace it",
+        shown(&errand.path),
+        errand.from.display()
+    ))
+}
+
+/// Compares the last bytes of a part on the server with ours; `None` if it cannot be read.
+async fn sample_is_same(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    file: &File,
+    there: u64,
+) -> Result<Option<bool>, Trouble> {
+    let from = there.saturating_sub(SAMPLE_BYTES);
+    let task = Task::Retrieve {
+        name: name_of(&errand.path)?,
+        representation: Representation::IMAGE,
+        offset_bytes: from,
+        expected_bytes: Some(there),
+    };
+    let wanted = format!("to compare '{}'", shown(&errand.path));
+    let near = Some(Near::Memory(Vec::new()));
+    let (result, moved) = dialogue.run_once(&wanted, task, near).await;
+    match result {
+        Ok(_) => {}
+        Err(trouble) if trouble.is_refusal() || trouble.is_restart() => return Ok(None),
+        Err(trouble) => return Err(trouble),
+    }
+    let theirs = moved.map(|moved| moved.memory).unwrap_or_default();
+    let mut ours = vec![0; usize::try_from(there - from).unwrap_or(0)];
+    let is_read = file.read_exact_at(&mut ours, from).is_ok();
+    Ok(Some(is_read && ours == theirs))
+}
+
+/// From where an upload is sent, and how it goes on there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    at: u64,
+    /// Whether it goes on behind what the server keeps apart; in this session alone.
+    is_apart: bool,
+    session: Option<u64>,
+}
+
+impl Position {
+    fn of(begun: Begun, dialogue: &Dialogue) -> Self {
+        let session = dialogue.session_number();
+        match begun {
+            Begun::Nothing | Begun::Whole => Self::default(),
+            Begun::Part(at) => Self { at, is_apart: false, session },
+            Begun::KeptApart(at) => Self { at, is_apart: true, session },
+        }
+    }
+
+    /// Returns the task that sends a file from here on. The size `announced` goes ahead as ALLO: a
+    /// server that keeps partial uploads commits at once what arrives as announced, and otherwise
+    /// waits for the end of the control connection.
+    fn store(
+        self,
+        errand: &Errand,
+        terms: &Terms,
+        announced: Option<u64>,
+    ) -> Result<Task, Trouble> {
+        let is_appended = self.at > 0 && !self.is_apart;
+        Ok(Task::Store {
+            name: Some(name_of(&errand.path)?),
+            kind: if is_appended { StoreKind::Append } else { StoreKind::Replace },
+            representation: terms.representation,
+            offset_bytes: if self.is_apart { self.at } else { 0 },
+            allocation_bytes: announced.filter(|_| self.at == 0),
+        })
+    }
+
+    /// Returns whether the server may mean something else by now.
+    fn is_lost(self, dialogue: &Dialogue) -> bool {
+        self.is_apart && (self.session.is_none() || dialogue.session_number() != self.session)
+    }
+}
+
+/// Finds where an upload that was broken off behind `sent` bytes more goes on. `before` is the size
+/// of what had the name before.
+async fn position_after(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    file: &File,
+    size: u64,
+    (last, sent, before): (Position, u64, Option<u64>),
+) -> Result<Position, Trouble> {
+    if let Some(part) = kept_apart(dialogue, errand, file, size).await? {
+        return Ok(Position::of(Begun::KeptApart(part), dialogue));
+    }
+    let (there, _) = dialogue.size_and_time(&errand.path).await?;
+    let is_ours = last.at > 0 && !last.is_apart || there != before;
+    let at = there.filter(|there| is_ours && *there <= last.at + sent).unwrap_or(0);
+    let differs = at > 0 && compare_prefix(dialogue, &errand.path, file, at).await? == Some(false);
+    Ok(if differs { Position::default() } else { Position { at, ..Position::default() } })
 }
 
 /// Puts one file.
@@ -76,56 +256,54 @@ pub(super) async fn put(
     let wanted = format!("to put '{}'", shown(&errand.path));
     dialogue.ready().await?;
     let begun = match (terms.continues && is_image, size) {
-        (true, Some(size)) => begun(dialogue, errand, size, modified).await?,
-        _ => None,
+        (true, Some(size)) => begun(dialogue, errand, &file, size, modified).await,
+        _ => Ok(Begun::Nothing),
     };
-    if begun.is_some() && begun == size {
-        return Ok(Ending::WasThere);
-    }
-    let (mut at, mut made) = (begun.unwrap_or(0), 0);
-    let mut is_pieced = at > 0;
+    let begun = match begun {
+        Err(Trouble::Mismatch(_)) if terms.existing == Existing::Replace => Begun::Nothing,
+        Ok(Begun::Whole) => return Ok(Ending::WasThere),
+        begun => begun?,
+    };
+    let (mut position, mut made) = (Position::of(begun, dialogue), 0);
     let is_large = is_image && size.is_some_and(|size| size >= WORTH_GOING_ON_BYTES);
-    let before = match is_large && at == 0 {
+    let before = match is_large && position.at == 0 {
         true => dialogue.size_and_time(&errand.path).await?.0,
         false => None,
     };
     loop {
         made += 1;
-        if size.is_some() {
-            file.seek(SeekFrom::Start(at)).map_err(anyhow::Error::new)?;
+        if position.is_lost(dialogue) {
+            let kept = kept_apart(dialogue, errand, &file, size.unwrap_or(0)).await?;
+            position = Position::of(kept.map_or(Begun::Nothing, Begun::KeptApart), dialogue);
         }
-        let task = Task::Store {
-            name: Some(name_of(&errand.path)?),
-            kind: if at > 0 { StoreKind::Append } else { StoreKind::Replace },
-            representation: terms.representation,
-            offset_bytes: 0,
-            allocation_bytes: None,
-        };
+        if size.is_some() {
+            file.seek(SeekFrom::Start(position.at)).map_err(anyhow::Error::new)?;
+        }
         let near = Near::From(file.try_clone().map_err(anyhow::Error::new)?);
+        let announced = size.filter(|_| is_image && dialogue.has("SITE PARTIAL"));
+        let task = position.store(errand, terms, announced)?;
         let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;
-        record.take(dialogue, moved.as_ref(), at);
+        record.take(dialogue, moved.as_ref(), position.at);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
         let Err(trouble) = result else { break };
-        if at > 0 && trouble.is_refused_command() {
+        if position.at > 0 && (trouble.is_refused_command() || trouble.is_restart()) {
             // It takes nothing behind what is there: all of it goes again.
-            (at, is_pieced) = (0, false);
+            position = Position::default();
             continue;
         }
-        let is_over = size.is_none() && sent > 0;
-        if is_over || !dialogue.caller.wait(made, &trouble).await {
+        if size.is_none() && sent > 0 || !dialogue.caller.wait(made, &trouble).await {
             return Err(trouble);
         }
-        if sent > 0 && (is_large || at > 0) {
-            let (there, _) = dialogue.size_and_time(&errand.path).await?;
-            let is_ours = at > 0 || there != before;
-            at = there.filter(|there| is_ours && *there <= at + sent).unwrap_or(0);
-            is_pieced = at > 0;
-            if Some(at) == size && !trouble.is_refusal() {
-                // All of it is there, although nobody has said so.
+        if let Some(size) = size.filter(|_| sent > 0 && (is_large || position.at > 0)) {
+            let last = (position, sent, before);
+            position = position_after(dialogue, errand, &file, size, last).await?;
+            if position.at == size && !position.is_apart && !trouble.is_refusal() {
+                // All of it is there, although no reply has said so.
                 break;
             }
         }
     }
+    let is_pieced = position.at > 0;
     if is_pieced {
         compare(dialogue, &errand.path, &file, record).await?;
     }

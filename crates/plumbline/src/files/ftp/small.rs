@@ -63,7 +63,7 @@ impl Incoming {
     /// Returns whether a transfer is one of those.
     pub(super) fn is_small(near: &Near, expected_bytes: Option<u64>) -> bool {
         match near {
-            Near::Memory(_) => true,
+            Near::Memory(_) | Near::Listing(_) => true,
             Near::Into { .. } => expected_bytes.is_some_and(|size| size <= SMALL_BYTES),
             Near::From(_) => false,
         }
@@ -78,9 +78,7 @@ impl Incoming {
         ended.data.ended = Some(Instant::now());
         ended.data.ask_kernel(&self.stream);
         ended.data.meet(self.stream.local_addr().ok().zip(self.stream.peer_addr().ok()));
-        if let Near::Memory(memory) = self.near {
-            ended.memory = memory;
-        }
+        ended.keep(self.near);
         ended
     }
 
@@ -121,6 +119,7 @@ impl Moved {
             wire_bytes: 0,
             file_bytes: 0,
             memory: Vec::new(),
+            listing: None,
             data: DataFacts::default(),
             result: Ok::<(), (_, io::Error)>(()),
             is_enough: false,

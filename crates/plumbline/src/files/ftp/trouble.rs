@@ -42,6 +42,10 @@ pub(super) enum Trouble {
     Differs(String),
     /// All that could be moved was, and something could not, in a sentence.
     LeftOut(String),
+    /// What is on the server is not the beginning of the file here, in a sentence.
+    Mismatch(String),
+    /// The answer to a question was no.
+    Declined,
     /// Somebody here has ended it.
     Stopped,
 }
@@ -54,6 +58,7 @@ impl Trouble {
             Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
             Self::Tls(Refusal::Silent(_) | Refusal::Closed) => true,
             Self::NoAddress(_) | Self::NotThere(_) | Self::IsFolder(_) => false,
+            Self::Mismatch(_) | Self::Declined => false,
             Self::Tls(_) | Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) | Self::Stopped => {
                 false
             }
@@ -78,7 +83,7 @@ impl Trouble {
 
     /// Returns whether what ends one of many files ends all of them.
     pub(super) const fn ends_all(&self) -> bool {
-        matches!(self, Self::Stopped | Self::Tls(_) | Self::TlsAgreed(_))
+        matches!(self, Self::Stopped | Self::Declined | Self::Tls(_) | Self::TlsAgreed(_))
     }
 
     /// Returns whether nobody reads any more what is written to the standard output: he has seen
@@ -121,7 +126,14 @@ impl Trouble {
     /// Returns whether the server cannot begin within a file.
     pub(super) fn is_restart(&self) -> bool {
         let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
-        *step == Step::Restart && matches!(why, Why::Refused(_) | Why::Long { .. })
+        let is_longer = matches!(why, Why::Long { .. } | Why::Data(DataFailure::Excess));
+        *step == Step::Restart && (is_longer || matches!(why, Why::Refused(_)))
+    }
+
+    /// Returns whether a file brought more than the server had reported.
+    pub(super) fn is_excess(&self) -> bool {
+        let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
+        *step != Step::Restart && *why == Why::Data(DataFailure::Excess)
     }
 
     /// Returns the word of the record for it.
@@ -145,6 +157,7 @@ impl Trouble {
                     error.as_ref().map_or(Outcome::Local, local_outcome)
                 }
                 Why::Data(DataFailure::ConnectionLost) => Outcome::AbortedByPeer,
+                Why::NotReply(_) => Outcome::Protocol,
                 Why::Data(_) | Why::Malformed | Why::Short { .. } | Why::Long { .. } | Why::Tls => {
                     Outcome::Protocol
                 }
@@ -152,8 +165,9 @@ impl Trouble {
             Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) | Self::IsFolder(_) => {
                 Outcome::Protocol
             }
+            Self::Mismatch(_) => Outcome::Refused,
             Self::Ours(_) | Self::Wrong(_) | Self::LeftOut(_) => Outcome::Local,
-            Self::Stopped => Outcome::AbortedByUser,
+            Self::Stopped | Self::Declined => Outcome::AbortedByUser,
         }
     }
 
@@ -165,7 +179,7 @@ impl Trouble {
                 exit::Failure::ThisMachine
             }
             Self::Wrong(_) => exit::Failure::WrongArguments,
-            Self::Stopped => exit::Failure::NothingMeasured,
+            Self::Stopped | Self::Declined => exit::Failure::NothingMeasured,
             _ => exit::Failure::FarSide,
         }
     }
@@ -179,10 +193,12 @@ impl Trouble {
             | Self::IsFolder(sentence)
             | Self::Wrong(sentence)
             | Self::LeftOut(sentence)
+            | Self::Mismatch(sentence)
             | Self::Differs(sentence) => sentence.clone(),
             Self::Tls(refusal) | Self::TlsAgreed(refusal) => refusal.to_string(),
             Self::Ours(error) => format!("{error:#}"),
             Self::Stopped => "interrupted".to_owned(),
+            Self::Declined => "nothing was changed".to_owned(),
             Self::Step { wanted, failure, error } => match (&failure.step, error) {
                 (_, Some(error)) if is_full(error) => {
                     format!("{wanted} failed: the disk is full: make room, and try again")

@@ -17,7 +17,7 @@ pub(in crate::login) enum Struck {
 }
 
 impl Struck {
-    fn plain(key: Key) -> Self {
+    pub(super) fn plain(key: Key) -> Self {
         Self::Key(key, Modifiers::default())
     }
 

@@ -34,9 +34,24 @@ pub(super) enum Emulation {
     /// None: what the far side writes goes to the person's terminal.
     #[default]
     None,
-    /// A Heath-19.
+    /// A Heath-19 that drops the private sequences (`ESC [ ?`) of programs of today.
     Heath19,
+    /// A Heath-19 that does with them what its ROM does: it holds the screen, and displays the rest.
+    Heath19Strict,
 }
+
+impl Emulation {
+    /// Returns whether it is a Heath-19.
+    pub(super) fn is_heath19(self) -> bool {
+        matches!(self, Self::Heath19 | Self::Heath19Strict)
+    }
+}
+
+/// What the user is told of a screen that is held, in a wide window and in a narrow one.
+const HELD: &str = " held: F10 releases a line, F11 a screen ";
+const HELD_NARROW: &str = " held: F10, F11 ";
+/// The narrowest window, in columns, with room for the long text beside that of the host.
+const WIDE: u16 = 64;
 
 /// A terminal between the far side and the person's.
 pub(super) struct Painted {
@@ -62,9 +77,17 @@ impl Painted {
         Self::new(Face::Ansi(Box::new(Terminal::new(columns, rows))))
     }
 
-    /// Makes a Heath-19, as terminfo's `h19` wants it.
-    pub(super) fn heath19() -> Self {
-        Self::new(Face::Heath19(Box::new(Heath19::new(Switches::default()))))
+    /// Makes a Heath-19, as terminfo's `h19` wants it; a strict one does with private sequences what
+    /// the ROM does.
+    pub(super) fn heath19(is_strict: bool) -> Self {
+        let mut terminal = Heath19::new(Switches::default());
+        terminal.ignore_private_sequences(!is_strict);
+        Self::new(Face::Heath19(Box::new(terminal)))
+    }
+
+    /// Returns whether the screen is held until a key releases it.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(&self.face, Face::Heath19(terminal) if terminal.is_held())
     }
 
     fn new(face: Face) -> Self {
@@ -91,6 +114,17 @@ impl Painted {
             Face::Ansi(terminal) => terminal.receive(text, cx),
             Face::Heath19(terminal) => terminal.receive(text, cx),
         };
+    }
+
+    /// Displays a sentence of plumb in lines of its own.
+    pub(super) fn tell(&mut self, sentence: &str, cx: &mut Cx<'_>) {
+        let (column, before, behind) = match &self.face {
+            Face::Ansi(terminal) => (terminal.cursor().1, "\x1b[2m", "\x1b[22m"),
+            // It has no dim characters.
+            Face::Heath19(terminal) => (terminal.cursor().1, "", ""),
+        };
+        let start = if column > 0 { "\r\n" } else { "" };
+        self.receive(format!("{start}{before}{sentence}{behind}\r\n").as_bytes(), cx);
     }
 
     /// Takes a key of a Heath-19. A modern terminal has no keys of its own.
@@ -145,6 +179,9 @@ impl Painted {
         if let Some(status) = status.filter(|_| rows_left < rows) {
             picture.set_rows(rows);
             put_status(&mut picture, rows_left, columns, status);
+        }
+        if self.is_held() {
+            put_held(&mut picture, columns, rows);
         }
         match &self.shown {
             Some(shown) if shown.size() == picture.size() => {
@@ -285,6 +322,17 @@ fn put_status(picture: &mut Picture, row: u16, columns: u16, status: &str) {
     let text = status.chars().chain(std::iter::repeat(' '));
     for (column, character) in (0..columns).zip(text) {
         picture.set_cell(row, column, character, style);
+    }
+}
+
+/// Writes over the end of the last row which key releases a screen that is held.
+fn put_held(picture: &mut Picture, columns: u16, rows: u16) {
+    let text = if columns < WIDE { HELD_NARROW } else { HELD };
+    let style = Style { attributes: Attributes::REVERSE, ..Style::PLAIN };
+    let length = u16::try_from(text.len()).unwrap_or(columns);
+    let places = columns.saturating_sub(length)..columns;
+    for (column, character) in places.zip(text.chars()) {
+        picture.set_cell(rows - 1, column, character, style);
     }
 }
 

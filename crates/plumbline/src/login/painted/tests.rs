@@ -29,7 +29,7 @@ impl Person {
 
 #[test]
 fn a_heath_19_shows_its_graphics_and_its_25th_line() {
-    let mut person = Person::new(Painted::heath19(), (80, 25));
+    let mut person = Person::new(Painted::heath19(true), (80, 25));
     let shown = person.sees(b"\x1bFfac\x1bG plain\x1bx1\x1bY8 status", None);
     assert!(shown.starts_with("\u{250c}\u{2500}\u{2510} plain"), "{shown}");
     assert_eq!(person.terminal.row_text(24), "status");
@@ -37,7 +37,7 @@ fn a_heath_19_shows_its_graphics_and_its_25th_line() {
 
 #[test]
 fn a_window_of_40_columns_shows_where_the_cursor_is() {
-    let mut person = Person::new(Painted::heath19(), (40, 12));
+    let mut person = Person::new(Painted::heath19(true), (40, 12));
     assert!(person.sees(b"left", None).starts_with("left"));
     let shown = person.sees(b"\x1bY7gright", None);
     assert!(shown.ends_with("right") && !shown.contains("left"), "{shown}");
@@ -72,7 +72,7 @@ fn what_keys_and_mouse_are_to_send_is_passed_on() {
 
 #[test]
 fn who_leaves_gets_the_usual_screen_back() {
-    let mut person = Person::new(Painted::heath19(), (80, 25));
+    let mut person = Person::new(Painted::heath19(true), (80, 25));
     person.terminal.receive(b"before", &mut person.bench.cx());
     person.sees(b"during", None);
     let bytes = person.painted.leave();
@@ -98,7 +98,7 @@ fn the_title_of_the_window_is_passed_on_once_and_the_found_one_comes_back() {
 
 #[test]
 fn the_keys_of_a_modern_terminal_are_those_of_the_heath_19() {
-    let mut painted = Painted::heath19();
+    let mut painted = Painted::heath19(true);
     let mut bench = Bench::new(true).unwrap();
     let mut keys = &b"\x1b[A\x1bOP\x1b[17~\x1b[3~\x1bOq\x1b[Zq"[..];
     while let Some(struck) = KeyReader.next(&mut keys) {
@@ -119,4 +119,28 @@ fn the_line_of_status_has_room_for_what_matters_at_40_columns() {
     assert!(narrow.len() <= 40);
     assert_eq!(line.text(&traffic, 80), format!("{narrow} | 56 out"));
     assert_eq!(StatusLine::new(Instant::ZERO).text(&traffic, 13), " no echo yet");
+}
+
+#[test]
+fn a_held_screen_names_the_keys_that_release_it_until_one_does() {
+    for (window, text) in [((80, 25), "F10 releases a line, F11 a screen"), ((40, 12), "held: F10")]
+    {
+        let mut person = Person::new(Painted::heath19(false), window);
+        let last = window.1 - 1;
+        let shown = person.sees(b"\x1bY7 prompt\x1b[$ \n", None);
+        assert!(person.terminal.row_text(last).contains(text), "{shown}");
+        person.painted.key(Struck::plain(Key::Scroll), &mut person.bench.cx());
+        person.sees(b"", None);
+        assert!(!person.terminal.text().contains("F10"), "{}", person.terminal.text());
+    }
+}
+
+#[test]
+fn a_prompt_of_bash_neither_holds_the_screen_of_a_heath_19_nor_leaves_litter() {
+    let mut person = Person::new(Painted::heath19(false), (80, 25));
+    for number in 1..40 {
+        person.sees(format!("\x1b[?2004h$ echo {number}\r\n\x1b[?2004l\r").as_bytes(), None);
+    }
+    let shown = person.sees(b"$ ", None);
+    assert!(shown.contains("$ echo 39") && !shown.contains("2004"), "{shown}");
 }

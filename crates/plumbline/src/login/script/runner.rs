@@ -86,6 +86,14 @@ impl Runner {
                 return Some(Act::Exit(0, None));
             };
             let mut next = self.next + 1;
+            if let Some(missing) = self.missing_group(&instruction) {
+                self.is_done = true;
+                let why = format!(
+                    "{} line {line}: ${{{missing}}} is not defined: the last pattern has no group {missing}",
+                    self.name,
+                );
+                return Some(Act::Exit(self.failure, Some(why)));
+            }
             let act = match instruction {
                 Instruction::Expect { what, timeout } => {
                     match self.has_come(&what, timeout, now)? {
@@ -139,15 +147,10 @@ impl Runner {
         let until = *self.until.get_or_insert(now + timeout.unwrap_or(self.timeout));
         let has_come = match what {
             What::End => self.has_ended,
-            What::Pattern(pattern) => match pattern.captures(self.heard.text()) {
+            What::Pattern(pattern) => match self.heard.find(pattern) {
                 None => false,
-                Some(captures) => {
-                    let groups: Vec<_> = captures
-                        .iter()
-                        .map(|group| group.map_or(String::new(), |g| g.as_str().to_owned()))
-                        .collect();
-                    let end = captures.get(0).map_or(0, |whole| whole.end());
-                    self.heard.forget(end);
+                Some(groups) => {
+                    self.variables.retain(|name, _| !is_group(name));
                     for (number, group) in groups.into_iter().enumerate() {
                         self.variables.insert(number.to_string(), group.into_bytes());
                     }
@@ -178,6 +181,20 @@ impl Runner {
         Act::Exit(self.failure, Some(said))
     }
 
+    /// Returns a group in the text of an instruction that the last pattern does not have.
+    fn missing_group(&self, instruction: &Instruction) -> Option<String> {
+        let (Instruction::Send(text) | Instruction::Say(text) | Instruction::Set(_, text)) =
+            instruction
+        else {
+            return None;
+        };
+        let names = text.0.iter().filter_map(|piece| match piece {
+            Piece::Variable(name) if is_group(name) => Some(name),
+            _ => None,
+        });
+        names.into_iter().find(|name| !self.variables.contains_key(*name)).cloned()
+    }
+
     fn filled(&self, template: &Template) -> Vec<u8> {
         let mut text = Vec::new();
         for piece in &template.0 {
@@ -191,4 +208,9 @@ impl Runner {
         }
         text
     }
+}
+
+/// Returns whether a variable is a group of a pattern.
+fn is_group(name: &str) -> bool {
+    name.chars().all(|character| character.is_ascii_digit())
 }

@@ -34,6 +34,49 @@ fn it_waits_for_a_prompt_and_answers_it() {
 }
 
 #[test]
+fn a_carriage_return_in_a_pattern_matches_that_of_the_host() {
+    for pattern in [
+        r"DONE\r",
+        r"DONE\r\n",
+        r"DONE\r?\n",
+        r"DONE\n",
+        r"DONE$",
+        r"DONE\s",
+        r"ONE\x0d\n",
+        r"D.*E",
+    ] {
+        let mut runner = runner(&format!("expect /{pattern}/ timeout 1\nexit 3"));
+        runner.hear(b"$ echo DO''NE\r\nDONE\r\n$ ");
+        assert_eq!(runner.act(at(0)), Some(Act::Exit(3, None)), "{pattern}");
+    }
+}
+
+#[test]
+fn what_follows_a_match_is_left_whether_it_had_a_carriage_return_or_not() {
+    for (first, second) in [("one\\r\\n", "^two$"), ("one$", r"\r\ntwo\r"), ("one\\n", "two\\r")] {
+        let mut runner = runner(&format!("expect /{first}/\nexpect /{second}/ timeout 1\nexit 3"));
+        runner.hear("ä\r\none\r\ntwo\r\n".as_bytes());
+        assert_eq!(runner.act(at(0)), Some(Act::Exit(3, None)), "{first} {second}");
+    }
+}
+
+#[test]
+fn a_group_that_the_last_pattern_does_not_have_ends_the_script_and_is_named() {
+    let mut runner = runner("expect /(a)(b)/\nsay \"${2}\"\nexpect /(c)/\nsend \"${1}${2}\"");
+    runner.hear(b"abc");
+    assert_eq!(runner.act(at(0)), Some(Act::Say("b".to_owned())));
+    let why = "the script line 4: ${2} is not defined: the last pattern has no group 2";
+    assert_eq!(runner.act(at(0)), Some(Act::Exit(5, Some(why.to_owned()))));
+}
+
+#[test]
+fn a_group_that_matched_nothing_is_empty() {
+    let mut runner = runner("expect /a(b)?/\nsend \"<${1}>\"");
+    runner.hear(b"a");
+    assert_eq!(runner.act(at(0)), Some(Act::Send(b"<>".to_vec())));
+}
+
+#[test]
 fn what_does_not_come_in_time_ends_it_with_the_line_the_pattern_and_what_came() {
     let mut runner = runner("on failure exit 7\n\nexpect /ready/ timeout 0.5");
     assert_eq!(runner.act(at(0)), None);

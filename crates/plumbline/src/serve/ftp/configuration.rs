@@ -6,6 +6,7 @@ use super::super::configuration::Tls;
 use super::super::folder::Folder;
 use super::host::{self, Host, Hosts, Site};
 use super::mail::Spool;
+use super::partial::Limits;
 use super::passive::Ports;
 use super::rights::{Access, Granted, in_words};
 use super::system::{self, System};
@@ -32,6 +33,13 @@ const SESSIONS_MAX: usize = 10_000;
 const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
 /// How long transfers may go on when the server is told to end.
 const GRACE_S: u64 = 5;
+/// Of each root. A day is enough to come back to a broken upload, and no attacker can fill the disk
+/// with what nobody sees.
+const PARTIAL_UPLOADS_MAX: usize = 64;
+const PARTIAL_UPLOADS_MAX_BYTES: u64 = 16 << 30;
+const PARTIAL_UPLOADS_MAX_AGE_S: u64 = 24 * 3600;
+const RECOUNT_S: u64 = 600;
+const UPLOAD_GRACE_MAX_MS: u64 = 60_000;
 /// How large one message and all of a mailbox may be.
 const MESSAGE_MAX_BYTES: u64 = 4 << 20;
 const MAILBOX_MAX_BYTES: u64 = 64 << 20;
@@ -82,7 +90,7 @@ pub(in super::super) struct Table {
     listen: Option<Vec<SocketAddr>>,
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<Protection>,
-    requires_session_reuse: bool,
+    requires_session_reuse: Option<bool>,
     users: Option<PathBuf>,
     system_users: bool,
     pam_service: Option<String>,
@@ -105,6 +113,11 @@ pub(in super::super) struct Table {
     idle_timeout_s: Option<u64>,
     data_connect_timeout_s: Option<u64>,
     stall_timeout_s: Option<u64>,
+    upload_grace_ms: Option<u64>,
+    partial_uploads_max: Option<usize>,
+    partial_uploads_max_bytes: Option<u64>,
+    partial_uploads_max_age_s: Option<u64>,
+    recount_s: Option<u64>,
     stop_grace_s: Option<u64>,
     bytes_per_second_max: Option<u64>,
     file_max_bytes: Option<u64>,
@@ -138,6 +151,9 @@ pub(in super::super) struct Settings {
     pub(super) grace: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
     pub(super) file_max_bytes: u64,
+    pub(super) partials: Limits,
+    /// How often quotas are counted again, and partial uploads looked at.
+    pub(super) recount: StdDuration,
     /// What the engine is told; TLS depends on the door.
     pub(super) engine: ServerSettings,
 }
@@ -196,7 +212,7 @@ impl Settings {
             listen,
             listen_tls,
             tls,
-            requires_session_reuse: table.requires_session_reuse,
+            requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
             certificate: shared.certificate.map_or_else(Files::of_our_own, |tls| Files {
                 certificate: tls.certificate.clone(),
                 key: tls.key.clone(),
@@ -212,6 +228,14 @@ impl Settings {
             grace: StdDuration::from_secs(table.stop_grace_s.unwrap_or(GRACE_S)),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
+            partials: Limits {
+                count_max: table.partial_uploads_max.unwrap_or(PARTIAL_UPLOADS_MAX),
+                bytes_max: table.partial_uploads_max_bytes.unwrap_or(PARTIAL_UPLOADS_MAX_BYTES),
+                age_max: StdDuration::from_secs(
+                    table.partial_uploads_max_age_s.unwrap_or(PARTIAL_UPLOADS_MAX_AGE_S),
+                ),
+            },
+            recount: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
             rules: rules_of(table),
         }))
     }
@@ -397,6 +421,9 @@ fn engine(table: &Table) -> ServerSettings {
         idle_timeout: seconds(table.idle_timeout_s, usual.idle_timeout),
         data_connect_timeout: seconds(table.data_connect_timeout_s, usual.data_connect_timeout),
         stall_timeout: seconds(table.stall_timeout_s, usual.stall_timeout),
+        upload_grace: table
+            .upload_grace_ms
+            .map_or(usual.upload_grace, |ms| Duration::from_millis(ms.min(UPLOAD_GRACE_MAX_MS))),
         allows_clear_control: table.clear_control,
         takes_mail: table.mail_spool.is_some(),
         ..ServerSettings::default()
@@ -426,6 +453,7 @@ mod tests {
         assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
         assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
         assert_eq!(settings.tls, Protection::Offered);
+        assert!(settings.requires_session_reuse && settings.partials.count_max > 0);
     }
 
     #[test]

@@ -127,6 +127,18 @@ impl Control {
         }
     }
 
+    /// Returns whether the client has ended the connection, although what it sent before may not have
+    /// been read.
+    pub(super) fn has_ended(&self) -> bool {
+        let stream = match &self.way {
+            Way::Clear(stream) => stream,
+            Way::Secured(stream) => stream.get_ref().0.inner(),
+            Way::Leaving(leaving) => &leaving.stream,
+            Way::Gone => return true,
+        };
+        stream.has_ended()
+    }
+
     /// Begins TLS, whose tickets are to hold `token`.
     ///
     /// # Errors
@@ -143,7 +155,7 @@ impl Control {
         };
         let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
         // Whoever was here before may take that session up again, and gets tickets of this one.
-        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, false));
+        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, None));
         let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
         let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
         self.way = Way::Secured(Box::new(stream));

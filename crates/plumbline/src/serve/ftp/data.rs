@@ -160,7 +160,7 @@ pub(super) fn receive_at_once(
     };
     let ended = clock.now();
     ledger.add_cpu(thread_cpu_time().saturating_sub(cpu));
-    ledger.file_bytes.set(Some(upload.len_bytes()));
+    ledger.file_bytes.set(Some(upload.received_bytes()));
     if received != Ok(false) {
         ledger.is_by_one_call.set(pieces == 1);
         ledger.ended.set(Some(ended));
@@ -272,6 +272,8 @@ impl Mover {
     }
 
     async fn send(&self, to: &mut Connection, file: File, offset: u64, len: u64) -> Result<()> {
+        // An empty file has no piece that would be counted.
+        self.ledger.add_file(0);
         if let (true, Some(stream)) = (self.representation.passes_through(), to.clear_kernel()) {
             return self.send_by_kernel(stream, &file, offset, len).await;
         }
@@ -408,17 +410,18 @@ impl Mover {
             if self.ledger.first_byte.get().is_none() {
                 self.ledger.first_byte.set(Some(self.clock.now()));
             }
-            self.ledger.file_bytes.set(Some(upload.len_bytes()));
+            self.ledger.file_bytes.set(Some(upload.received_bytes()));
             self.note(count).await;
         }
         self.ledger.counts.set(decoder.counts());
         decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
         if decoder.has_lost() {
+            upload.spoil();
             // Whoever gets it again would get another file.
             return Err(TransferError::Malformed);
         }
         upload.write(&file).map_err(TransferError::File)?;
-        self.ledger.file_bytes.set(Some(upload.len_bytes()));
+        self.ledger.file_bytes.set(Some(upload.received_bytes()));
         Ok(upload)
     }
 
@@ -441,7 +444,7 @@ impl Mover {
             let written = self.server.charge(Account::Files, || upload.write_from(&from, count));
             written.map_err(TransferError::File)?;
             self.ledger.add_writing(self.clock.now() - began);
-            self.ledger.file_bytes.set(Some(upload.len_bytes()));
+            self.ledger.file_bytes.set(Some(upload.received_bytes()));
             self.note(count).await;
         }
     }
@@ -454,7 +457,10 @@ impl Mover {
         upload: &mut Upload,
     ) -> Result<()> {
         loop {
-            let decoded = decoder.decode(&mut wire, file).map_err(|_| TransferError::Malformed)?;
+            let decoded = decoder.decode(&mut wire, file).map_err(|_| {
+                upload.spoil();
+                TransferError::Malformed
+            })?;
             self.ledger.counts.set(decoder.counts());
             upload.write(file).map_err(TransferError::File)?;
             file.clear();
@@ -523,8 +529,13 @@ impl Connection {
             Some(security) => {
                 let accepted = Secured::accept(stream, &security, is_incoming);
                 let accepted = tokio::time::timeout(HANDSHAKE, accepted).await;
-                let Ok(Ok(secured)) = accepted else { return Err(TransferError::Tls) };
-                Way::Secured(Box::new(secured))
+                match accepted {
+                    Ok(Ok(secured)) => Way::Secured(Box::new(secured)),
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        return Err(TransferError::TlsNotResumed);
+                    }
+                    _ => return Err(TransferError::Tls),
+                }
             }
         };
         Ok(Self { way, has_ended: false, is_over: false })

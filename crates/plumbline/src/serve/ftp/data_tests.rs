@@ -24,7 +24,7 @@ impl Desk {
         let far = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (near, _) = listener.accept().unwrap();
         near.set_nonblocking(true).unwrap();
-        let upload = Upload::new(draft, None, 10_000, 0);
+        let upload = Upload::new(draft, None, 10_000);
         Self {
             folder,
             upload,

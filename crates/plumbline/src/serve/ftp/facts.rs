@@ -5,6 +5,7 @@
 //! clock. The CPU time is that of the task, and of the end of an upload; what the control
 //! connection costs belongs to the session.
 
+use super::upload::Upload;
 use crate::transfers::{DataTls, Record, nanos, of_kernel};
 use protocols::Instant;
 use protocols::application::ftp::data::Counts;
@@ -133,10 +134,15 @@ pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     });
 }
 
-/// Notes the name that was chosen for a file, which is another one than was asked for.
-pub(super) fn note_name(record: &mut Record, name: &[u8]) {
+/// Notes where in its file an upload begins, and the name that was chosen for it, if it is another
+/// one than was asked for.
+pub(super) fn note_start(record: &mut Record, upload: &Upload) {
     let request = &mut record.transfer.request;
-    request.path_requested = request.path_real.replace(Text::from(name));
+    // APPE goes behind what is there without REST.
+    request.offset_rest = Some(upload.len_bytes()).filter(|len| *len > 0).or(request.offset_rest);
+    if let Some(name) = upload.name() {
+        request.path_requested = request.path_real.replace(Text::from(name));
+    }
 }
 
 /// Notes what has come of it.
@@ -192,6 +198,8 @@ fn outcome_of(result: Result<(), TransferError>) -> Outcome {
         Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
         Err(TransferError::File(FileError::Quota | FileError::Limit)) => Outcome::Quota,
         Err(TransferError::File(_)) => Outcome::Refused,
-        Err(TransferError::Tls | TransferError::Malformed) => Outcome::Protocol,
+        Err(TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed) => {
+            Outcome::Protocol
+        }
     }
 }

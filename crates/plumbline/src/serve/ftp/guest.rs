@@ -4,10 +4,11 @@ use super::Server;
 use super::configuration::Settings;
 use super::host::Site;
 use super::log::Event;
+use super::partial::{Partials, trim};
 use super::rights::Access;
+use super::space::Space;
 use super::system::{OpenSession, Refusal};
 use super::tree::Tree;
-use super::upload::Space;
 use super::users::{Account, is_anonymous};
 use crate::files::pace::Pace;
 use os::jail::Jail;
@@ -105,7 +106,7 @@ pub(super) fn admit_anonymous(
     }
     let home = Home::of_anonymous(site)?;
     let jail = open(server, peer, &home)?;
-    Some(guest(server, site, home, jail, None))
+    Some(guest(server, login, site, home, jail, None))
 }
 
 /// Finds out whether somebody may come in; a wrong answer is held back.
@@ -135,7 +136,7 @@ pub(super) async fn authenticate(
             return None;
         }
     };
-    Some(guest(server, site, home, jail, space))
+    Some(guest(server, login, site, home, jail, space))
 }
 
 /// Returns the home of whoever proves who he is. A name that is in the file is that user's alone.
@@ -220,6 +221,7 @@ fn refuse(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
 
 fn guest(
     server: &Server,
+    login: &Login,
     site: &Site,
     home: Home,
     jail: Arc<Jail>,
@@ -229,8 +231,20 @@ fn guest(
     let may_mail = site.has_mail && (!home.is_anonymous || settings.has_anonymous_mail);
     let spool = settings.spool.clone().filter(|_| may_mail);
     let access = if spool.is_some() { home.access.with(Right::Mail) } else { home.access };
+    let limits = settings.partials;
+    if home.session.is_some() {
+        // Nobody else knows where the home is.
+        trim(&jail, None, limits, None);
+    }
+    let partials = (limits.count_max > 0).then(|| {
+        let user =
+            if home.is_anonymous { b"anonymous".to_vec() } else { login.user.as_bytes().to_vec() };
+        Arc::new(Partials { jail: Arc::clone(&jail), space: space.clone(), user, limits })
+    });
     let tree = Tree {
         jail,
+        partials,
+        selected: None,
         access: Arc::new(access),
         is_for_all: home.is_anonymous && server.is_root,
         space,

@@ -121,7 +121,63 @@ fn who(user: &str, host: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::log::{HOSTILE, assert_lines_are_harmless};
     use super::*;
+
+    // attack row 75
+    #[test]
+    fn no_text_in_any_event_of_the_ftp_server_is_a_command_or_another_line() {
+        let from = SocketAddr::from(([192, 0, 2, 7], 2121));
+        let text = || HOSTILE.to_owned();
+        let host = || Some(text());
+        let (is_read, bytes) = (true, 1);
+        let events = [
+            Event::ServingFtp { at: text(), how: "how", what: text() },
+            Event::Certificate { sha256: text() },
+            Event::FewDescriptors { allowed: 1, sessions: 1 },
+            Event::NoTls { why: text() },
+            Event::Refused { from, why: text() },
+            Event::LoginFailed { from, name: text(), host: host() },
+            Event::LoggedIn { from, name: text(), host: host() },
+            Event::Moved {
+                from,
+                user: text(),
+                host: host(),
+                name: text(),
+                is_read,
+                bytes,
+                micros: 1,
+            },
+            Event::Failed {
+                from,
+                user: text(),
+                host: host(),
+                name: text(),
+                is_read,
+                bytes,
+                why: text(),
+            },
+            Event::NamesUntold { from, user: text(), host: host(), name: text(), count: 1 },
+            Event::Left { from, seconds: 1 },
+            Event::Reloaded,
+            Event::NotReloaded { why: text() },
+        ];
+        assert_lines_are_harmless(&events, 13, |event| match event {
+            Event::ServingFtp { .. } => 0,
+            Event::Certificate { .. } => 1,
+            Event::FewDescriptors { .. } => 2,
+            Event::NoTls { .. } => 3,
+            Event::Refused { .. } => 4,
+            Event::LoginFailed { .. } => 5,
+            Event::LoggedIn { .. } => 6,
+            Event::Moved { .. } => 7,
+            Event::Failed { .. } => 8,
+            Event::NamesUntold { .. } => 9,
+            Event::Left { .. } => 10,
+            Event::Reloaded => 11,
+            Event::NotReloaded { .. } => 12,
+        });
+    }
 
     #[test]
     fn a_user_of_a_host_is_told_from_the_servers_own() {

@@ -8,8 +8,9 @@
 //!
 //! Mail for nobody goes to the postmaster, where RFC 354 had the printer of the site.
 
+use super::space::Space;
 use super::tree::file_error;
-use super::upload::{Space, Upload};
+use super::upload::Upload;
 use os::file_rights::FileRights;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::Timestamp;
@@ -102,9 +103,10 @@ impl Spool {
         let message = format!("new/{}.{chance:016x}.plumb", now.as_secs());
         let draft = mailbox.create(message.as_bytes(), Existing::Keep);
         let draft = draft.map_err(|error| file_error(&error))?;
-        let mut upload = Upload::new(draft, Some(space), self.message_max_bytes, 0);
+        let mut upload = Upload::new(draft, Some(space), self.message_max_bytes);
         upload.make_private()?;
         upload.write(header(&name, sender, now.as_secs()).as_bytes())?;
+        upload.begin_to_receive();
         Ok(upload)
     }
 

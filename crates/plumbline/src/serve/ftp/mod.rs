@@ -13,8 +13,11 @@
 //! that is not the file any longer that has the name, it is refused (450): nothing that another has
 //! put there meanwhile is lost.
 //!
-//! The data connection is the control peer's alone, on a port of chance, and one at a time. Where
-//! `requires-session-reuse` is set, TLS on it must be resumed from a ticket of this very session.
+//! The data connection is the control peer's alone, on a port of chance, and one at a time. Unless
+//! `requires-session-reuse` is false, TLS on it must be resumed from a ticket of this very session.
+//! The end of an upload in stream mode without TLS looks the same if its client was killed: it is
+//! committed when the control connection has outlived it (`upload-grace-ms`), and kept as a partial
+//! upload ([`partial`]) if that ended too.
 //!
 //! Users of the machine ([`system`]) have their files with their own rights. All others have them as
 //! whoever serves; an anonymous user of a server that runs as root gets only what everybody on the
@@ -32,12 +35,14 @@ mod host;
 mod listing;
 mod log;
 mod mail;
+mod partial;
 mod passive;
 mod post;
 mod rights;
 mod secured;
 mod session;
 mod socket;
+mod space;
 mod system;
 mod tickets;
 mod tree;
@@ -64,6 +69,7 @@ use os::host::Host;
 use os::jail::Jail;
 use session::Session;
 use socket::{ControlListener, Socket};
+use space::Space;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
@@ -77,7 +83,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
-use upload::Space;
 
 /// What is read at a time; one for all sessions, as only one reads at a time.
 const SCRATCH_LEN: usize = 256 * 1024;
@@ -104,6 +109,8 @@ pub(super) struct Server {
     tls: RefCell<Option<Tls>>,
     /// The host of our own that carries the sessions, if it is not this machine's.
     host: OnceCell<Host>,
+    /// Sessions of one user at one address, whose TLS tickets are as good.
+    families: RefCell<tickets::Families>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
     log: Log,
@@ -162,6 +169,7 @@ impl Server {
             spaces: RefCell::default(),
             tls: RefCell::new(tls),
             host: OnceCell::new(),
+            families: RefCell::default(),
             closing: watch::Sender::new(false),
             log,
             clerk,
@@ -211,10 +219,13 @@ impl Server {
         for host in settings.hosts.iter() {
             what += &format!(", and those of the host {}", host.name());
         }
-        let roots = settings.writable_roots();
+        let (roots, limits) = (settings.writable_roots(), settings.partials);
         // In the background, as a root may have any number of folders.
-        tokio::task::spawn_blocking(move || roots.iter().for_each(|root| upload::sweep(root)));
+        tokio::task::spawn_blocking(move || {
+            roots.iter().for_each(|root| upload::sweep(root, limits));
+        });
         let mut doors = JoinSet::new();
+        tokio::task::spawn_local(Rc::clone(&self).look_after_roots());
         let places = settings.listen.iter().map(|place| (place, false));
         let mut ports = Vec::new();
         for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
@@ -237,6 +248,31 @@ impl Server {
         }
         let failed = doors.join_next().await.transpose()?;
         failed.map_or(Ok(()), |error| Err(error).context("FTP connections cannot be accepted"))
+    }
+
+    /// Counts quotas again and removes old partial uploads, now and then.
+    async fn look_after_roots(self: Rc<Self>) {
+        loop {
+            let settings = self.settings();
+            tokio::time::sleep(settings.recount).await;
+            let spaces: HashMap<PathBuf, Arc<Space>> = {
+                let spaces = self.spaces.borrow();
+                spaces.iter().map(|((root, _), space)| (root.clone(), Arc::clone(space))).collect()
+            };
+            let (roots, limits) = (settings.writable_roots(), settings.partials);
+            let looked = tokio::task::spawn_blocking(move || {
+                for root in roots {
+                    let Ok(jail) = Jail::open(&root) else { continue };
+                    let space = spaces.get(&root);
+                    partial::trim(&jail, space.map(Arc::as_ref), limits, None);
+                    if let Some(space) = space {
+                        space.recount(&jail);
+                    }
+                }
+            });
+            // The next round comes whatever became of this one.
+            _ = looked.await;
+        }
     }
 
     fn open(&self, place: SocketAddr) -> Result<ControlListener> {

@@ -51,7 +51,8 @@ pub(super) struct Security {
     pub(super) configuration: Arc<ServerConfig>,
     /// What the tickets of the session hold.
     pub(super) token: [u8; tickets::TOKEN_LEN],
-    pub(super) requires_reuse: bool,
+    /// Whose tickets are taken besides, if one of them is required.
+    pub(super) family: Option<tickets::Family>,
 }
 
 impl Secured {
@@ -66,8 +67,8 @@ impl Secured {
         security: &Security,
         is_incoming: bool,
     ) -> io::Result<Self> {
-        let Security { server, configuration, token, requires_reuse } = security;
-        let configuration = tickets::of_session(configuration, *token, *requires_reuse);
+        let Security { server, configuration, token, family } = security;
+        let configuration = tickets::of_session(configuration, *token, family.as_ref());
         let layer = RecordLayer::server(configuration)?;
         let server = server.clone();
         let mut secured = Self { layer, server, stream, is_incoming, early: Vec::new() };
@@ -92,7 +93,7 @@ impl Secured {
         }
         secured.early = early;
         let agreed = secured.layer.agreed();
-        if *requires_reuse && agreed.handshake_kind() != Some(HandshakeKind::Resumed) {
+        if family.is_some() && agreed.handshake_kind() != Some(HandshakeKind::Resumed) {
             return Err(ErrorKind::PermissionDenied.into());
         }
         Ok(secured)

@@ -45,7 +45,8 @@ impl Desk {
 
     fn security(&self, token: [u8; tickets::TOKEN_LEN], requires_reuse: bool) -> Security {
         let configuration = Arc::clone(&self.server);
-        Security { server: None, configuration, token, requires_reuse }
+        let family = requires_reuse.then(tickets::Family::default);
+        Security { server: None, configuration, token, family }
     }
 
     async fn meet(&self, security: &Security, is_incoming: bool) -> Meeting {

@@ -29,7 +29,7 @@ use protocols::application::ftp::server::{
     self as engine, FileError, Login, LoginAnswer, Opened, Operation, Outcome, ServerEvent,
     Transfer, TransferError, TransferId, TransferKind,
 };
-use protocols::application::ftp::{Name, Protection};
+use protocols::application::ftp::{Name, Protection, VirtualPath};
 use protocols::meter::{Account, Counter};
 use protocols::time::Duration;
 use std::cell::Cell;
@@ -41,6 +41,7 @@ use std::time::Instant;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+mod ending;
 mod report;
 
 /// The most answers that wait: one for each thing that runs at a time, and one that is late.
@@ -73,6 +74,7 @@ struct Running {
     work: Option<Work>,
     /// What has come in, and is whole.
     upload: Option<Upload>,
+    is_committing: bool,
     task: Option<JoinHandle<()>>,
     ledger: Rc<Ledger>,
 }
@@ -103,6 +105,8 @@ pub(super) struct Session {
     clock: Monotonic,
     /// What the TLS tickets of this session hold.
     token: [u8; tickets::TOKEN_LEN],
+    /// The sessions whose tickets are as good as those of this one.
+    family: tickets::Family,
     /// Which host was named when TLS began.
     tls_name: Option<TlsName>,
     /// The host to whose files its user has come; `None` for the server's own.
@@ -115,6 +119,10 @@ pub(super) struct Session {
     is_told: bool,
     /// Whether a transfer waits for who comes to the listener.
     awaits_data: bool,
+    /// The path of which the client means the partial upload, until the next transfer.
+    selected: Option<VirtualPath>,
+    /// The path that SIZE or SITE PARTIAL asks for just now.
+    asked: Option<VirtualPath>,
     /// A data connection that nobody uses yet.
     arrived: Option<Stream>,
     /// Counts the ways in which data connections were to be made.
@@ -184,6 +192,7 @@ impl Session {
             peer,
             clock,
             token,
+            family: tickets::Family::default(),
             tls_name,
             host: None,
             guest: None,
@@ -191,6 +200,8 @@ impl Session {
             data_ends: (None, None),
             is_told: true,
             awaits_data: false,
+            selected: None,
+            asked: None,
             arrived: None,
             route: 0,
             running: None,
@@ -225,7 +236,8 @@ impl Session {
             self.take_input();
             self.answer_events();
             let has_output = !self.engine.output().is_empty();
-            if self.engine.is_closing() && !has_output {
+            let is_committing = self.running.as_ref().is_some_and(|running| running.is_committing);
+            if self.engine.is_closing() && !has_output && !is_committing {
                 Box::pin(self.control.close(b"")).await;
                 return Ok(());
             }
@@ -287,7 +299,12 @@ impl Session {
             }
             () = elapse(left) => {
                 self.note_moved();
-                self.engine.timeout(&mut self.server.bench().cx());
+                // What has come is not read yet, perhaps.
+                if self.engine.is_confirming_upload() && self.control.has_ended() {
+                    self.engine.peer_closed(&mut self.server.bench().cx());
+                } else {
+                    self.engine.timeout(&mut self.server.bench().cx());
+                }
             }
             _ = self.closing.changed() => {}
         }
@@ -412,6 +429,16 @@ impl Session {
                         let account = guest.account();
                         self.opening.login = Some(self.clock.now() - self.opening.began);
                         self.opening.is_anonymous = guest.is_anonymous;
+                        self.family = match (&host, guest.is_anonymous) {
+                            // An anonymous user has proved nothing.
+                            (_, true) => tickets::Family::default(),
+                            (host, false) => server.families.borrow_mut().join(
+                                from.ip(),
+                                host.as_deref(),
+                                name.as_bytes(),
+                                self.token,
+                            ),
+                        };
                         self.guest = Some(*guest);
                         server.log.say(&Event::LoggedIn { from, name, host });
                         LoginAnswer::Accepted(account)
@@ -423,7 +450,7 @@ impl Session {
                 };
                 self.engine.login(answer, &mut server.bench().cx());
             }
-            Answer::Performed(result) => self.engine.performed(result, &mut server.bench().cx()),
+            Answer::Performed(result) => self.performed(result),
             Answer::Opened(id, result) => self.opened(id, result),
             Answer::Connected(route, result) if route == self.route => match result {
                 Ok(stream) => {
@@ -483,9 +510,10 @@ impl Session {
 
     fn open(&mut self, mut transfer: Transfer) {
         let (id, kind) = (transfer.id, transfer.kind.clone());
-        let Some(tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
+        let Some(mut tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
             return self.opened(id, Err(FileError::Denied));
         };
+        tree.selected = self.selected.take();
         transfer.representation = tree.representation(&transfer.path, transfer.representation);
         let mut record = self.server.clerk.begin(Some(facts::command_of(&kind)));
         facts::note_request(&mut record, &transfer);
@@ -497,6 +525,7 @@ impl Session {
             begun: self.clock.now(),
             work: None,
             upload: None,
+            is_committing: false,
             task: None,
             ledger: Rc::clone(&ledger),
         }));
@@ -539,10 +568,8 @@ impl Session {
         let result = result.map(|(opened, work)| {
             if let Some(running) = self.running_of(id) {
                 running.opened_at = Some(now);
-                if let Work::Receive(upload) = &work
-                    && let Some(name) = upload.name()
-                {
-                    facts::note_name(&mut running.record, name);
+                if let Work::Receive(upload) = &work {
+                    facts::note_start(&mut running.record, upload);
                 }
                 running.work = Some(work);
             }
@@ -576,6 +603,7 @@ impl Session {
         let (stream, ends) = (self.arrived.take(), self.data_ends);
         self.close_data();
         let (server, token) = (Rc::clone(&self.server), self.token);
+        let family = self.family.clone();
         let tls = self.entrance.tls.as_ref().map(|tls| Arc::clone(&tls.configuration));
         let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
         let (clock, answers) = (self.clock, self.answers.clone());
@@ -616,12 +644,12 @@ impl Session {
             }
             work => work,
         };
-        let requires_reuse = server.settings().requires_session_reuse;
+        let family = server.settings().requires_session_reuse.then(|| family.clone());
         let security = tls.filter(|_| is_protected).map(|configuration| Security {
             server: Some(Rc::clone(&server)),
             configuration,
             token,
-            requires_reuse,
+            family,
         });
         let mover = Mover {
             server: Rc::clone(&server),
@@ -641,52 +669,6 @@ impl Session {
         }));
     }
 
-    fn ended(&mut self, id: TransferId, result: Result<Option<Upload>, TransferError>) {
-        let Some(running) = self.running_of(id) else { return };
-        let moved = running.ledger.moved.get();
-        let result = result.map(|upload| running.upload = upload);
-        let untold = running.ledger.untold_names.get();
-        self.engine.names_untold(id, untold);
-        self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
-    }
-
-    fn commit(&mut self, id: TransferId) {
-        let running = self.running_of(id);
-        let ledger = running.as_ref().map(|running| Rc::clone(&running.ledger));
-        let mut upload = running.and_then(|running| running.upload.take());
-        if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
-            let began = self.clock.now();
-            let committed = upload.commit();
-            if let Some(ledger) = ledger {
-                // It waits for nothing, so what passes is the processor's time.
-                let passed = self.clock.now() - began;
-                ledger.committing.set(Some(passed));
-                ledger.add_cpu(passed);
-            }
-            return self.engine.committed(id, committed, &mut self.server.bench().cx());
-        }
-        let clock = self.clock;
-        self.spawn(async move {
-            let Some(upload) = upload else {
-                return Answer::Committed(id, Err(FileError::Local));
-            };
-            let began = clock.now();
-            let committed = tokio::task::spawn_blocking(|| {
-                let before = thread_cpu_time();
-                let committed = upload.commit();
-                (committed, thread_cpu_time().saturating_sub(before))
-            });
-            let committed = committed.await.map(|(committed, cpu)| {
-                if let Some(ledger) = ledger {
-                    ledger.committing.set(Some(clock.now() - began));
-                    ledger.add_cpu(cpu);
-                }
-                committed
-            });
-            Answer::Committed(id, committed.unwrap_or(Err(FileError::Local)))
-        });
-    }
-
     /// Answers HOST.
     fn greet(&mut self, host: &Name) {
         let settings = self.server.settings();
@@ -697,11 +679,19 @@ impl Session {
         self.engine.performed(greeting, &mut self.server.bench().cx());
     }
 
+    fn performed(&mut self, result: Result<Outcome, FileError>) {
+        let asked = self.asked.take();
+        if let Ok(Outcome::PartialSize(_)) = &result {
+            self.selected = asked;
+        }
+        self.engine.performed(result, &mut self.server.bench().cx());
+    }
+
     fn perform(&mut self, operation: Operation) {
         if let Operation::Host(host) = &operation {
             return self.greet(host);
         }
-        let Some(tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
+        let Some(mut tree) = self.guest.as_ref().map(|guest| guest.tree.clone()) else {
             let denied = Err(FileError::Denied);
             return self.engine.performed(denied, &mut self.server.bench().cx());
         };
@@ -710,6 +700,12 @@ impl Session {
             Operation::Mailbox(user) => return self.look_for_mailbox(tree.spool, user),
             _ => {}
         }
+        match &operation {
+            Operation::Partial(path) => (self.selected, self.asked) = (None, Some(path.clone())),
+            Operation::Size { path, .. } => self.asked = Some(path.clone()),
+            _ => {}
+        }
+        tree.selected.clone_from(&self.selected);
         let is_long = matches!(
             operation,
             Operation::Hash(..)
@@ -719,7 +715,7 @@ impl Session {
         );
         if !is_long {
             let result = tree.perform(&operation);
-            return self.engine.performed(result, &mut self.server.bench().cx());
+            return self.performed(result);
         }
         self.spawn(async move {
             let done = tokio::task::spawn_blocking(move || tree.perform(&operation)).await;

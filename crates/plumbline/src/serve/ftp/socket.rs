@@ -4,6 +4,7 @@
 
 use os::host::{self, Host};
 use protocols::transport::tcp::Profile;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -69,6 +70,18 @@ impl Socket {
         let Self::Kernel(stream) = self else { return Ok(()) };
         stream.set_nodelay(true)?;
         os::socket::set_urgent_inline(stream, true)
+    }
+
+    /// Returns whether the peer has ended the connection, although what it sent before may not have
+    /// been read. The end of our own TCP is known only when it is read.
+    pub(super) fn has_ended(&self) -> bool {
+        let Self::Kernel(stream) = self else { return false };
+        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // If the kernel cannot say, the connection is as good as it was.
+        rustix::event::poll(&mut polled, Some(&now))
+            .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
     }
 
     /// Writes what there is room for, without waiting.

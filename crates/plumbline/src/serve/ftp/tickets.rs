@@ -4,49 +4,105 @@
 //! (RFC 4217 §7). So each session has a token, and whatever TLS keeps to be resumed, in a ticket of
 //! the client's (RFC 8446 §4.6.1, RFC 5077) or in our own room (RFC 5246 §7.3), begins with it. To
 //! the far side both are opaque and sealed.
+//!
+//! A program with several sessions keeps the tickets of all in one place, and resumes any of them
+//! (Go's TLS, and so rclone). So the sessions that one user has proved from one address are a family,
+//! each of which takes the tickets of the others.
 
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::{ProducesTickets, StoresServerSessions};
 
 /// The length of a token.
 pub(super) const TOKEN_LEN: usize = 16;
 
-/// Returns TLS that keeps `token` with whatever can be resumed. Where it `is_strict` it resumes
-/// nothing that was kept with another, and does a whole handshake instead.
+/// How many tokens a family remembers; ours.
+const FAMILY_MAX: usize = 64;
+
+/// The tokens of the sessions of one user at one address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Family(Arc<Mutex<VecDeque<[u8; TOKEN_LEN]>>>);
+
+impl Family {
+    fn has(&self, token: &[u8]) -> bool {
+        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.iter().any(|known| known == token)
+    }
+
+    fn add(&self, token: [u8; TOKEN_LEN]) {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.len() == FAMILY_MAX {
+            tokens.pop_front();
+        }
+        tokens.push_back(token);
+    }
+}
+
+/// The families that have sessions, by the address, the host and the user.
+#[derive(Debug, Default)]
+pub(super) struct Families(
+    HashMap<(IpAddr, Option<Box<str>>, Vec<u8>), Weak<Mutex<VecDeque<[u8; TOKEN_LEN]>>>>,
+);
+
+impl Families {
+    /// Has the session of `token` join its family, which lasts as long as it has sessions.
+    pub(super) fn join(
+        &mut self,
+        from: IpAddr,
+        host: Option<&str>,
+        user: &[u8],
+        token: [u8; TOKEN_LEN],
+    ) -> Family {
+        self.0.retain(|_, family| family.strong_count() > 0);
+        let known = self.0.entry((from.to_canonical(), host.map(Box::from), user.to_vec()));
+        let known = known.or_default();
+        let family = known.upgrade().map_or_else(Family::default, Family);
+        *known = Arc::downgrade(&family.0);
+        family.add(token);
+        family
+    }
+}
+
+/// Returns TLS that keeps `token` with whatever can be resumed. With a family it resumes nothing that
+/// was kept with another token than its own or the family's, and does a whole handshake instead.
 pub(super) fn of_session(
     configuration: &Arc<ServerConfig>,
     token: [u8; TOKEN_LEN],
-    is_strict: bool,
+    family: Option<&Family>,
 ) -> Arc<ServerConfig> {
-    let mark = Mark { token, is_strict };
+    let mark = Mark { token, family: family.cloned() };
     let mut configuration = ServerConfig::clone(configuration);
     let tickets = Arc::clone(&configuration.ticketer);
-    configuration.ticketer = Arc::new(Tickets { inner: tickets, mark });
+    configuration.ticketer = Arc::new(Tickets { inner: tickets, mark: mark.clone() });
     let sessions = Arc::clone(&configuration.session_storage);
     configuration.session_storage = Arc::new(Sessions { inner: sessions, mark });
     Arc::new(configuration)
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Mark {
     token: [u8; TOKEN_LEN],
-    is_strict: bool,
+    /// Whose tokens are taken besides; `None` for everybody's.
+    family: Option<Family>,
 }
 
 impl Mark {
-    fn put(self, content: &[u8]) -> Vec<u8> {
+    fn put(&self, content: &[u8]) -> Vec<u8> {
         [&self.token, content].concat()
     }
 
     /// Returns the content, if it may be resumed.
-    fn take(self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
+    fn take(&self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
         if marked.len() < TOKEN_LEN {
             return None;
         }
         let content = marked.split_off(TOKEN_LEN);
         // Only what we have sealed comes here: how long a comparison takes tells nobody anything.
-        (!self.is_strict || marked == self.token).then_some(content)
+        let is_taken =
+            self.family.as_ref().is_none_or(|family| marked == self.token || family.has(&marked));
+        is_taken.then_some(content)
     }
 }
 
@@ -95,5 +151,39 @@ impl StoresServerSessions for Sessions {
 
     fn can_cache(&self) -> bool {
         self.inner.can_cache()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // attack row 97
+    #[test]
+    fn a_family_is_one_user_of_one_host_at_one_address() {
+        let mut families = Families::default();
+        let [here, there] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let first = families.join(here, None, b"ann", [1; TOKEN_LEN]);
+        let second = families.join(here, None, b"ann", [2; TOKEN_LEN]);
+        for token in [[1; TOKEN_LEN], [2; TOKEN_LEN]] {
+            assert!(first.has(&token) && second.has(&token));
+        }
+        for stranger in [
+            families.join(there, None, b"ann", [3; TOKEN_LEN]),
+            families.join(here, Some("host"), b"ann", [4; TOKEN_LEN]),
+            families.join(here, None, b"bob", [5; TOKEN_LEN]),
+        ] {
+            assert!(!stranger.has(&[1; TOKEN_LEN]));
+        }
+        drop((first, second));
+        assert!(!families.join(here, None, b"ann", [6; TOKEN_LEN]).has(&[1; TOKEN_LEN]));
+        assert_eq!(families.0.len(), 1);
+    }
+
+    #[test]
+    fn a_family_forgets_its_oldest_tokens() {
+        let family = Family::default();
+        (0..=FAMILY_MAX).for_each(|n| family.add([u8::try_from(n).unwrap(); TOKEN_LEN]));
+        assert!(!family.has(&[0; TOKEN_LEN]) && family.has(&[1; TOKEN_LEN]));
     }
 }

@@ -3,8 +3,10 @@
 use super::digest;
 use super::listing::{entry_of, lines};
 use super::mail::Spool;
+use super::partial::Partials;
 use super::rights::Access;
-use super::upload::{Space, Upload};
+use super::space::Space;
+use super::upload::Upload;
 use os::jail::{Existing, Jail, Kind, Status};
 use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::server::{
@@ -50,6 +52,10 @@ pub(super) struct Tree {
     /// and we may read everything.
     pub(super) is_for_all: bool,
     pub(super) space: Option<Arc<Space>>,
+    /// What has come of uploads that broke off, if it is kept.
+    pub(super) partials: Option<Arc<Partials>>,
+    /// The path of which a partial upload is meant, although a file may have the name.
+    pub(super) selected: Option<VirtualPath>,
     pub(super) file_max_bytes: u64,
     /// Where mail lies, if it is taken.
     pub(super) spool: Option<Arc<Spool>>,
@@ -83,8 +89,67 @@ impl Tree {
         Ok((file, status.len))
     }
 
+    /// Opens a file to look at its bytes, or the partial upload that answers for its name. Returns
+    /// how many bytes it has, and whether it is a partial upload.
+    fn file_or_partial(&self, path: &VirtualPath) -> Result<(File, u64, bool), FileError> {
+        let name = path.to_bytes();
+        if self.selected.as_ref() != Some(path) {
+            match self.jail.read(&name) {
+                Ok((_, status)) if self.is_for_all && !status.is_readable_by_all() => {
+                    return Err(FileError::Denied);
+                }
+                Ok((file, status)) => return Ok((file, status.len, false)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(file_error(&error)),
+            }
+        }
+        let (file, len) = self.partial(path).ok_or(FileError::NotFound)?;
+        Ok((file, len, true))
+    }
+
+    fn partial(&self, path: &VirtualPath) -> Option<(File, u64)> {
+        self.partials.as_ref()?.find(&path.to_bytes())
+    }
+
+    /// Continues a partial upload, if that is what the transfer means: the client has asked for its
+    /// length, or REST goes behind a file that is not there.
+    fn resume(&self, transfer: &Transfer) -> Result<Option<Upload>, FileError> {
+        let path = transfer.path.to_bytes();
+        let is_selected = self.selected.as_ref() == Some(&transfer.path);
+        let is_meant = match transfer.kind {
+            TransferKind::Append => is_selected,
+            TransferKind::Store => transfer.offset_bytes > 0,
+            _ => false,
+        };
+        let Some(partials) = self.partials.as_ref().filter(|_| is_meant) else { return Ok(None) };
+        let is_there = self.jail.status(&path).is_ok();
+        if is_there && !is_selected {
+            return Ok(None);
+        }
+        // One that was told of and has gone is no new file.
+        let stored = partials.find(&path).map(|(_, len)| len).ok_or(FileError::BeyondEnd)?;
+        let is_append = transfer.kind == TransferKind::Append;
+        let kept = if is_append { stored } else { transfer.offset_bytes };
+        if kept > stored {
+            return Err(FileError::BeyondEnd);
+        }
+        let needed = if is_there { Right::Overwrite } else { Right::Write };
+        if !self.access.at(&path).contains(needed) {
+            return Err(FileError::Missing(needed));
+        }
+        let existing = if is_there { Existing::Replace } else { Existing::Keep };
+        let draft = self.jail.continue_kept(&partials.key(&path), kept, &path, existing);
+        let draft = draft.map_err(|error| file_error(&error))?;
+        let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes);
+        let upload = upload.resumed(stored, kept).in_memory(self.jail.is_in_memory());
+        Ok(Some(upload.kept_in(Some(partials), path)))
+    }
+
     /// Begins a file that comes in. What of the old one is to stay is copied.
     pub(super) fn write(&self, transfer: &Transfer) -> Result<Upload, FileError> {
+        if let Some(upload) = self.resume(transfer)? {
+            return Ok(upload);
+        }
         let path = transfer.path.to_bytes();
         let is_unique = transfer.kind == TransferKind::StoreUnique;
         let name = if is_unique { self.unique_name(&transfer.path)? } else { path };
@@ -123,7 +188,9 @@ impl Tree {
             !is_unique && !is_first && (may(Right::Overwrite) || (continues && old.is_some()));
         let existing = if may_replace { Existing::Replace } else { Existing::Keep };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
-        let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old_bytes);
+        let upload = Upload::new(draft, self.space.clone(), self.file_max_bytes);
+        let partials = self.partials.as_ref().filter(|_| !is_unique);
+        let upload = upload.kept_in(partials, name.clone());
         let mut upload = upload.in_memory(self.jail.is_in_memory());
         let kept = if is_append { old_bytes } else { offset };
         if kept > 0 || (is_append && old.is_some()) {
@@ -190,6 +257,10 @@ impl Tree {
                 let representation = self.representation(path, *representation);
                 self.size(path, &representation, *text_max_bytes)
             }
+            Operation::Partial(path) => {
+                let (_, len) = self.partial(path).ok_or(FileError::NotFound)?;
+                Ok(Outcome::PartialSize(len))
+            }
             Operation::Modified(path) => {
                 let status = self.status(path)?;
                 Ok(Outcome::Modified(Timestamp { seconds: status.modified_s, nanos: 0 }))
@@ -202,7 +273,8 @@ impl Tree {
             }
             Operation::SetFacts(path, facts) => self.set_facts(path, facts),
             Operation::Hash(algorithm, path, range) => {
-                let (file, _) = self.read(path)?;
+                self.access.need(Right::Read, path)?;
+                let (file, ..) = self.file_or_partial(path)?;
                 let (digits, len_bytes) = digest::of_file(*algorithm, file, *range)?;
                 Ok(Outcome::Hash { digits, len_bytes })
             }
@@ -244,6 +316,12 @@ impl Tree {
             | Operation::Available(path)
             | Operation::Status { path, .. } => access.need(Right::List, path),
             Operation::SetFacts(path, _) => access.need(Right::Change, path),
+            Operation::Partial(path) => {
+                let held = access.at(&path.to_bytes());
+                let writes = [Right::Write, Right::Overwrite, Right::Append];
+                let may = writes.iter().any(|right| held.contains(*right));
+                if may { Ok(()) } else { Err(FileError::Missing(Right::Write)) }
+            }
             // Those look for themselves.
             Operation::Hash(..)
             | Operation::Combine { .. }
@@ -259,16 +337,15 @@ impl Tree {
     }
 
     fn delete(&self, path: &VirtualPath) -> Result<Outcome, FileError> {
-        let old = self.status(path).map_or(0, |status| status.len);
-        self.jail.remove_file(&path.to_bytes()).map_err(|error| file_error(&error))?;
-        self.give_back(old);
-        Ok(Outcome::Done)
-    }
-
-    fn give_back(&self, bytes: u64) {
-        if let Some(space) = &self.space {
-            space.give_back(bytes);
-        }
+        let name = path.to_bytes();
+        done(match &self.space {
+            Some(space) => space.remove(|| {
+                let old = self.jail.status_of_name(&name)?;
+                self.jail.remove_file(&name)?;
+                Ok(len_of_file(&old))
+            }),
+            None => self.jail.remove_file(&name),
+        })
     }
 
     fn rename(&self, from: &VirtualPath, to: &VirtualPath) -> Result<Outcome, FileError> {
@@ -280,15 +357,21 @@ impl Tree {
         if from.parent() != to.parent() && is_folder() {
             self.access.need(Right::MakeDirectory, to)?;
         }
-        let renamed = self.jail.rename(&from.to_bytes(), &to.to_bytes());
-        renamed.map_err(|error| file_error(&error))?;
-        if let Some(old) = old.filter(|old| old.kind == Kind::File && from != to) {
-            self.give_back(old.len);
-        }
-        Ok(Outcome::Done)
+        let (from, to) = (from.to_bytes(), to.to_bytes());
+        done(match &self.space {
+            Some(space) => space.rename(|| {
+                let (moved, old) =
+                    (self.jail.status_of_name(&from)?, self.jail.status_of_name(&to));
+                self.jail.rename(&from, &to)?;
+                // Of two names of one file both stay.
+                let old = old.ok().filter(|old| old.unique != moved.unique);
+                Ok(old.as_ref().map_or(0, len_of_file))
+            }),
+            None => self.jail.rename(&from, &to),
+        })
     }
 
-    /// RFC 3659 §4.1: the bytes that RETR would send.
+    /// RFC 3659 §4.1: the bytes that RETR would send in stream mode.
     fn size(
         &self,
         path: &VirtualPath,
@@ -296,14 +379,10 @@ impl Tree {
         text_max_bytes: u64,
     ) -> Result<Outcome, FileError> {
         // To know how long it is takes no right to read it.
-        let (mut file, status) =
-            self.jail.read(&path.to_bytes()).map_err(|error| file_error(&error))?;
-        if self.is_for_all && !status.is_readable_by_all() {
-            return Err(FileError::Denied);
-        }
-        let len = status.len;
+        let (mut file, len, is_partial) = self.file_or_partial(path)?;
+        let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
         if representation.passes_through() {
-            return Ok(Outcome::Size(len));
+            return Ok(outcome(len));
         }
         if len > text_max_bytes {
             return Err(FileError::TooLarge);
@@ -322,7 +401,7 @@ impl Tree {
             total += wire.len() as u64;
             wire.clear();
             if count == 0 {
-                return Ok(Outcome::Size(total));
+                return Ok(outcome(total));
             }
         }
     }
@@ -346,13 +425,12 @@ impl Tree {
         let old = self.status(target).ok();
         let needed = if old.is_some() { Right::Overwrite } else { Right::Write };
         self.access.need(needed, target)?;
-        let old = old.map_or(0, |status| status.len);
         let existing = match needed {
             Right::Overwrite => Existing::Replace,
             _ => Existing::Keep,
         };
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
-        let mut upload = Upload::new(draft, self.space.clone(), self.file_max_bytes, old);
+        let mut upload = Upload::new(draft, self.space.clone(), self.file_max_bytes);
         for part in parts {
             let (file, len) = self.read(part)?;
             upload.copy(file, len)?;
@@ -360,6 +438,11 @@ impl Tree {
         upload.commit()?;
         Ok(Outcome::Done)
     }
+}
+
+/// Returns the bytes that a name has taken of a quota.
+fn len_of_file(status: &Status) -> u64 {
+    if status.kind == Kind::File { status.len } else { 0 }
 }
 
 /// Copies what is read of `from` to `to`, at most `len` bytes.

@@ -1,5 +1,9 @@
-//! A file that comes in, and the room that its user has.
+//! A file that comes in.
+//!
+//! One that is not committed is kept as a partial upload, if its beginning may be continued.
 
+use super::partial::{Limits, Partials, trim};
+use super::space::{DEPTH_MAX, Space};
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
 use protocols::application::ftp::server::FileError;
@@ -11,15 +15,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The deepest folder that is counted; ours.
-const DEPTH_MAX: usize = 64;
-
-/// Removes from all folders of a root what uploads have left there that a crash broke off. What
-/// cannot be read or removed stays: it takes room and nothing else.
-pub(super) fn sweep(root: &Path) {
+/// Removes from all folders of a root what uploads have left there that a crash broke off, and
+/// partial uploads beyond `limits`. What cannot be read or removed stays: it takes room and nothing
+/// else.
+pub(super) fn sweep(root: &Path, limits: Limits) {
     let Ok(jail) = Jail::open(root) else { return };
+    trim(&jail, None, limits, None);
     let mut folders = vec![(Vec::new(), 0)];
     while let Some((folder, depth)) = folders.pop() {
         _ = jail.sweep(&folder);
@@ -29,52 +31,6 @@ pub(super) fn sweep(root: &Path) {
                 folders.push(([&folder, b"/".as_slice(), &entry.name].concat(), depth + 1));
             }
         }
-    }
-}
-
-/// The room that the users of one root have together.
-#[derive(Debug)]
-pub(super) struct Space {
-    limit_bytes: u64,
-    used_bytes: AtomicU64,
-}
-
-impl Space {
-    /// Counts what there is; looks at all folders.
-    pub(super) fn of(jail: &Jail, limit_bytes: u64) -> Self {
-        let mut used = 0_u64;
-        let mut folders = vec![(Vec::new(), 0)];
-        while let Some((folder, depth)) = folders.pop() {
-            // What cannot be read cannot be counted, nor written.
-            let Ok(entries) = jail.entries(&folder) else { continue };
-            for entry in entries.flatten() {
-                match entry.status.kind {
-                    Kind::File => used = used.saturating_add(entry.status.len),
-                    Kind::Folder if depth < DEPTH_MAX => {
-                        folders.push(([&folder, b"/".as_slice(), &entry.name].concat(), depth + 1));
-                    }
-                    Kind::Folder | Kind::Other => {}
-                }
-            }
-        }
-        Self { limit_bytes, used_bytes: AtomicU64::new(used) }
-    }
-
-    fn take(&self, bytes: u64) -> Result<(), FileError> {
-        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(bytes).filter(|used| *used <= self.limit_bytes)
-        });
-        taken.map(drop).map_err(|_| FileError::Quota)
-    }
-
-    pub(super) fn give_back(&self, bytes: u64) {
-        _ = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            Some(used.saturating_sub(bytes))
-        });
-    }
-
-    pub(super) fn left_bytes(&self) -> u64 {
-        self.limit_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
     }
 }
 
@@ -126,15 +82,24 @@ impl Copied {
     }
 }
 
-/// A file that comes in. Dropped, it goes, and its room is free again.
+/// Where a file is kept whose connection breaks.
+#[derive(Debug)]
+struct Kept {
+    partials: Arc<Partials>,
+    path: Vec<u8>,
+}
+
+/// A file that comes in. Dropped, it is kept as a partial upload, or goes and its room is free again.
 #[derive(Debug)]
 pub(super) struct Upload {
     draft: Option<Draft>,
     space: Option<Arc<Space>>,
     file_max_bytes: u64,
     len_bytes: u64,
-    /// What is free again when the old file is gone.
-    old_bytes: u64,
+    /// What has come of it by the connection.
+    received_bytes: u64,
+    /// `None` if what has come is not to be continued.
+    kept: Option<Kept>,
     waits_for_disk: bool,
     /// The name that was chosen for it.
     name: Option<Vec<u8>>,
@@ -143,15 +108,42 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    pub(super) fn new(
-        draft: Draft,
-        space: Option<Arc<Space>>,
-        file_max_bytes: u64,
-        old_bytes: u64,
-    ) -> Self {
-        let (draft, len_bytes, waits_for_disk) = (Some(draft), 0, true);
-        let (name, copied) = (None, None);
-        Self { draft, space, file_max_bytes, len_bytes, old_bytes, waits_for_disk, name, copied }
+    pub(super) fn new(draft: Draft, space: Option<Arc<Space>>, file_max_bytes: u64) -> Self {
+        let (draft, len_bytes, received_bytes, waits_for_disk) = (Some(draft), 0, 0, true);
+        let (kept, name, copied) = (None, None, None);
+        Self {
+            draft,
+            space,
+            file_max_bytes,
+            len_bytes,
+            received_bytes,
+            kept,
+            waits_for_disk,
+            name,
+            copied,
+        }
+    }
+
+    /// Has it be kept among `partials` if it is dropped.
+    pub(super) fn kept_in(self, partials: Option<&Arc<Partials>>, path: Vec<u8>) -> Self {
+        let mut upload = self;
+        upload.kept = partials.map(|partials| Kept { partials: Arc::clone(partials), path });
+        upload
+    }
+
+    /// Says that its draft has the first `len` of the `stored` bytes of a partial upload.
+    pub(super) fn resumed(self, stored: u64, len: u64) -> Self {
+        let mut upload = self;
+        upload.len_bytes = len;
+        if let Some(space) = &upload.space {
+            space.resume(stored, len);
+        }
+        upload
+    }
+
+    /// Says that what has come is worth nothing, so that it is not kept.
+    pub(super) fn spoil(&mut self) {
+        self.kept = None;
     }
 
     /// Says which name was chosen for it.
@@ -178,7 +170,21 @@ impl Upload {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         self.charge(bytes.len() as u64)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
-        draft.write_all(bytes).map_err(|error| file_error(&error))
+        let written = draft.write_all(bytes).map_err(|error| file_error(&error));
+        self.note_received(bytes.len(), written)
+    }
+
+    /// Counts what has come. What could not be written whole is not known to be a beginning.
+    fn note_received(
+        &mut self,
+        count: usize,
+        written: Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        match written {
+            Ok(()) => self.received_bytes += count as u64,
+            Err(_) => self.spoil(),
+        }
+        written
     }
 
     /// Takes the next `count` bytes out of a pipe, which has them.
@@ -197,7 +203,8 @@ impl Upload {
             }
             Ok(())
         });
-        moved.map_err(|error| file_error(&error))
+        let written = moved.map_err(|error| file_error(&error));
+        self.note_received(count, written)
     }
 
     /// Takes the first `len` bytes of what is called `name`, and goes on behind them.
@@ -209,6 +216,8 @@ impl Upload {
         name: &[u8],
     ) -> Result<(), FileError> {
         let local = |error| file_error(&error);
+        // The file that it goes on from is there to be continued.
+        self.spoil();
         // It is looked at before it is read, so that what changes meanwhile shows.
         let seen = Seen::of(&file).map_err(local)?;
         self.copy(file.try_clone().map_err(local)?, len)?;
@@ -229,14 +238,26 @@ impl Upload {
     }
 
     fn charge(&mut self, bytes: u64) -> Result<(), FileError> {
-        if bytes > self.file_max_bytes.saturating_sub(self.len_bytes) {
-            return Err(FileError::Limit);
+        let charged = match (&self.space, self.file_max_bytes.saturating_sub(self.len_bytes)) {
+            (_, room) if bytes > room => Err(FileError::Limit),
+            (Some(space), _) => space.take(bytes),
+            (None, _) => Ok(()),
+        };
+        match charged {
+            Ok(()) => self.len_bytes += bytes,
+            // Kept, it would take the room that is missing.
+            Err(_) => self.spoil(),
         }
-        if let Some(space) = &self.space {
-            space.take(bytes)?;
+        charged
+    }
+
+    /// Has the disk take what has come, while something else is waited for.
+    pub(super) fn begin_to_sync(&self) {
+        let file = self.draft.as_ref().and_then(|draft| draft.file().try_clone().ok());
+        if let Some(file) = file {
+            // What fails here fails again where it is looked at.
+            tokio::task::spawn_blocking(move || rustix::fs::fdatasync(&file));
         }
-        self.len_bytes += bytes;
-        Ok(())
     }
 
     /// Returns whether [`Self::commit`] waits for a disk.
@@ -256,6 +277,16 @@ impl Upload {
         self.len_bytes
     }
 
+    /// Returns how many bytes have come by the connection.
+    pub(super) const fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    /// Says that what was written so far has not come by the connection.
+    pub(super) fn begin_to_receive(&mut self) {
+        self.received_bytes = 0;
+    }
+
     /// Makes it the file that its name stands for. This waits for the disk.
     ///
     /// # Errors
@@ -263,27 +294,39 @@ impl Upload {
     /// What the file system says; [`FileError::Changed`] if what it goes on from is not there as it
     /// was.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
-        let Some(draft) = self.draft.take() else { return Err(FileError::Local) };
+        let kept = self.kept.take();
+        let Some(mut draft) = self.draft.take() else { return Err(FileError::Local) };
+        let local = |error| file_error(&error);
+        if self.waits_for_disk {
+            // Before the look at what it goes on from, so that little passes until the rename.
+            draft.sync().map_err(local)?;
+        }
         if let Some(copied) = &self.copied {
-            if self.waits_for_disk {
-                // Before the look, so that little passes between that and the rename.
-                let synced = draft.fill(|file| Ok(rustix::fs::fsync(file)?));
-                synced.map_err(|error| file_error(&error))?;
-            }
             copied.hold()?;
         }
-        let committed = if self.waits_for_disk { draft.commit() } else { draft.commit_soon() };
-        let committed = committed.map_err(|error| file_error(&error));
-        if committed.is_ok() {
-            // Its room stays taken, and that of the old one is free.
-            self.len_bytes = self.old_bytes;
+        match &self.space {
+            Some(space) => space.store(self.len_bytes, || draft.take_name()).map_err(local)?,
+            None => draft.take_name().map(drop).map_err(local)?,
         }
-        committed
+        // It is a file now, whose room stays taken.
+        self.len_bytes = 0;
+        if self.waits_for_disk {
+            draft.sync_name().map_err(local)?;
+        }
+        if let Some(kept) = kept {
+            kept.partials.remove(&kept.path);
+        }
+        Ok(())
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
+        if let (Some(kept), Some(draft), 1..) = (&self.kept, self.draft.take(), self.len_bytes)
+            && kept.partials.keep(draft, &kept.path, self.len_bytes)
+        {
+            return;
+        }
         if let Some(space) = &self.space {
             space.give_back(self.len_bytes);
         }
@@ -309,11 +352,11 @@ mod tests {
         let jail = Jail::open(&path).unwrap();
         let space = Arc::new(Space::of(&jail, 100));
         assert_eq!(space.left_bytes(), 60);
-        let begin = |name: &[u8], old| {
+        let begin = |name: &[u8]| {
             let draft = jail.create(name, Existing::Replace).unwrap();
-            Upload::new(draft, Some(Arc::clone(&space)), u64::MAX, old)
+            Upload::new(draft, Some(Arc::clone(&space)), u64::MAX)
         };
-        let (mut first, mut second) = (begin(b"a", 0), begin(b"old", 40));
+        let (mut first, mut second) = (begin(b"a"), begin(b"old"));
         first.write(&[1; 30]).unwrap();
         second.write(&[1; 30]).unwrap();
         assert_eq!(first.write(&[1]), Err(FileError::Quota));
@@ -331,7 +374,7 @@ mod tests {
         let jail = Arc::new(Jail::open(&path).unwrap());
         let begin = |text: &[u8]| {
             let draft = jail.create(b"file", Existing::Replace).unwrap();
-            let mut upload = Upload::new(draft, None, 100, 3);
+            let mut upload = Upload::new(draft, None, 100);
             let (file, status) = jail.read(b"file").unwrap();
             upload.go_on_from(file, status.len, &jail, b"file").unwrap();
             upload.write(text).unwrap();
@@ -349,6 +392,28 @@ mod tests {
         std::fs::remove_dir_all(&path).unwrap();
     }
 
+    // attack row 128
+    #[test]
+    fn of_uploads_that_replace_one_file_each_gives_back_what_the_one_before_it_has_left() {
+        let path = folder("replace");
+        std::fs::write(path.join("file"), [0; 50]).unwrap();
+        let jail = Jail::open(&path).unwrap();
+        let space = Arc::new(Space::of(&jail, 100));
+        // All begin while the large file is there.
+        let uploads: Vec<Upload> = (0..4)
+            .map(|_| {
+                let draft = jail.create(b"file", Existing::Replace).unwrap();
+                let mut upload = Upload::new(draft, Some(Arc::clone(&space)), u64::MAX);
+                upload.write(&[1]).unwrap();
+                upload
+            })
+            .collect();
+        assert_eq!(space.left_bytes(), 46);
+        uploads.into_iter().for_each(|upload| upload.commit().unwrap());
+        assert_eq!(space.left_bytes(), 99);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
     // attack row 99
     #[test]
     fn what_is_not_committed_leaves_the_old_file_and_nothing_else() {
@@ -356,7 +421,7 @@ mod tests {
         std::fs::write(path.join("file"), b"old").unwrap();
         let jail = Jail::open(&path).unwrap();
         let draft = jail.create(b"file", Existing::Replace).unwrap();
-        let mut upload = Upload::new(draft, None, 5, 3);
+        let mut upload = Upload::new(draft, None, 5);
         upload.write(b"new").unwrap();
         assert_eq!(upload.write(b"er"), Ok(()));
         assert_eq!(upload.write(b"!"), Err(FileError::Limit));

@@ -54,7 +54,10 @@ pub(super) fn open(tree: &Tree, transfer: &Transfer) -> Result<(Opened, Work), F
 pub(super) fn why_of(error: TransferError) -> &'static str {
     match error {
         TransferError::NoConnection => "there was no data connection",
-        TransferError::Tls => "TLS failed on the data connection, or was not this session's",
+        TransferError::Tls => "TLS failed on the data connection",
+        TransferError::TlsNotResumed => {
+            "TLS of the data connection did not resume this session's (requires-session-reuse)"
+        }
         TransferError::ConnectionLost => "the data connection broke",
         TransferError::Stalled => "no byte moved for too long",
         TransferError::Aborted => "the user has aborted it",

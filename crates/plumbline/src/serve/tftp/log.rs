@@ -37,3 +37,28 @@ impl fmt::Display for Event {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::log::{HOSTILE, assert_lines_are_harmless};
+    use super::*;
+
+    // attack row 75
+    #[test]
+    fn no_text_in_any_event_of_the_tftp_server_is_a_command_or_another_line() {
+        let from = SocketAddr::from(([192, 0, 2, 7], 6969));
+        let text = || HOSTILE.to_owned();
+        let events = [
+            Event::Serving { at: text(), root: text(), rights: "rights" },
+            Event::Declined { from, name: text(), why: text() },
+            Event::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
+            Event::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
+        ];
+        assert_lines_are_harmless(&events, 4, |event| match event {
+            Event::Serving { .. } => 0,
+            Event::Declined { .. } => 1,
+            Event::Moved { .. } => 2,
+            Event::Failed { .. } => 3,
+        });
+    }
+}

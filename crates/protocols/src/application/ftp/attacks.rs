@@ -177,6 +177,96 @@ fn row_95_the_size_of_a_text_has_a_bound_and_beyond_it_is_550() {
     assert_eq!(alone.take_output().1, [200, 550]);
 }
 
+/// Begins an upload behind `lines`, and lets its data end in order after ten bytes.
+fn ended_upload(lines: &str) -> Alone {
+    let mut alone = Alone::logged_in(server_settings());
+    alone.say(&format!("{lines}\r\nPASV\r\nSTOR file"));
+    let Alone(world) = &mut alone;
+    world.server.data_connected(address(PEER), &mut world.lab.cx());
+    assert_eq!(world.server.event(), Some(ServerEvent::Start(TransferId(1))));
+    world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.lab.cx());
+    alone
+}
+
+#[test]
+fn mlsd_of_a_file_is_a_wrong_argument_and_other_listings_are_refused() {
+    for (command, code) in [("MLSD file", 501), ("LIST file/x*", 550)] {
+        let mut alone = Alone::logged_in(server_settings());
+        let Alone(world) = &mut alone;
+        world.server.receive(&mut format!("{command}\r\n").as_bytes(), &mut world.lab.cx());
+        let error = Err(FileError::NotADirectory);
+        world.server.opened(TransferId(1), error, &mut world.lab.cx());
+        assert_eq!(alone.take_output().1, [code], "{command}");
+    }
+}
+
+const COMMITS: Option<ServerEvent> = Some(ServerEvent::Commit(TransferId(1)));
+
+// attack row 126
+#[test]
+fn row_126_an_upload_whose_client_dies_behind_its_data_is_discarded() {
+    let Alone(mut world) = ended_upload("TYPE I");
+    assert!(world.server.is_confirming_upload() && world.server.event().is_none());
+    world.server.peer_closed(&mut world.lab.cx());
+    assert_eq!(world.server.event(), Some(ServerEvent::Discard(TransferId(1))));
+    let finished = core::iter::from_fn(|| world.server.event()).last();
+    let Some(ServerEvent::Finished(finished)) = finished else { panic!("{finished:?}") };
+    assert_eq!((finished.result, finished.reply), (Err(TransferError::ControlLost), None));
+}
+
+#[test]
+fn an_upload_is_committed_when_its_control_connection_has_outlived_it() {
+    let Alone(mut world) = ended_upload("TYPE I");
+    let deadline = world.server.deadline().unwrap();
+    assert_eq!(deadline - world.lab.now, server_settings().upload_grace);
+    world.lab.now = deadline;
+    world.server.timeout(&mut world.lab.cx());
+    assert_eq!(world.server.event(), COMMITS);
+    // Too late: it is there whatever becomes of the client.
+    world.server.peer_closed(&mut world.lab.cx());
+    assert_eq!(world.server.event(), None);
+}
+
+#[test]
+fn an_upload_that_is_known_to_be_whole_is_committed_at_once() {
+    let whole = ["TYPE I\r\nALLO 10", "MODE B", "TYPE I\r\nMODE Z", "STRU R"];
+    for lines in whole {
+        assert_eq!(ended_upload(lines).0.server.event(), COMMITS, "{lines}");
+    }
+    for lines in ["TYPE I", "TYPE I\r\nALLO 11", "TYPE A\r\nALLO 10", "ALLO 10\r\nREST 0"] {
+        assert_eq!(ended_upload(lines).0.server.event(), None, "{lines}");
+    }
+}
+
+#[test]
+fn quit_behind_the_data_commits_an_upload_and_quit_before_its_end_does_not() {
+    let Alone(mut world) = ended_upload("TYPE I");
+    world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.lab.cx());
+    assert_eq!(world.server.event(), COMMITS);
+    let mut alone = Alone::logged_in(server_settings());
+    assert_eq!(alone.say("TYPE I\r\nPASV\r\nSTOR file\r\nQUIT"), [200, 227, 150]);
+    let Alone(mut world) = alone;
+    world.server.data_connected(address(PEER), &mut world.lab.cx());
+    assert!(world.server.event().is_some());
+    world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.lab.cx());
+    assert_eq!(world.server.event(), None);
+}
+
+#[test]
+fn size_counts_the_bytes_of_stream_mode_in_every_mode() {
+    for mode in ["MODE B", "MODE C", "MODE Z"] {
+        let mut alone = Alone::logged_in(server_settings());
+        let Alone(world) = &mut alone;
+        let lines = format!("TYPE I\r\n{mode}\r\nSIZE file\r\n");
+        world.server.receive(&mut lines.as_bytes(), &mut world.lab.cx());
+        let event = world.server.event();
+        let Some(ServerEvent::Perform(Operation::Size { representation, .. })) = event else {
+            panic!("{mode}: {event:?}");
+        };
+        assert_eq!(representation, Representation::IMAGE, "{mode}");
+    }
+}
+
 // attack row 96
 #[test]
 fn row_96_a_hundred_thousand_pasv_have_one_listener_at_a_time() {
@@ -235,7 +325,8 @@ fn row_98_a_wrong_password_and_an_unknown_user_are_told_the_same() {
 fn row_99_an_upload_is_good_only_once_its_owner_has_made_it_so() {
     for error in [FileError::NoSpace, FileError::Quota, FileError::Local] {
         let mut alone = Alone::logged_in(server_settings());
-        assert_eq!(alone.say("ALLO 1000\r\nPASV\r\nSTOR new"), [200, 227, 150]);
+        let lines = "TYPE I\r\nALLO 10\r\nPASV\r\nSTOR new";
+        assert_eq!(alone.say(lines), [200, 200, 227, 150]);
         let (Alone(world), id) = (&mut alone, TransferId(1));
         world.server.data_connected(address(PEER), &mut world.lab.cx());
         world.server.data_ended(id, 10, Ok(()), &mut world.lab.cx());

@@ -156,7 +156,7 @@ verbs! {
     Pwd "PWD" Login "",
     List "LIST" List "[file]",
     Nlst "NLST" List "[file]",
-    Site "SITE" Login "HELP | CHMOD mode file | UTIME time file",
+    Site "SITE" Login "HELP | CHMOD mode file | UTIME time file | PARTIAL file",
     Syst "SYST" Anyone "",
     Stat "STAT" Login "[file]",
     Help "HELP" Anyone "[command]",
@@ -363,6 +363,8 @@ pub enum Site {
     Chmod(u16, Name),
     /// UTIME.
     Utime(Timestamp, Name),
+    /// PARTIAL: the upload of this name that broke off. An extension of plumbline.
+    Partial(Name),
 }
 
 /// Facts that MFF may set.

@@ -206,6 +206,7 @@ const EVERY_COMMAND: &[(&str, u16)] = &[
     ("MFF UNIX.mode=600; file", 213),
     ("SITE CHMOD 600 file", 200),
     ("SITE HELP", 214),
+    ("SITE PARTIAL file", 213),
     ("SITE UTIME 20200101000000 file", 200),
     ("SITE EXEC ls", 504),
     ("HASH file", 213),
@@ -301,11 +302,12 @@ fn tasks_bring_what_their_replies_tell() {
     assert!(world.user.run(Task::Noop, &mut world.lab.cx()).is_none());
 }
 
-const FAULTS: [Fault; 6] = [
+const FAULTS: [Fault; 7] = [
     Fault::ControlReset,
     Fault::DataReset,
     Fault::DataStall,
     Fault::DataShort,
+    Fault::UserKilled,
     Fault::Abort,
     Fault::DiskFull,
 ];

@@ -20,6 +20,9 @@ pub const REPLY_MAX_BYTES: usize = 1 << 20;
 /// The most lines of a reply; ours.
 pub const REPLY_LINES_MAX: usize = 20_000;
 
+/// The most bytes that are quoted of a line that is no reply; ours.
+const REJECTED_MAX_BYTES: usize = 80;
+
 /// The three digits of a reply; the first is 1 to 6.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(u16);
@@ -221,11 +224,18 @@ pub struct ReplyReader {
     lines: LineReader,
     reply: Option<Reply>,
     len_bytes: usize,
+    /// The beginning of the line that is no reply.
+    rejected: Vec<u8>,
 }
 
 impl Default for ReplyReader {
     fn default() -> Self {
-        Self { lines: LineReader::new(REPLY_LINE_MAX_BYTES), reply: None, len_bytes: 0 }
+        Self {
+            lines: LineReader::new(REPLY_LINE_MAX_BYTES),
+            reply: None,
+            len_bytes: 0,
+            rejected: Vec::new(),
+        }
     }
 }
 
@@ -279,7 +289,10 @@ impl ReplyReader {
                     self.len_bytes = 0;
                     Ok(Some(Reply { code, lines: alloc::vec![text()] }))
                 }
-                _ => Err(ReplyError::Malformed),
+                _ => {
+                    self.rejected = line.get(..REJECTED_MAX_BYTES).unwrap_or(&line).to_vec();
+                    Err(ReplyError::Malformed)
+                }
             };
         };
         let is_last = code == Some(reply.code) && matches!(separator, None | Some(b' '));
@@ -314,6 +327,11 @@ impl ReplyReader {
     pub(super) fn forget(&mut self) -> usize {
         self.reply = None;
         core::mem::take(&mut self.len_bytes) + self.lines.forget()
+    }
+
+    /// Returns the beginning of the line that was [`ReplyError::Malformed`].
+    pub(super) fn take_rejected(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.rejected)
     }
 
     /// Takes the refusals of Telnet options that are to be sent.

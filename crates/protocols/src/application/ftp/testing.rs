@@ -39,6 +39,8 @@ pub(super) enum Fault {
     DataStall,
     /// The data connection ends in order, too early.
     DataShort,
+    /// The user is killed: its kernel ends the data connection in order, then the control connection.
+    UserKilled,
     /// The user aborts.
     Abort,
     /// There is no room on the server.
@@ -53,6 +55,8 @@ struct Moving<Id> {
     decoder: Option<Decoder>,
     file: Vec<u8>,
     moved: usize,
+    /// Whether the server was told of its end.
+    is_over: bool,
 }
 
 /// Both engines, their owners, and what is between.
@@ -83,6 +87,8 @@ pub(super) struct World {
     is_full: bool,
     is_reset: bool,
     is_control_lost: bool,
+    /// The end of its control connection is still on its way.
+    is_user_killed: bool,
     epsv_tried: bool,
 }
 
@@ -143,6 +149,7 @@ impl World {
             is_full: false,
             is_reset: false,
             is_control_lost: false,
+            is_user_killed: false,
             epsv_tried: false,
         }
     }
@@ -186,6 +193,10 @@ impl World {
                 self.steps += 1;
                 continue;
             }
+            if core::mem::take(&mut self.is_user_killed) {
+                self.server.peer_closed(&mut self.lab.cx());
+                continue;
+            }
             if self.user.is_idle() && self.transfer.is_none() {
                 return;
             }
@@ -214,6 +225,11 @@ impl World {
             Fault::DataReset => self.is_reset = true,
             Fault::DataStall => self.is_stalled = true,
             Fault::DataShort => self.has_ended = true,
+            Fault::UserKilled => {
+                (self.is_control_lost, self.is_user_killed) = (true, true);
+                self.user.peer_closed(&mut self.lab.cx());
+                (self.at_user, self.has_ended) = (None, true);
+            }
             Fault::Abort => self.user.abort(&mut self.lab.cx()),
             Fault::DiskFull => self.is_full = true,
         }
@@ -297,7 +313,8 @@ impl World {
     fn start_at_server(&mut self, id: TransferId) {
         let transfer = self.transfer.as_ref().unwrap();
         let representation = &transfer.representation;
-        let mut moving = Moving { id, wire: None, decoder: None, file: Vec::new(), moved: 0 };
+        let mut moving =
+            Moving { id, wire: None, decoder: None, file: Vec::new(), moved: 0, is_over: false };
         if transfer.kind.is_incoming() {
             moving.decoder = Some(Decoder::new(representation).unwrap());
         } else {
@@ -371,6 +388,7 @@ impl World {
                 let file = self.files.get(&path.to_bytes()).ok_or(FileError::NotFound)?;
                 Ok(Outcome::Size(file.len() as u64))
             }
+            Operation::Partial(_) => Ok(Outcome::PartialSize(7)),
             Operation::Modified(_) => Ok(Outcome::Modified(Timestamp::default())),
             Operation::Facts(_) => Ok(Outcome::Entry(listing::Entry::default())),
             Operation::Hash(..) => Ok(Outcome::Hash { digits: b"00ff".to_vec(), len_bytes: 100 }),
@@ -433,7 +451,8 @@ impl World {
     fn start_at_user(&mut self, id: TaskId) {
         let is_outgoing = self.transfer.as_ref().is_some_and(|t| t.kind.is_incoming());
         let representation = &self.task_representation;
-        let mut moving = Moving { id, wire: None, decoder: None, file: Vec::new(), moved: 0 };
+        let mut moving =
+            Moving { id, wire: None, decoder: None, file: Vec::new(), moved: 0, is_over: false };
         if is_outgoing {
             let (mut encoder, mut wire) = (Encoder::new(representation, None).unwrap(), Vec::new());
             encoder.encode(&self.outgoing, &mut wire).unwrap();
@@ -454,12 +473,13 @@ impl World {
             return self.tell_of_reset();
         }
         let mut has_moved = false;
-        if let Some(moving) = &mut self.at_server {
+        if let Some(moving) = self.at_server.as_mut().filter(|moving| !moving.is_over) {
             let (bytes, end) = part(moving, &mut self.wire, &mut self.has_ended);
             has_moved |= bytes > 0 || end.is_some();
             let (id, moved) = (moving.id, moving.moved as u64);
             self.server.data_moved(id, moved, &self.lab.cx());
             if let Some(is_good) = end {
+                moving.is_over = true;
                 if moving.decoder.is_none() || !is_good {
                     self.at_server = None;
                 }
@@ -484,7 +504,8 @@ impl World {
     }
 
     fn tell_of_reset(&mut self) -> bool {
-        if let Some(moving) = self.at_server.take() {
+        // What has ended already cannot be reset.
+        if let Some(moving) = self.at_server.take_if(|moving| !moving.is_over) {
             let (id, moved) = (moving.id, moving.moved as u64);
             let lost = Err(TransferError::ConnectionLost);
             self.server.data_ended(id, moved, lost, &mut self.lab.cx());

@@ -58,7 +58,20 @@ impl Heath19 {
         true
     }
 
+    /// Enters hold screen mode, unless this is the beginning of a private sequence.
+    fn enter_hold(&mut self) {
+        let (held_before, budget) = (self.modes.holds, self.hold_budget);
+        self.set_hold(true);
+        if self.ignores_private {
+            self.state = State::Hold { held_before, budget };
+        }
+    }
+
     fn heath_mode(&mut self, byte: u8) -> bool {
+        if byte == b'[' {
+            self.enter_hold();
+            return true;
+        }
         let (screen, modes) = (&mut self.screen, &mut self.modes);
         match byte {
             b'@' => screen.inserts = true,
@@ -69,7 +82,6 @@ impl Heath19 {
             b'G' => screen.is_graphic = false,
             b'v' => screen.wraps = true,
             b'w' => screen.wraps = false,
-            b'[' => self.set_hold(true),
             b'\\' => self.set_hold(false),
             b't' => modes.keys.is_keypad_shifted = true,
             b'u' => modes.keys.is_keypad_shifted = false,

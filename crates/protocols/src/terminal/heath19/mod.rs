@@ -10,6 +10,10 @@
 //! for the SCROLL key. From 112 waiting bytes on each further one is answered by XOFF, and when
 //! fewer than 96 are left XON is sent. A FIFO that is full lets one line go.
 //!
+//! Programs of today write private sequences of ECMA-48 whatever the terminal is: bash 5.1 begins
+//! each prompt by `ESC [ ? 2004 h`. To the ROM `ESC [` enters hold screen mode and the rest is text.
+//! [`Heath19::ignore_private_sequences`] drops `ESC [ ?` up to its final byte instead.
+//!
 //! Left out: the defects of the original that spoil its own memory (lines inserted on the 25th
 //! line, mode 0), the half of the duplex by which replies of the terminal reach its own screen,
 //! and what has no place without the hardware: parity, stop bits, mains frequency.
@@ -44,6 +48,9 @@ const XOFF_THRESHOLD: usize = 112;
 const XON_THRESHOLD: usize = 96;
 /// How many bytes of replies and keys wait to be sent, beside a page that is transmitted.
 const OUTPUT_MAX: usize = 256;
+/// The longest private sequence that is dropped, in bytes behind its `?`; ours. Text behind it is
+/// displayed.
+const PRIVATE_MAX: u8 = 32;
 /// The lines that SCROLL with SHIFT lets go.
 const PAGE_LINES: u8 = 24;
 
@@ -157,6 +164,15 @@ enum State {
     BaudRate,
     /// The parameters of ESC [ in ANSI mode.
     Parameters(Parameters),
+    /// ESC [ has entered hold screen mode; a `?` behind it takes that back.
+    Hold {
+        held_before: bool,
+        budget: u8,
+    },
+    /// A private sequence of ECMA-48, of which so many bytes have come.
+    Private {
+        count: u8,
+    },
 }
 
 /// What the terminal has to tell who holds it. News of the same kind that wait are one.
@@ -179,6 +195,7 @@ pub struct Heath19 {
     hold_budget: u8,
     is_held: bool,
     is_off_line: bool,
+    ignores_private: bool,
     input: VecDeque<u8>,
     has_sent_xoff: bool,
     output: Vec<u8>,
@@ -202,6 +219,7 @@ impl Heath19 {
             hold_budget: 1,
             is_held: false,
             is_off_line: false,
+            ignores_private: false,
             input: VecDeque::new(),
             has_sent_xoff: false,
             output: Vec::new(),
@@ -259,6 +277,12 @@ impl Heath19 {
     /// screen.
     pub fn set_off_line(&mut self, is_off_line: bool) {
         self.is_off_line = is_off_line;
+    }
+
+    /// Drops private sequences of ECMA-48 (`ESC [ ?` up to the final byte) in Heath mode, where the
+    /// ROM enters hold screen mode and displays the rest. The default is the ROM's behaviour.
+    pub fn ignore_private_sequences(&mut self, is_on: bool) {
+        self.ignores_private = is_on;
     }
 
     /// Lets the host have page and 25th line sent, which it may not from the start: what it has
@@ -501,6 +525,29 @@ impl Heath19 {
                 }
             }
             State::Parameters(parameters) => self.parameter(parameters, byte, cx),
+            State::Hold { held_before, budget } if byte == b'?' => {
+                (self.modes.holds, self.hold_budget) = (held_before, budget);
+                self.state = State::Private { count: 0 };
+            }
+            State::Hold { .. } => {
+                self.state = State::Ground;
+                self.process(byte, cx);
+            }
+            State::Private { count } => self.private_sequence(count, byte, cx),
+        }
+    }
+
+    /// Takes a byte of a private sequence, which has no effect.
+    fn private_sequence(&mut self, count: u8, byte: u8, cx: &mut Cx<'_>) {
+        match byte {
+            ESC => self.state = State::Escape,
+            // ECMA-48 has controls inside of a sequence act at once.
+            ..b' ' if byte != CAN => self.character(byte, cx),
+            b' '..=b'?' if count < PRIVATE_MAX => self.state = State::Private { count: count + 1 },
+            _ => {
+                cx.meter.count(Counter::TerminalSequencesUnknown);
+                self.state = State::Ground;
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use crate::cx::testing::Lab;
 use crate::meter::{Clock, Costs};
 use crate::terminal::{Attributes, Terminal, draw};
 use proptest::prelude::*;
+use std::borrow::ToOwned;
 use std::format;
 use std::string::String;
 use std::vec::Vec;
@@ -680,4 +681,58 @@ proptest! {
             old = new;
         }
     }
+}
+
+// Private sequences of ECMA-48.
+
+fn lenient() -> Bench {
+    let mut bench = Bench::new();
+    bench.terminal.ignore_private_sequences(true);
+    bench
+}
+
+// attack row 135
+#[test]
+fn private_sequences_are_dropped_and_do_not_hold_the_screen() {
+    let sequences = ["\x1b[?2004h", "\x1b[?25l", "\x1b[?1049h", "\x1b[?1;2c", "\x1b[?2004$p"];
+    for sequence in sequences {
+        for cut in 0..sequence.len() {
+            let mut bench = lenient();
+            bench.receive(to(23, 0));
+            let (first, second) = sequence.split_at(cut);
+            bench.receive(first);
+            bench.receive(format!("{second}$ \n\n\r"));
+            assert_eq!((bench.terminal.is_held(), bench.said()), (false, String::new()));
+            assert_eq!(bench.terminal.row_text(21), "$", "{sequence:?} cut at {cut}");
+        }
+    }
+}
+
+#[test]
+fn hold_screen_mode_is_entered_by_esc_bracket_and_anything_else() {
+    let mut bench = lenient();
+    bench.receive(to(23, 0) + "\x1b[$ \n");
+    assert_eq!((bench.terminal.is_held(), bench.said().as_str()), (true, "\x13"));
+    assert_eq!(bench.terminal.row_text(23), "$");
+}
+
+#[test]
+fn a_private_sequence_leaves_a_hold_screen_mode_that_was_on() {
+    let mut bench = lenient();
+    bench.receive(to(23, 0) + "\x1b[a\x1b[?2004h\n");
+    assert!(bench.terminal.is_held());
+}
+
+#[test]
+fn the_rom_holds_and_displays_private_sequences() {
+    let mut bench = Bench::with(to(23, 0) + "\x1b[?2004h\n");
+    assert_eq!((bench.terminal.is_held(), bench.said().as_str()), (true, "\x13"));
+    assert_eq!(bench.terminal.row_text(23), "?2004h");
+}
+
+#[test]
+fn a_private_sequence_without_an_end_is_dropped_for_so_many_bytes_only() {
+    let mut bench = lenient();
+    bench.receive("\x1b[?".to_owned() + &"1".repeat(40) + "text");
+    assert_eq!(bench.terminal.row_text(0), "1111111text");
 }

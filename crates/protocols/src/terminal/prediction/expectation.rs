@@ -45,6 +45,7 @@ pub(super) struct Spot {
 pub(super) enum Edit {
     None,
     Insert { column: usize, character: char, width: usize },
+    Overwrite { column: usize, character: char, width: usize },
     Remove { column: usize, width: usize },
 }
 
@@ -118,7 +119,7 @@ impl Predictor {
         let (width, column) = (character.width()?, from.place.column);
         let at = view.cells.get(column).filter(|cell| !cell.is_tail())?;
         let is_at_end = view.is_blank_from(column);
-        let fits = column + width < view.cells.len() && view.has_room();
+        let fits = column + width < view.cells.len() && (self.keeps_tail() || view.has_room());
         if !(fits || is_at_end && column + width <= view.cells.len()) {
             return None;
         }
@@ -142,7 +143,7 @@ impl Predictor {
         Some(Expected {
             spot,
             cell: Some((column, character)),
-            edit: Edit::Insert { column, character, width },
+            edit: Edit::Insert { column, character, width }.with_tail_kept(self.keeps_tail()),
             edit_row: from.row(),
             is_evidence,
         })
@@ -163,7 +164,9 @@ impl Predictor {
         let mut view = self.view_of(from.row());
         let width = width_before(&view, from.place.column)?;
         let column = from.place.column.checked_sub(width)?;
-        if !view.has_room() && !view.is_blank_from(column + width) {
+        // What stood beneath a character that was written over, only the host knows.
+        let is_at_end = view.is_blank_from(column + width);
+        if !is_at_end && (!view.has_room() || self.keeps_tail()) {
             return None;
         }
         view.remove(column, width);
@@ -221,6 +224,18 @@ impl Predictor {
 }
 
 impl Edit {
+    /// Returns the same for a host that keeps what stands behind the cursor, or moves it.
+    pub(super) fn with_tail_kept(self, is_kept: bool) -> Self {
+        match self {
+            Self::Insert { column, character, width }
+            | Self::Overwrite { column, character, width } => match is_kept {
+                true => Self::Overwrite { column, character, width },
+                false => Self::Insert { column, character, width },
+            },
+            other => other,
+        }
+    }
+
     /// Returns whether a row has room for it, and no wide character that it would cut.
     pub(super) fn fits(self, view: &View) -> bool {
         let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
@@ -229,6 +244,11 @@ impl Edit {
             Self::Insert { column, width, .. } => {
                 let is_at_end = column + width <= view.cells.len() && view.is_blank_from(column);
                 (view.has_room() || is_at_end) && !is_cut(column)
+            }
+            Self::Overwrite { column, width, .. } => {
+                let end = column + width;
+                let is_end_cut = end < view.cells.len() && is_cut(end);
+                end <= view.cells.len() && !is_cut(column) && !is_end_cut
             }
             Self::Remove { column, width } => {
                 let is_at_end = view.is_blank_from(column + width);
@@ -244,6 +264,9 @@ impl Edit {
             Self::None => {}
             Self::Insert { column, character, width } => {
                 view.insert(column, character, width, style);
+            }
+            Self::Overwrite { column, character, width } => {
+                view.overwrite(column, character, width, style);
             }
             Self::Remove { column, width } => view.remove(column, width),
         }

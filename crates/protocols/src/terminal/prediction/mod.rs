@@ -10,7 +10,9 @@
 //! **Keys.** Each key that goes out enters a queue with the place of the cursor that it is expected
 //! to lead to, and the character that should then stand at a place. A character inserts itself,
 //! backspace removes what was typed before, arrows to the sides move, Enter leads to the first
-//! column of the next row. What other keys do only the far side knows: no key behind one of them
+//! column of the next row. Where two characters in a row have not moved what stands behind them, as
+//! in an editor that overwrites or has a window beside it, the next ones are predicted to overwrite.
+//! What other keys do only the far side knows: no key behind one of them
 //! is predicted until it has had its time. A line that is longer than its row goes on in the next
 //! one, and is erased back from there (`expectation`).
 //!
@@ -48,13 +50,13 @@ mod round_trip;
 mod tests;
 
 use super::ansi::Terminal;
-use super::cell::Attributes;
+use super::cell::{Attributes, Cell, Style};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use expectation::{Expected, Wrap};
+use expectation::{Edit, Expected, Wrap};
 use keys::{Key, KeyReader};
 use overlay::View;
 use round_trip::RoundTrip;
@@ -69,6 +71,9 @@ const PIECES_MAX: usize = 64;
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// What the far side may take for an echo once it has read the key.
 const READ_GRACE: Duration = Duration::from_millis(50);
+/// After so many characters that have not moved what stands behind them, the next ones are predicted
+/// to overwrite it.
+const UNMOVED_MIN: u8 = 2;
 /// Less output than this is not worth a look at what of it scrolls away.
 const FLOOD_MIN: usize = 16 * 1024;
 
@@ -95,10 +100,14 @@ pub struct Statistics {
     pub shown: u64,
     /// Predictions that the far side confirmed.
     pub confirmed: u64,
-    /// Predictions that were wrong, or never answered.
+    /// Predictions that the host refuted, or did not answer, after it had confirmed others of their
+    /// epoch.
     pub wrong: u64,
-    /// Those of them that were seen.
+    /// Those of them that were displayed.
     pub wrong_seen: u64,
+    /// Predictions that were dropped without a verdict: those of an epoch that the host never
+    /// confirmed, as behind a prompt for a password, and those that an interruption overtook.
+    pub discarded: u64,
 }
 
 /// Where the cursor is.
@@ -113,6 +122,8 @@ struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Typed {
     key: Key,
+    /// The number of the key, counted from 1.
+    number: u64,
     typed_at: Instant,
     epoch: u64,
     /// None where only the far side knows.
@@ -128,8 +139,16 @@ struct Past {
     is_predicted: bool,
     /// The prediction was on the screen in the moment of the key.
     is_seen: bool,
-    /// It was wrong once, and what became of it later does not count.
-    is_wrong: bool,
+    /// Its fate is counted, and what becomes of it later is not.
+    is_counted: bool,
+}
+
+/// What becomes of a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Confirmed,
+    Wrong,
+    Discarded,
 }
 
 /// The prediction of one session's echo.
@@ -144,6 +163,11 @@ pub struct Predictor {
     base: Place,
     /// By how many rows the confirmed keys before it have scrolled everything, as the queue counts.
     base_scrolled: usize,
+    /// The row of the first key of the queue, as it was before that; empty where nothing stands
+    /// behind the cursor.
+    base_row: Vec<Cell>,
+    /// How many characters in a row have not moved what stands behind them.
+    unmoved: u8,
     /// How the far side goes on where a row is full, if that was seen.
     wrap: Option<Wrap>,
     epoch: u64,
@@ -176,6 +200,8 @@ impl Predictor {
             queue: VecDeque::new(),
             base: Place::default(),
             base_scrolled: 0,
+            base_row: Vec::new(),
+            unmoved: 0,
             wrap: None,
             epoch: 1,
             confirmed_epoch: 0,
@@ -260,7 +286,9 @@ impl Predictor {
     /// echo.
     pub fn interrupt(&mut self) {
         self.take_away();
-        self.queue.clear();
+        for mut typed in core::mem::take(&mut self.queue) {
+            self.count(&mut typed.past, Fate::Discarded);
+        }
         self.is_late = false;
         self.begin_epoch();
     }
@@ -333,10 +361,16 @@ impl Predictor {
         self.timeout(cx);
     }
 
-    /// Takes the word of a far side which knows, that all keys up to `typed_until` have had their
-    /// echo: whatever it was has been given to [`Self::show`].
-    pub fn echo_acknowledged(&mut self, typed_until: Instant, cx: &mut Cx<'_>) {
-        for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= typed_until) {
+    /// Returns the number of the last key, counted from 1, for [`Self::echo_acknowledged`].
+    #[must_use]
+    pub fn last_key(&self) -> u64 {
+        self.statistics.keys
+    }
+
+    /// Takes the acknowledgment of the echo of all keys up to that number: their output has been
+    /// given to [`Self::show`].
+    pub fn echo_acknowledged(&mut self, last_key: u64, cx: &mut Cx<'_>) {
+        for typed in self.queue.iter_mut().filter(|typed| typed.number <= last_key) {
             typed.settled_at = Some(typed.settled_at.map_or(cx.now, |at| at.min(cx.now)));
         }
         self.timeout(cx);
@@ -364,7 +398,7 @@ impl Predictor {
             self.interrupt();
         }
         self.judge(cx);
-        self.enqueue(key, cx.now, Past::default(), cx);
+        self.enqueue(key, self.statistics.keys, cx.now, Past::default(), cx);
         let may_show = self.may_show();
         let Some(last) = self.queue.back_mut() else { return };
         if may_show && last.expected.is_some() && last.epoch <= self.confirmed_epoch {
@@ -379,16 +413,22 @@ impl Predictor {
         self.statistics.keys += bytes as u64;
         self.interrupt();
         self.judge(cx);
-        self.enqueue(Key::Other, cx.now, Past::default(), cx);
+        self.enqueue(Key::Other, self.statistics.keys, cx.now, Past::default(), cx);
     }
 
-    fn enqueue(&mut self, key: Key, typed_at: Instant, mut past: Past, cx: &mut Cx<'_>) {
+    fn enqueue(
+        &mut self,
+        key: Key,
+        number: u64,
+        typed_at: Instant,
+        mut past: Past,
+        cx: &mut Cx<'_>,
+    ) {
         if self.queue.is_empty() {
             if !self.is_at_base() {
                 self.begin_epoch();
             }
-            self.base = self.place();
-            self.base_scrolled = 0;
+            self.set_base(self.place(), 0);
         }
         let expected = self.expect(key);
         self.wants_mark |= self.is_wanted() && self.epoch > self.confirmed_epoch;
@@ -399,7 +439,22 @@ impl Predictor {
             cx.meter.count(Counter::PredictionsMade);
         }
         let (epoch, settled_at) = (self.epoch, None);
-        self.queue.push_back(Typed { key, typed_at, epoch, expected, settled_at, past });
+        self.queue.push_back(Typed { key, number, typed_at, epoch, expected, settled_at, past });
+    }
+
+    /// Counts what has become of a prediction, once.
+    fn count(&mut self, past: &mut Past, fate: Fate) {
+        if !past.is_predicted || core::mem::replace(&mut past.is_counted, true) {
+            return;
+        }
+        match fate {
+            Fate::Confirmed => self.statistics.confirmed += 1,
+            Fate::Discarded => self.statistics.discarded += 1,
+            Fate::Wrong => {
+                self.statistics.wrong += 1;
+                self.statistics.wrong_seen += u64::from(past.is_seen);
+            }
+        }
     }
 
     /// Returns how many rows are the far side's.
@@ -470,34 +525,86 @@ impl Predictor {
         let place = self.place();
         let is_full = |typed: &Typed| typed.expected.is_some_and(|it| it.spot.pending.is_some());
         let first_full = self.queue.iter().position(is_full).filter(|_| is_returning);
+        let is_at_base = self.is_at_base();
         let answered = |at: usize| {
             let typed = self.queue.get(at).filter(|_| first_full.is_none_or(|full| at <= full))?;
             let scrolled = typed.expected?.spot.matches(place)?;
-            let may_be = self.round_trip.may_have_come(typed.typed_at, cx.now);
-            (may_be && self.has_cells(at, scrolled)).then_some((at, scrolled))
+            // Keys that lead back to where they began are not told from none, but by time.
+            let is_early = !self.round_trip.may_have_come(typed.typed_at, cx.now);
+            let is_answered = !(is_early && is_at_base) && self.has_cells(at, scrolled);
+            is_answered.then_some((at, scrolled, is_early))
         };
-        let Some((last, scrolled)) = (0..self.queue.len()).rev().find_map(answered) else { return };
+        let found = (0..self.queue.len()).rev().find_map(answered);
+        let Some((last, scrolled, is_early)) = found else { return };
         if self.queue.get(last).is_some_and(is_full) {
             let is_pending = place.is_wrap_pending;
             self.wrap = Some(if is_pending { Wrap::Pending } else { Wrap::Immediate });
         }
+        if !self.base_row.is_empty() {
+            self.learn_tail(last);
+        }
+        // One echo in less than half the usual time may be output of something else.
+        let is_believed = !is_early || self.round_trip.is_early_again();
+        let mut queue = core::mem::take(&mut self.queue);
         // A key whose effect is not known stands before none that is.
-        for (at, typed) in self.queue.drain(..=last).enumerate() {
-            let Some(expected) = typed.expected else { continue };
-            let Past { is_wrong, .. } = typed.past;
-            if !is_wrong {
-                self.statistics.confirmed += 1;
+        for (at, mut typed) in queue.drain(..=last).enumerate() {
+            let Some(expected) = typed.expected else {
+                self.count(&mut typed.past, Fate::Discarded);
+                continue;
+            };
+            let was_wrong = typed.past.is_counted;
+            if !was_wrong {
                 cx.meter.count(Counter::PredictionsConfirmed);
             }
-            if expected.is_evidence {
+            self.count(&mut typed.past, Fate::Confirmed);
+            if expected.is_evidence && is_believed {
                 self.confirmed_epoch = self.confirmed_epoch.max(typed.epoch);
-                if at == last && !is_wrong {
+                if at == last && !was_wrong {
                     self.round_trip.sample(cx.now - typed.typed_at);
                 }
             }
         }
-        self.base = place;
-        self.base_scrolled = scrolled;
+        self.queue = queue;
+        self.set_base(place, scrolled);
+    }
+
+    fn set_base(&mut self, place: Place, scrolled: usize) {
+        (self.base, self.base_scrolled) = (place, scrolled);
+        self.base_row.clear();
+        let cells = self.far.row_cells(place.row);
+        if cells.iter().skip(place.column).any(|cell| cell.character() != ' ') {
+            self.base_row.extend_from_slice(cells);
+        }
+    }
+
+    /// Returns whether characters overwrite what stands in their place.
+    fn keeps_tail(&self) -> bool {
+        self.unmoved >= UNMOVED_MIN
+    }
+
+    /// Learns whether the characters up to that key have moved what stood behind them. One that
+    /// seems not to have may be an echo of which the rest is still to come.
+    fn learn_tail(&mut self, last: usize) {
+        let mut view = View { cells: self.base_row.clone(), column: 0, style: Style::PLAIN };
+        for typed in self.queue.iter().take(last + 1) {
+            let Some(expected) = typed.expected else { return };
+            match expected.edit.with_tail_kept(false) {
+                edit @ Edit::Insert { .. } if expected.spot.pending.is_none() => {
+                    edit.apply(&mut view, Style::PLAIN);
+                }
+                _ => return,
+            }
+        }
+        let row = self.far.row_cells(self.place().row).iter().map(Cell::character);
+        let has_moved = view.cells.iter().map(Cell::character).eq(row);
+        let kept_tail = self.keeps_tail();
+        self.unmoved = if has_moved { 0 } else { UNMOVED_MIN.min(self.unmoved + 1) };
+        if self.keeps_tail() != kept_tail {
+            let keeps_tail = self.keeps_tail();
+            for expected in self.queue.iter_mut().filter_map(|typed| typed.expected.as_mut()) {
+                expected.edit = expected.edit.with_tail_kept(keeps_tail);
+            }
+        }
     }
 
     /// Returns whether the far side has what the keys up to one of them have written, where
@@ -560,20 +667,25 @@ impl Predictor {
         self.take_away();
         let queue = core::mem::take(&mut self.queue);
         self.begin_epoch();
-        for typed in queue {
+        for mut typed in queue {
             let is_settled = typed.settled_at.is_some_and(|settled_at| settled_at <= cx.now);
             let is_due = is_settled || self.round_trip.due(typed.typed_at) <= cx.now;
-            let mut past = typed.past;
             let is_refuted = wrong.is_some_and(|epoch| epoch <= typed.epoch);
-            if typed.expected.is_some() && !past.is_wrong && is_refuted && (is_due || past.is_seen)
+            let was_confirmed = typed.epoch <= self.confirmed_epoch || typed.past.is_seen;
+            if typed.expected.is_some()
+                && is_refuted
+                && was_confirmed
+                && (is_due || typed.past.is_seen)
             {
-                past.is_wrong = true;
-                self.statistics.wrong += 1;
-                self.statistics.wrong_seen += u64::from(past.is_seen);
-                cx.meter.count(Counter::PredictionsWrong);
+                if !typed.past.is_counted {
+                    cx.meter.count(Counter::PredictionsWrong);
+                }
+                self.count(&mut typed.past, Fate::Wrong);
             }
-            if !is_due {
-                self.enqueue(typed.key, typed.typed_at, past, cx);
+            if is_due {
+                self.count(&mut typed.past, Fate::Discarded);
+            } else {
+                self.enqueue(typed.key, typed.number, typed.typed_at, typed.past, cx);
             }
         }
     }

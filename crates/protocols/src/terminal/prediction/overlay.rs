@@ -41,8 +41,14 @@ impl View {
         if cells.iter().any(|cell| cell.character() != ' ') && width <= cells.len() {
             cells.copy_within(..cells.len() - width, width);
         }
+        self.overwrite(column, character, width, style);
+    }
+
+    /// Puts a character at `column`, in the place of what stands there.
+    pub(super) fn overwrite(&mut self, column: usize, character: char, width: usize, style: Style) {
         let written = Cell::wide(character, style);
         let written = if width == 2 { written } else { [Cell::new(character, style); 2] };
+        let cells = self.cells.get_mut(column..).unwrap_or_default();
         for (cell, written) in cells.iter_mut().zip(written).take(width) {
             *cell = written;
         }

@@ -17,6 +17,8 @@ const MARKED: (Duration, Duration) = (Duration::from_millis(80), Duration::from_
 pub(super) struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
+    /// The last echo came in less than half the usual time.
+    was_early: bool,
     /// It is worth showing predictions.
     pub(super) is_long: bool,
     /// It is worth telling them from what is confirmed.
@@ -24,8 +26,19 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
+    /// Takes note of an echo in less than half the usual time. Returns whether it is the second one
+    /// in a row: the path has changed, and the next measurement is the first of another one.
+    pub(super) fn is_early_again(&mut self) -> bool {
+        let is_again = core::mem::replace(&mut self.was_early, true);
+        if is_again {
+            self.smoothed = None;
+        }
+        is_again
+    }
+
     /// Takes one measurement (RFC 6298 §2).
     pub(super) fn sample(&mut self, sample: Duration) {
+        self.was_early = false;
         let smoothed = match self.smoothed {
             None => {
                 // Ours, less than there: an echo is late by SRTT and 50 ms at 100 ms.

@@ -45,7 +45,13 @@ pub(super) const COMMANDS: [Command; 36] = [
     command(There, "cdup", &[], "", "go up"),
     command(There, "pwd", &[], "", "where we are there"),
     command(There, "cat", &["more", "less"], "NAME", "show a file"),
-    command(There, "rm", &["delete", "mdelete", "mrm"], "[-r] NAME...", "remove files; -r folders"),
+    command(
+        There,
+        "rm",
+        &["delete", "mdelete", "mrm"],
+        "[-rfnv] NAME...",
+        "remove files; -r directories",
+    ),
     command(There, "mkdir", &[], "FOLDER...", "make folders"),
     command(There, "rmdir", &[], "FOLDER...", "remove empty folders"),
     command(There, "mv", &["rename", "ren"], "NAME NAME", "give a file another name"),
@@ -280,7 +286,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(help(None).unwrap().lines().all(|line| line.len() <= 80));
-        assert!(help(Some("delete")).unwrap().starts_with("rm [-r] NAME..."));
+        assert!(help(Some("delete")).unwrap().starts_with("rm [-rfnv] NAME..."));
     }
 
     proptest! {

@@ -20,11 +20,10 @@ mod session;
 use super::desk::{Interrupt, carry_out_with, tell};
 use super::dialogue::{Caller, Dialogue};
 use super::get::Terms;
-use super::manage::{
-    entries, line, remove_folder, remove_found, remove_named, rename, show, show_file, time_text,
-};
+use super::manage::{entries, line, rename, show, show_file, time_text};
 use super::options::{Reach, host_terms};
-use super::remote::{is_pattern, name_of, path_in, split};
+use super::remote::{is_pattern, name_of, path_in, split, unread_text};
+use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
 use super::trouble::Trouble;
 use crate::exit;
 use crate::files::progress::say;
@@ -41,6 +40,7 @@ use rustix::termios::{self, OptionalActions};
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
+use std::io::IsTerminal;
 
 /// What `plumb ftp --help` says first.
 pub(crate) const SHELL_ABOUT: &str = "\
@@ -282,8 +282,13 @@ impl Desk {
                 let path = self.at(name);
                 show_file(&mut self.dialogue, &path, self.image).await
             }
-            ("rm", ["-r", names @ ..]) if !names.is_empty() => self.remove(names, true).await,
-            ("rm", names) if !names.is_empty() => self.remove(names, false).await,
+            ("rm", words) => {
+                let (flags, names) = flags(words, "rfnv")?;
+                if names.is_empty() {
+                    return None;
+                }
+                self.remove(names, &flags).await
+            }
             ("mkdir", names) if !names.is_empty() => self.make_folders(names).await,
             ("rmdir", names) if !names.is_empty() => self.remove_folders(names).await,
             ("mv", [from, to]) => {
@@ -300,11 +305,16 @@ impl Desk {
     async fn list(&mut self, names: &[&str], is_long: bool) -> Result<(), Trouble> {
         let (is_many, mut listed) = (names.len() > 1, Vec::new());
         for name in if names.is_empty() { &[""] } else { names } {
-            let entries = entries(&mut self.dialogue, &self.folder, name.as_bytes()).await?;
+            let entries = entries(&mut self.dialogue, &self.folder, name.as_bytes()).await;
+            let unread = unread_text(&std::mem::take(&mut self.dialogue.unread));
+            let entries = entries?;
             let lines: String = entries.iter().map(|entry| line(entry, is_long)).collect();
             let head =
                 if is_many { format!("{}:\n", shown(name.as_bytes())) } else { String::new() };
             show(format!("{head}{lines}").as_bytes())?;
+            if let Some(unread) = unread {
+                say(&unread);
+            }
             listed.extend(entries);
         }
         let named = |name: &[u8]| String::from_utf8(name.to_vec()).ok();
@@ -322,22 +332,47 @@ impl Desk {
         Ok(())
     }
 
-    async fn remove(&mut self, names: &[&str], is_recursive: bool) -> Result<(), Trouble> {
-        let mut others = true;
-        for name in names {
+    async fn remove(&mut self, names: &[&str], flags: &str) -> Result<(), Trouble> {
+        let is_recursive = flags.contains('r');
+        let (mut removal, mut others) = (Removal::default(), true);
+        'all: for name in names {
+            // What is typed, and not only the path that it makes with the directory where we are.
+            check_named(name.as_bytes(), "remove")?;
             let is_named = !is_pattern(name.as_bytes());
             for found in self.expand(name).await? {
                 match self.ask("remove", &found.path, &mut others).await? {
                     Answer::Yes if is_named => {
-                        remove_named(&mut self.dialogue, &found.path, is_recursive).await?;
+                        removal.add_named(&mut self.dialogue, &found.path, is_recursive).await?;
                     }
-                    Answer::Yes => remove_found(&mut self.dialogue, &found, is_recursive).await?,
+                    Answer::Yes => removal.add(&mut self.dialogue, &found, is_recursive).await?,
                     Answer::No => {}
-                    Answer::Quit => return Ok(()),
+                    Answer::Quit => break 'all,
                 }
             }
         }
-        Ok(())
+        let options = RemoveOptions {
+            is_dry_run: flags.contains('n'),
+            is_verbose: flags.contains('v'),
+            ..RemoveOptions::default()
+        };
+        let is_asked = is_recursive && !flags.contains('f') && !options.is_dry_run;
+        if is_asked && removal.is_many() && !self.confirms_removal(&removal).await? {
+            return Err(Trouble::Declined);
+        }
+        let unread = std::mem::take(&mut self.dialogue.unread);
+        let removed = removal.run(&mut self.dialogue, options).await;
+        self.dialogue.unread = unread;
+        removed
+    }
+
+    /// Asks whether directories go with all that is in them, if there is a terminal.
+    async fn confirms_removal(&mut self, removal: &Removal) -> Result<bool, Trouble> {
+        say(&format!("removing {}", removal.amount()));
+        if !std::io::stdin().is_terminal() {
+            return Ok(true);
+        }
+        let answer = self.read("remove them? y/n> ", Asked::Answer).await?;
+        Ok(matches!(answer.as_deref().map(str::trim), Some("y" | "yes")))
     }
 
     async fn make_folders(&mut self, names: &[&str]) -> Result<(), Trouble> {
@@ -351,8 +386,9 @@ impl Desk {
 
     async fn remove_folders(&mut self, names: &[&str]) -> Result<(), Trouble> {
         for name in names {
+            check_named(name.as_bytes(), "remove")?;
             let path = self.at(name);
-            remove_folder(&mut self.dialogue, &path).await?;
+            remove_directory(&mut self.dialogue, &path).await?;
         }
         Ok(())
     }
@@ -384,7 +420,7 @@ impl Desk {
     }
 
     async fn modified(&mut self, name: &str) -> Result<(), Trouble> {
-        let time = self.dialogue.time(&self.at(name)).await?;
+        let (_, time) = self.dialogue.facts_of_text(&self.at(name), true).await?;
         let Some(time) = time else {
             return Err(Trouble::NotThere(format!("the server tells no time of '{name}'")));
         };

@@ -42,8 +42,7 @@ impl Desk {
         name: &str,
         words: &[&str],
     ) -> Option<Result<(), Trouble>> {
-        let known = if matches!(name, "put" | "mput") { "c" } else { "cf" };
-        let (flags, words) = flags(words, known)?;
+        let (flags, words) = flags(words, "cf")?;
         let mut terms = self.terms;
         terms.continues = flags.contains('c') || matches!(name, "reget" | "reput");
         if flags.contains('f') {

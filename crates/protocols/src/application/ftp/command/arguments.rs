@@ -294,6 +294,7 @@ fn site(argument: &[u8]) -> Result<Command, CommandError> {
             let (time, name) = time_and_name(rest).or_else(|| name_and_times(rest)).ok_or(wrong)?;
             Site::Utime(time, name)
         }
+        b"PARTIAL" => Site::Partial(Name::new(rest).map_err(|_| wrong)?),
         b"" => return Err(wrong),
         _ => return Err(CommandError::Parameter(Verb::Site)),
     };

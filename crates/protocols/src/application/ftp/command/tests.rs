@@ -59,6 +59,7 @@ fn options_of_list_stand_before_the_name() {
 #[test]
 fn site_mff_comb_and_ranges_are_read() {
     let time = Timestamp::parse(b"20020717210715").unwrap();
+    assert_eq!(parse("SITE partial a b"), Ok(Command::Site(Site::Partial(name("a b")))));
     assert_eq!(parse("SITE chmod 0640 a b"), Ok(Command::Site(Site::Chmod(0o640, name("a b")))));
     assert_eq!(
         parse("SITE UTIME 20020717210715 f"),

@@ -46,8 +46,12 @@ impl Deflater {
                 compress(&mut self.compressor, data, &mut self.piece, flush);
             out.extend_from_slice(self.piece.get(..made).unwrap_or_default());
             data = data.get(taken..).unwrap_or_default();
-            let is_full = made == self.piece.len();
-            if status != TDEFLStatus::Okay || (data.is_empty() && !is_full) {
+            // The end may come in pieces that are not full: it is there when the compressor says so.
+            let is_over = match flush {
+                TDEFLFlush::Finish => made == 0,
+                _ => data.is_empty() && made < self.piece.len(),
+            };
+            if status != TDEFLStatus::Okay || is_over {
                 return;
             }
         }
@@ -103,5 +107,41 @@ impl Inflater {
 
     pub(super) fn finish(&self) -> Result<(), DataError> {
         if self.is_over { Ok(()) } else { Err(DataError::Truncated) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that do not deflate.
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn a_stream_of_any_length_has_its_end() {
+        let noise = noise(200_000);
+        // Of some lengths the last piece but one is not full.
+        for len in [0, 1, 100_000, 158_725, 158_850, 158_981, 200_000] {
+            let mut deflater = Deflater::new(None);
+            let mut wire = Vec::new();
+            for piece in noise[..len].chunks(50_000) {
+                deflater.put(piece, &mut wire);
+            }
+            deflater.finish(&mut wire);
+            let (mut inflater, mut rest, mut back) = (Inflater::new(), &wire[..], Vec::new());
+            while !rest.is_empty() || inflater.has_more() {
+                back.extend_from_slice(inflater.next(&mut rest).unwrap());
+            }
+            assert_eq!((inflater.finish(), back.len()), (Ok(()), len));
+        }
     }
 }

@@ -204,6 +204,14 @@ impl Encoder {
         })
     }
 
+    /// Sends CR LF in a text for CR LF in the file, instead of a CR and a line end. Records are not
+    /// changed.
+    pub fn keep_cr_lf(&mut self) {
+        if let (ContentOut::Ascii(text), false) = (&mut self.content, self.has_records) {
+            text.keep_cr_lf();
+        }
+    }
+
     /// Takes the next bytes of our file, and puts what goes on the wire behind `output`.
     ///
     /// # Errors

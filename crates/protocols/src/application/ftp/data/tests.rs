@@ -70,6 +70,21 @@ fn lines_of_ascii_end_with_cr_lf_on_the_wire() {
     assert_eq!(decoded(&ascii, b"a\r\nb\nc\rd\r\0e\r", 1).unwrap().0, b"a\nb\nc\rd\re\r");
 }
 
+#[test]
+fn an_upload_of_lines_that_end_with_cr_lf_sends_them_as_they_are() {
+    let text = b"a\r\nb\nc\r\r\n\rd\r\n";
+    for cut in 1..9 {
+        let (mut encoder, mut wire) =
+            (Encoder::new(&Representation::default(), None).unwrap(), Vec::new());
+        encoder.keep_cr_lf();
+        for piece in text.chunks(cut) {
+            encoder.encode(piece, &mut wire).unwrap();
+        }
+        encoder.finish(&mut wire).unwrap();
+        assert_eq!(wire, b"a\r\nb\r\nc\r\r\n\rd\r\n", "{cut}");
+    }
+}
+
 // req RFC1123:4.1.2.2-MUST-1, RFC1123:4.1.2.2-MUST-2
 #[test]
 fn telnet_format_is_the_same_as_non_print() {

@@ -4,6 +4,10 @@
 //! line may have a NUL behind it, as Telnet has it. Since most of the world sends such a CR alone,
 //! so do we, and send CR NUL NUL for the pair of CR and NUL; so what any file becomes can be turned
 //! back into it. TYPE E has NL (0x15).
+//!
+//! A client that uploads a text whose lines end with CR LF means these line ends: it sends CR LF
+//! (`keeps_cr_lf`), as other clients do, and not CR CR LF. The server then has its own line ends, and
+//! the file comes back with LF.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
@@ -62,6 +66,8 @@ fn translate(table: &[u8; 256], text: &[u8], out: &mut Vec<u8>) {
 #[derive(Debug, Default)]
 pub(super) struct ToNetwork {
     ends_with_cr: bool,
+    /// Whether CR LF in the file is a line end, and not a CR at the end of a line.
+    keeps_cr_lf: bool,
     line_ends: u64,
 }
 
@@ -71,6 +77,11 @@ impl ToNetwork {
         self.line_ends
     }
 
+    /// Sends CR LF for CR LF.
+    pub(super) fn keep_cr_lf(&mut self) {
+        self.keeps_cr_lf = true;
+    }
+
     pub(super) fn put(&mut self, mut text: &[u8], out: &mut Vec<u8>) {
         out.reserve(text.len() + text.len() / 16);
         while let Some(at) = memchr2(b'\n', 0, text) {
@@ -78,6 +89,10 @@ impl ToNetwork {
             out.extend_from_slice(run);
             let follows_cr = run.last().map_or(self.ends_with_cr, |&last| last == b'\r');
             match rest.split_first() {
+                Some((b'\n', rest)) if self.keeps_cr_lf && follows_cr => {
+                    out.push(b'\n');
+                    text = rest;
+                }
                 Some((b'\n', rest)) => {
                     out.extend_from_slice(b"\r\n");
                     self.line_ends += 1;

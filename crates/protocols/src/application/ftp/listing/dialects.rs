@@ -11,14 +11,25 @@
 //! | MVS | data sets and members, behind a line of headings |
 //! | OS/400 | `QSYS  77824 02/23/00 15:09:55 *FILE NAME` |
 //! | OS/2 | `36611      A    04-23-97   10:57  name` |
+//! | VxWorks | `512    JAN-01-2003  00:00:10  DIR1  <DIR>` |
+//! | TOPS-20 | `FOO.TXT.3;P777700  2 2560(7)  24-Feb-1988 12:34:56 SMITH` |
+//! | Unisys MCP | `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` |
 //!
-//! A date without a year is the last such date. A time without a zone is taken as UTC.
+//! A date without a year is the last such date; months may be named in other languages (`dates`). A
+//! time without a zone is taken as UTC.
 
-use super::{Entry, Kind, MONTHS};
-use crate::application::ftp::timestamp::{Civil, Timestamp};
+use super::dates::{clock_of, date, english_month_of, full_year, moment, number};
+use super::systems::{self, mcp, os2, os400, tops20, vxworks};
+use super::{EXAMPLE_MAX_BYTES, Entry, Kind};
+use crate::application::ftp::timestamp::Timestamp;
 use crate::cx::Cx;
 use crate::meter::Counter;
 use alloc::vec::Vec;
+
+/// Returns the part of a line that is kept as an example.
+pub(super) fn example_of(line: &[u8]) -> Vec<u8> {
+    line.get(..EXAMPLE_MAX_BYTES).unwrap_or(line).to_vec()
+}
 
 /// The longest first half of a VMS line that is kept; ours.
 const HELD_MAX_BYTES: usize = 512;
@@ -30,8 +41,10 @@ pub struct ListReader {
     /// A VMS name that waits for its second line.
     held: Option<Vec<u8>>,
     mvs: Mvs,
-    /// Lines that nobody understands.
+    /// Lines that no dialect explains.
     unknown: u64,
+    /// The first of them, cut at [`EXAMPLE_MAX_BYTES`].
+    first_unknown: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +58,7 @@ impl ListReader {
     /// Makes a reader. `now` is the time by the calendar, for dates without a year.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
-        Self { now, held: None, mvs: Mvs::No, unknown: 0 }
+        Self { now, held: None, mvs: Mvs::No, unknown: 0, first_unknown: None }
     }
 
     /// Reads one line, without its end. Headings, totals and what nobody understands are `None`.
@@ -56,6 +69,7 @@ impl ListReader {
         let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
         if !is_understood && (was_held || !is_heading(line)) {
             self.unknown = self.unknown.saturating_add(1);
+            self.first_unknown.get_or_insert_with(|| example_of(line));
         }
         entry
     }
@@ -65,6 +79,12 @@ impl ListReader {
     #[must_use]
     pub fn unknown_lines(&self) -> u64 {
         self.unknown.saturating_add(u64::from(self.held.is_some()))
+    }
+
+    /// Returns the first of those lines, cut at [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
+    #[must_use]
+    pub fn first_unknown(&self) -> Option<&[u8]> {
+        self.first_unknown.as_deref().or(self.held.as_deref())
     }
 
     fn read(&mut self, line: &[u8]) -> Option<Entry> {
@@ -89,7 +109,10 @@ impl ListReader {
             .or_else(|| dos(line))
             .or_else(|| vms(line))
             .or_else(|| os400(line))
-            .or_else(|| os2(line));
+            .or_else(|| os2(line))
+            .or_else(|| vxworks(line))
+            .or_else(|| tops20(line))
+            .or_else(|| mcp(line));
         if entry.is_none() && is_vms_name(line) && line.len() <= HELD_MAX_BYTES {
             self.held = Some(line.to_vec());
         }
@@ -107,18 +130,19 @@ impl ListReader {
     }
 }
 
-/// Returns whether a line names nothing: totals, and what VMS puts above a directory.
+/// Returns whether a line names nothing: totals, and the headings of several systems.
 fn is_heading(line: &[u8]) -> bool {
     let line = line.trim_ascii().to_ascii_lowercase();
     let known: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
-    line.is_empty() || line == b"total" || known.iter().any(|word| line.starts_with(word))
+    let is_known = line == b"total" || known.iter().any(|word| line.starts_with(word));
+    line.is_empty() || is_known || systems::is_heading(&line)
 }
 
 /// The words of a line, each with what follows it.
-struct Words<'a>(&'a [u8]);
+pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
 impl<'a> Words<'a> {
-    fn next(&mut self) -> Option<&'a [u8]> {
+    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
         let start = self.0.trim_ascii_start();
         let len = start.iter().position(u8::is_ascii_whitespace).unwrap_or(start.len());
         let (word, rest) = start.split_at_checked(len)?;
@@ -130,51 +154,6 @@ impl<'a> Words<'a> {
     fn name(self) -> Option<&'a [u8]> {
         self.0.get(1..).filter(|name| !name.is_empty())
     }
-}
-
-fn number<T: core::str::FromStr>(word: &[u8]) -> Option<T> {
-    let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-    if is_number { core::str::from_utf8(word).ok()?.parse().ok() } else { None }
-}
-
-fn month_of(word: &[u8]) -> Option<u8> {
-    let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
-    u8::try_from(MONTHS.iter().position(|name| known(name))? + 1).ok()
-}
-
-fn clock_of(word: &[u8]) -> Option<(u8, u8, u8)> {
-    let mut parts = word.split(|&byte| byte == b':');
-    let (hour, minute) = (number(parts.next()?)?, number(parts.next()?)?);
-    let second = parts.next().map_or(Some(0), number)?;
-    (parts.next().is_none() && hour < 24 && minute < 60).then_some((hour, minute, second))
-}
-
-fn moment(
-    year: i64,
-    month: u8,
-    day: u8,
-    (hour, minute, second): (u8, u8, u8),
-) -> Option<Timestamp> {
-    Timestamp::from_civil(Civil { year, month, day, hour, minute, second })
-}
-
-/// Two digits are of 1970 to 2069.
-fn full_year(digits: &[u8]) -> Option<i64> {
-    let year: i64 = number(digits)?;
-    match digits.len() {
-        2 if year < 70 => Some(2000 + year),
-        2 => Some(1900 + year),
-        4 => Some(year),
-        _ => None,
-    }
-}
-
-/// The last such date: a day ahead of us is a zone.
-fn last_such(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<Timestamp> {
-    let year = now.civil().year;
-    let this = moment(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
-    // 29 February is up to eight years back.
-    this.or_else(|| (1..=8).find_map(|back| moment(year - back, month, day, clock)))
 }
 
 fn eplf(line: &[u8]) -> Option<Entry> {
@@ -241,25 +220,6 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
         before.push(word);
     }
     None
-}
-
-/// Reads `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00` or `1999-02-27 12:00`, of which the first
-/// word is read already.
-fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Option<Timestamp> {
-    let (month, day) = match month_of(first) {
-        Some(month) => (month, number(words.next()?)?),
-        None if first.len() == 10 && first.get(4) == Some(&b'-') => {
-            let (year, month) = (number(first.get(..4)?)?, number(first.get(5..7)?)?);
-            let clock = clock_of(words.next()?)?;
-            return moment(year, month, number(first.get(8..)?)?, clock);
-        }
-        None => (month_of(words.next()?)?, number(first)?),
-    };
-    let last = words.next()?;
-    match clock_of(last) {
-        Some(clock) => last_such(month, day, clock, now),
-        None => moment(full_year(last).filter(|_| last.len() == 4)?, month, day, (0, 0, 0)),
-    }
 }
 
 fn name_and_target(entry: &mut Entry, name: &[u8]) {
@@ -331,18 +291,34 @@ fn dos(line: &[u8]) -> Option<Entry> {
         time.extend([half, b'M']);
     }
     let clock = twelve_hours(&time)?;
-    let word = words.next()?;
-    let is_directory = word.eq_ignore_ascii_case(b"<DIR>") || word.starts_with(b"<JUNCTION");
-    let size = if is_directory { None } else { Some(number(&without_commas(word))?) };
-    let name = words.0.trim_ascii_start();
-    let mut entry = Entry {
-        kind: if is_directory { Kind::Directory } else { Kind::File },
-        size,
-        modified: Some(moment(year, month, day, clock)?),
-        ..Entry::default()
+    let word = words.next()?.to_ascii_uppercase();
+    // What lies behind a link may be elsewhere: it is not taken for a directory of this tree.
+    let kind = match word.as_slice() {
+        b"<DIR>" => Kind::Directory,
+        b"<JUNCTION>" | b"<SYMLINKD>" | b"<SYMLINK>" => Kind::Link,
+        _ => Kind::File,
     };
+    let size = if kind == Kind::File { Some(number(&without_commas(&word))?) } else { None };
+    let modified = Some(moment(year, month, day, clock)?);
+    let mut entry = Entry { kind, size, modified, ..Entry::default() };
+    let name = words.0.trim_ascii_start();
     name_and_target(&mut entry, name);
-    (!name.is_empty()).then_some(entry)
+    if let (Kind::Link, Some((name, target))) = (kind, split_bracketed(name)) {
+        (entry.name, entry.target) = (name.to_vec(), Some(target.to_vec()));
+    }
+    (!entry.name.is_empty()).then_some(entry)
+}
+
+/// Splits `name [C:\target]`; what is between the brackets is a path.
+fn split_bracketed(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = name.trim_ascii_end().strip_suffix(b"]")?;
+    let is_path = |rest: &[u8]| match rest {
+        [b' ', b'[', b'\\' | b'/', ..] => true,
+        [b' ', b'[', drive, b':', ..] => drive.is_ascii_alphabetic(),
+        _ => false,
+    };
+    let at = (0..text.len()).find(|&at| text.get(at..).is_some_and(is_path))?;
+    Some((text.get(..at)?, text.get(at + 2..)?))
 }
 
 fn without_commas(word: &[u8]) -> Vec<u8> {
@@ -381,7 +357,8 @@ fn vms(line: &[u8]) -> Option<Entry> {
     let (date, time) = (words.next()?, words.next()?);
     let mut parts = date.split(|&byte| byte == b'-');
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let modified = moment(full_year(year)?, month_of(month)?, number(day)?, clock_of(time)?)?;
+    let modified =
+        moment(full_year(year)?, english_month_of(month)?, number(day)?, clock_of(time)?)?;
     let directory = name.strip_suffix(b".DIR").or_else(|| name.strip_suffix(b".dir"));
     let name = directory.unwrap_or(name);
     if name.is_empty() {
@@ -433,52 +410,6 @@ fn slashed_date(word: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let mut parts = word.split(|&byte| byte == b'/');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
     moment(full_year(year)?, number(month)?, number(day)?, clock)
-}
-
-fn os400(line: &[u8]) -> Option<Entry> {
-    let mut words = Words(line);
-    let owner = words.next()?;
-    let size = number(words.next()?)?;
-    let (date, time) = (words.next()?, words.next()?);
-    let kind = words.next()?.strip_prefix(b"*")?;
-    let mut parts = date.split(|byte| matches!(byte, b'/' | b'.' | b'-'));
-    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
-    let modified = moment(full_year(c)?, number(a)?, number(b)?, clock_of(time)?)
-        .or_else(|| moment(full_year(a)?, number(b)?, number(c)?, clock_of(time)?))?;
-    let told = words.0.trim_ascii();
-    let name = told.strip_suffix(b"/").unwrap_or(told);
-    let is_directory = told.ends_with(b"/") || matches!(kind, b"DIR" | b"LIB" | b"FLR" | b"DDIR");
-    (!name.is_empty()).then(|| Entry {
-        name: name.to_vec(),
-        kind: if is_directory { Kind::Directory } else { Kind::File },
-        size: Some(size),
-        modified: Some(modified),
-        owner: Some(owner.to_vec()),
-        ..Entry::default()
-    })
-}
-
-fn os2(line: &[u8]) -> Option<Entry> {
-    let mut words = Words(line);
-    let size = number(words.next()?)?;
-    let (mut is_directory, mut word) = (false, words.next()?);
-    // Attributes, of which any number may be there.
-    while !word.contains(&b'-') {
-        is_directory |= word == b"DIR";
-        word = words.next().filter(|_| word.iter().all(u8::is_ascii_uppercase))?;
-    }
-    let mut parts = word.split(|&byte| byte == b'-');
-    let (month, day, year) = (parts.next()?, parts.next()?, parts.next()?);
-    let clock = clock_of(words.next()?)?;
-    let modified = moment(full_year(year)?, number(month)?, number(day)?, clock)?;
-    let name = words.0.trim_ascii_start();
-    (!name.is_empty()).then(|| Entry {
-        name: name.to_vec(),
-        kind: if is_directory { Kind::Directory } else { Kind::File },
-        size: Some(size),
-        modified: Some(modified),
-        ..Entry::default()
-    })
 }
 
 #[cfg(test)]
@@ -558,6 +489,21 @@ mod tests {
                 row("readme.htm", Kind::File, Some(589), "19990414154700"),
             ]
         );
+    }
+
+    #[test]
+    fn links_of_windows_have_a_name_and_a_target() {
+        let mut reader = ListReader::new(NOW);
+        for line in [
+            r"11-29-23  09:07PM       <SYMLINKD>     ln 2 [C:\x [y]]",
+            r"11-29-23  09:07PM       <JUNCTION>     ln 2 [C:\x [y]]",
+        ] {
+            let entry = reader.line(line.as_bytes()).unwrap();
+            assert_eq!((entry.name.as_slice(), entry.kind), (&b"ln 2"[..], Kind::Link), "{line}");
+            assert!(entry.target.unwrap().starts_with(br"C:\x"));
+        }
+        let entry = reader.line(br"11-29-23  09:07PM       <SYMLINKD>     ln2").unwrap();
+        assert_eq!((entry.name, entry.kind), (b"ln2".to_vec(), Kind::Link));
     }
 
     #[test]
@@ -649,7 +595,10 @@ mod tests {
                 Just(";1 "), Just("A.B"), Just("04-27-00 "), Just("<DIR> "), Just("9/9 "),
                 Just("4-OCT-1993 "), Just("*FILE "), Just("+s"), Just("\t"), Just(","), Just("x"),
                 Just("99999999999999999999 "), Just("é"), Just("[R] "), Just("PM "), Just(" -> "),
-                Just("Volume "), Just("Dsname"), Just("Name "), Just("Id"),
+                Just("Volume "), Just("Dsname"), Just("Name "), Just("Id"), Just("févr. "),
+                Just("12月 "), Just("31日 "), Just("<SYMLINKD> "), Just(" [C:]"), Just("*MEM "),
+                Just("JAN-01-2003 "), Just(";P777700 "), Just("2560(7) "), Just("DATA "),
+                Just("2012-06-06 "), Just("+0200 "), Just("02/23/2000 "), Just("15:09:55.1 "),
             ], 0..12), 0..6)
         ) {
             let mut reader = ListReader::new(NOW);

@@ -5,10 +5,14 @@
 //! of NLST and MLSD, since it could not be asked for, and shown with `?` in LIST, which is for
 //! people; the last reply says how many there are. LIST of others has no form at all; the known dialects are in `dialects`.
 
+mod collect;
+mod dates;
 mod dialects;
 mod facts;
 mod pattern;
+mod systems;
 
+pub use collect::{Collector, Dialect, LINE_MAX_BYTES, LISTING_MAX_BYTES, ListingError, Unread};
 pub use dialects::ListReader;
 pub use facts::{Fact, FactSet, Permissions, parse_facts};
 pub use pattern::Pattern;
@@ -22,6 +26,9 @@ use alloc::vec::Vec;
 const RECENT_SECONDS: i64 = 182 * 86_400;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// The most of a line that is kept as an example of those that no dialect explains.
+pub const EXAMPLE_MAX_BYTES: usize = 200;
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -119,8 +119,8 @@ pub enum Operation {
         /// The new name.
         to: VirtualPath,
     },
-    /// SIZE. Answer: `Size`, in bytes of the wire in this representation; `TooLarge` if a text is
-    /// longer than the limit and would have to be read for it.
+    /// SIZE. Answer: `Size`, the bytes that this representation has in stream mode, whatever MODE is
+    /// set; `TooLarge` if the file is longer than the limit and must be read to count them.
     Size {
         /// The file.
         path: VirtualPath,
@@ -129,6 +129,10 @@ pub enum Operation {
         /// The longest text that is read for it.
         text_max_bytes: u64,
     },
+    /// SITE PARTIAL: which upload of this path the user's connection broke. Answer: `PartialSize`,
+    /// and until the next transfer, SIZE, HASH, REST with STOR and APPE of the path mean that upload,
+    /// although another file has the name.
+    Partial(VirtualPath),
     /// MDTM. Answer: `Modified`.
     Modified(VirtualPath),
     /// MLST. Answer: `Entry`.
@@ -178,6 +182,9 @@ pub enum Outcome {
     Done,
     /// Bytes.
     Size(u64),
+    /// Bytes that are kept of an upload that broke off. SIZE is answered with it too, where no file
+    /// has the name.
+    PartialSize(u64),
     /// A moment.
     Modified(Timestamp),
     /// An entry.
@@ -255,7 +262,10 @@ impl FileError {
             Self::IsADirectory => (550, "Is a directory"),
             Self::Exists => (550, "Exists already"),
             Self::NotEmpty => (550, "Directory not empty"),
-            Self::TooLarge => (550, "Text too large to count the bytes it would have, use TYPE I"),
+            Self::TooLarge => (
+                550,
+                "File too large to count its bytes in this TYPE and STRU, use TYPE I and STRU F",
+            ),
             Self::Limit => (552, "File larger than this server takes"),
             Self::BeyondEnd => (554, "REST is beyond the end of the file"),
             Self::UnknownHost => (504, "No such host here"),
@@ -277,8 +287,10 @@ impl FileError {
 pub enum TransferError {
     /// The data connection could not be made: 425.
     NoConnection,
-    /// TLS failed on the data connection, or it is not that of this session: 522.
+    /// TLS failed on the data connection: 522.
     Tls,
+    /// TLS of the data connection does not resume that of the control connection: 522.
+    TlsNotResumed,
     /// The data connection was reset, or ended without what ends it in order: 426.
     ConnectionLost,
     /// No byte moved for too long: 426.
@@ -298,6 +310,11 @@ impl TransferError {
         match self {
             Self::NoConnection => (425, "Cannot open data connection"),
             Self::Tls => (522, "TLS failed on the data connection"),
+            Self::TlsNotResumed => (
+                522,
+                "The data connection must resume the TLS session of the control connection \
+                 (server option requires-session-reuse)",
+            ),
             Self::ConnectionLost => (426, "Data connection lost, transfer aborted"),
             Self::Stalled => (426, "Data connection stalled, transfer aborted"),
             Self::Aborted | Self::ControlLost => (426, "Transfer aborted"),

@@ -114,8 +114,24 @@ impl Server {
             Site::Help => {
                 return self.reply_lines(
                     214,
-                    &[b"SITE commands:", b"HELP", b"CHMOD mode file", b"UTIME time file", b"End"],
+                    &[
+                        b"SITE commands:",
+                        b"HELP",
+                        b"CHMOD mode file",
+                        b"UTIME time file",
+                        b"PARTIAL file",
+                        b"End",
+                    ],
                 );
+            }
+            Site::Partial(name) => {
+                if WRITES.iter().any(|right| self.is_granted(*right))
+                    || self.has_right(Right::Write, cx)
+                {
+                    let Some(path) = self.path_of(Some(&name), cx) else { return };
+                    self.perform(Operation::Partial(path), Pending::Size);
+                }
+                return;
             }
             Site::Chmod(mode, name) => (SetFacts { mode: Some(mode), ..SetFacts::default() }, name),
             Site::Utime(time, name) => {
@@ -161,7 +177,9 @@ impl Server {
         let (operation, pending) = match command {
             Command::Mdtm(_) => (Operation::Modified(path), Pending::Modified),
             Command::Size(_) => {
-                let representation = self.representation;
+                // RFC 3659 §4 counts the bytes of the current MODE, but clients take SIZE for the
+                // size of the file: lftp switches to MODE Z by itself and then compares the two.
+                let representation = Representation { mode: Mode::Stream, ..self.representation };
                 let text_max_bytes = self.settings.text_size_max_bytes;
                 (Operation::Size { path, representation, text_max_bytes }, Pending::Size)
             }
@@ -237,7 +255,8 @@ impl Server {
                 self.reply(350, b"Send RNTO");
             }
             (Pending::Plain(code, text), Outcome::Done) => self.reply(code, text.as_bytes()),
-            (Pending::Size | Pending::Available, Outcome::Size(size)) => {
+            (Pending::Size | Pending::Available, Outcome::Size(size))
+            | (Pending::Size, Outcome::PartialSize(size)) => {
                 self.reply(213, format!("{size}").as_bytes());
             }
             (Pending::Modified, Outcome::Modified(time)) => {

@@ -18,7 +18,10 @@
 //! ```
 //!
 //! A file that comes in is good only from `Commit` on, which is asked for when the data has ended
-//! in order and nobody has aborted; else `Discard` is asked for. Commands behind a transfer
+//! in order and nobody has aborted; else `Discard` is asked for. Where nothing marks the end of the
+//! data (stream mode, no TLS), the kernel of a client that is killed ends data and control in order
+//! as well, and often the data first: `Commit` waits a moment for the end of the control connection.
+//! Commands behind a transfer
 //! wait, but ABOR, and STAT without a name, are heard at once (RFC 959 §4.1.3).
 //!
 //! What this side believes of the other: a data port is his own address and not a privileged port
@@ -53,7 +56,7 @@ use super::line::{Line, LineReader};
 use super::listing::FactSet;
 use super::name::{Name, VirtualPath};
 use super::reply;
-use super::representation::{Representation, Type};
+use super::representation::{Mode, Representation, Type};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::time::Instant;
@@ -239,9 +242,11 @@ impl Server {
     }
 
     fn take_line(&mut self, line: Line, cx: &mut Cx<'_>) {
-        if let (Busy::Transferring(_), Line::Whole(line)) = (&self.busy, &line) {
+        if let (Busy::Transferring(running), Line::Whole(line)) = (&self.busy, &line) {
             // RFC 959 §4.1.3: the two that are for this time.
             match Command::parse(line) {
+                // A client that was killed sends no QUIT behind its data.
+                Ok(Command::Quit) if running.is_confirming() => self.ask_to_commit(),
                 Ok(Command::Abor) => {
                     cx.meter.count(Counter::FtpCommandsIn);
                     return self.abort(cx);
@@ -314,9 +319,13 @@ impl Server {
         }
     }
 
+    fn is_granted(&self, right: Right) -> bool {
+        matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right))
+    }
+
     /// Returns whether the user has a right; who has not is told so.
     fn has_right(&mut self, right: Right, cx: &mut Cx<'_>) -> bool {
-        if matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right)) {
+        if self.is_granted(right) {
             return true;
         }
         cx.meter.count(Counter::FtpRightsRefused);
@@ -442,6 +451,9 @@ impl Server {
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.deadline().is_none_or(|deadline| cx.now < deadline) {
             return;
+        }
+        if self.is_confirming_upload() {
+            return self.ask_to_commit();
         }
         cx.meter.count(Counter::FtpTimeouts);
         if let Busy::Transferring(running) = &self.busy

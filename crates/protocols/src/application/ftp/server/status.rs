@@ -38,7 +38,8 @@ impl Server {
             let path = String::from_utf8_lossy(&running.transfer.path.to_bytes()).into_owned();
             let bytes = running.wire_bytes;
             let way = if running.transfer.kind.is_incoming() { "received" } else { "sent" };
-            lines.push(format!("Transfer of {path}: {bytes} bytes {way} so far"));
+            let extent = if running.is_confirming() { "in all" } else { "so far" };
+            lines.push(format!("Transfer of {path}: {bytes} bytes {way} {extent}"));
         }
         lines.push("End".into());
         let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();
@@ -88,6 +89,7 @@ impl Server {
             "MFMT",
             "MODE Z",
             "REST STREAM",
+            "SITE PARTIAL",
             "SIZE",
             "TVFS",
             "UTF8",

@@ -6,6 +6,7 @@ use crate::application::ftp::command::{Epsv, Listed};
 use crate::application::ftp::data::supported;
 use crate::application::ftp::listing::{ListForm, Pattern};
 use crate::application::ftp::representation::{ByteSize, Structure, WordFormat};
+use crate::time::Duration;
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -26,6 +27,11 @@ enum Stage {
     Opening,
     Connecting,
     Moving,
+    /// The data has ended, and nothing in it says that it is all: until then the end of the control
+    /// connection means that the client has died.
+    Confirming {
+        until: Instant,
+    },
     Committing,
 }
 
@@ -34,6 +40,7 @@ impl Running {
         match self.stage {
             Stage::Connecting => Some(self.moved_at + settings.data_connect_timeout),
             Stage::Moving => Some(self.moved_at + settings.stall_timeout),
+            Stage::Confirming { until } => Some(until),
             // The owner answers in his own time.
             Stage::Opening | Stage::Committing => None,
         }
@@ -41,6 +48,26 @@ impl Running {
 
     pub(super) fn has_started(&self) -> bool {
         self.stage == Stage::Moving
+    }
+
+    pub(super) fn is_confirming(&self) -> bool {
+        matches!(self.stage, Stage::Confirming { .. })
+    }
+
+    /// Returns whether `wire_bytes` are known to be all of the upload: the end of the connection is
+    /// told from that of the data, or the client announced the length by ALLO.
+    fn is_known_to_be_whole(&self) -> bool {
+        let Transfer { kind, representation, protection, .. } = &self.transfer;
+        let Representation { data_type, mode, structure, .. } = *representation;
+        // Every other mode and structure has a mark for the end, and TLS has close_notify.
+        let is_marked = mode != Mode::Stream || structure != Structure::File;
+        let is_new = matches!(kind, TransferKind::Store | TransferKind::StoreUnique)
+            && self.transfer.offset_bytes == 0;
+        // A text has other lengths on the wire than in a file.
+        let is_announced = is_new
+            && !data_type.is_text()
+            && self.transfer.allocation_bytes == Some(self.wire_bytes);
+        is_marked || *protection == Protection::Private || is_announced
     }
 }
 
@@ -328,7 +355,9 @@ impl Server {
     ///
     /// Of data that goes out, `Ok` is that all of the file was taken by the connection and that
     /// its end was sent in order; of data that comes in, that the connection ended in order and the
-    /// decoder agreed.
+    /// decoder agreed. A file in stream mode without TLS ends as the connection of a client that was
+    /// killed does: that upload is committed only if the control connection outlives it by
+    /// [`ServerSettings::upload_grace`], or QUIT follows.
     pub fn data_ended(
         &mut self,
         id: TransferId,
@@ -336,6 +365,7 @@ impl Server {
         result: Result<(), TransferError>,
         cx: &mut Cx<'_>,
     ) {
+        let grace = self.settings.upload_grace;
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Moving)
         else {
             return;
@@ -343,13 +373,31 @@ impl Server {
         running.wire_bytes = wire_bytes;
         match result {
             Ok(()) if running.transfer.kind.is_incoming() => {
-                running.stage = Stage::Committing;
-                self.events.push_back(ServerEvent::Commit(id));
+                if running.is_known_to_be_whole() || grace == Duration::ZERO {
+                    return self.ask_to_commit();
+                }
+                running.stage = Stage::Confirming { until: cx.now + grace };
             }
             Ok(()) => self.end(Ok(()), cx),
             Err(error) => self.fail(error, cx),
         }
         self.run_queue(cx);
+    }
+
+    /// The upload that has ended is whole, as far as the server can know.
+    pub(super) fn ask_to_commit(&mut self) {
+        if let Busy::Transferring(running) = &mut self.busy {
+            running.stage = Stage::Committing;
+            self.events.push_back(ServerEvent::Commit(running.transfer.id));
+        }
+    }
+
+    /// Returns whether an upload has ended that is discarded if the control connection ends before
+    /// [`Self::deadline`]. The owner looks at that connection once more before it calls
+    /// [`Self::timeout`].
+    #[must_use]
+    pub fn is_confirming_upload(&self) -> bool {
+        matches!(&self.busy, Busy::Transferring(running) if running.is_confirming())
     }
 
     /// Answers [`ServerEvent::Commit`].
@@ -393,6 +441,11 @@ impl Server {
                 (226, untold(form, running.untold_names).into())
             }
             (Ok(()), _) => (226, Cow::Borrowed("Transfer complete")),
+            // RFC 3659 §7.2.1.
+            (
+                Err(TransferError::File(FileError::NotADirectory)),
+                TransferKind::List { form: ListForm::Facts(_), .. },
+            ) => (501, "Not a directory, use MLST".into()),
             (Err(error), _) => {
                 let (code, text) = error.reply();
                 (code, text.into())

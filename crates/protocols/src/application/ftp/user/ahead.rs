@@ -252,6 +252,72 @@ mod tests {
     }
 
     #[test]
+    fn allo_goes_with_the_port_and_its_reply_is_waited_for_by_nothing() {
+        let mut lab = Lab::default();
+        let settings = UserSettings { asks_features: false, ..user_settings() };
+        let server = address("10.0.0.1:21");
+        let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+        let store = || Task::Store {
+            name: Some(crate::application::ftp::name::Name::new(b"x").unwrap()),
+            kind: StoreKind::Replace,
+            representation: crate::application::ftp::Representation::IMAGE,
+            offset_bytes: 0,
+            allocation_bytes: Some(9),
+        };
+        for (answer, sent) in
+            [("200 x\r\n", "ALLO 9\r\nEPSV\r\n"), ("504 x\r\n", "ALLO 9\r\nEPSV\r\nSTOR x\r\n")]
+        {
+            user.run(store(), &mut lab.cx()).unwrap();
+            if answer.starts_with("200") {
+                user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n", &mut lab.cx());
+            }
+            assert!(output(&mut user).ends_with(sent));
+            user.receive(alloc::format!("{answer}229 (|||7|)\r\n").as_bytes(), &mut lab.cx());
+            assert!(user.data_connected(server, &mut lab.cx()));
+            user.receive(b"150 x\r\n226 x\r\n", &mut lab.cx());
+            let start = core::iter::from_fn(|| user.event()).find_map(|event| match event {
+                UserEvent::StartData(id, _) => Some(id),
+                _ => None,
+            });
+            user.data_ended(start.unwrap(), 9, Ok(()), &mut lab.cx());
+            let is_done = core::iter::from_fn(|| user.event())
+                .any(|event| matches!(event, UserEvent::Finished(_, Ok(_))));
+            assert!(is_done);
+        }
+    }
+
+    #[test]
+    fn more_than_is_left_behind_rest_is_a_failure_of_rest() {
+        for (offset_bytes, step) in [(0, Step::Data), (5, Step::Restart)] {
+            let mut lab = Lab::default();
+            let settings = UserSettings { asks_features: false, ..user_settings() };
+            let server = address("10.0.0.1:21");
+            let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+            let task = Task::Retrieve {
+                name: crate::application::ftp::name::Name::new(b"x").unwrap(),
+                representation: crate::application::ftp::Representation::IMAGE,
+                offset_bytes,
+                expected_bytes: Some(9),
+            };
+            let id = user.run(task, &mut lab.cx()).unwrap();
+            user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n229 (|||7|)\r\n", &mut lab.cx());
+            assert!(user.data_connected(server, &mut lab.cx()));
+            if offset_bytes > 0 {
+                user.receive(b"350 x\r\n", &mut lab.cx());
+            }
+            user.receive(b"150 x\r\n", &mut lab.cx());
+            user.data_ended(id, 10, Err(DataFailure::Excess), &mut lab.cx());
+            user.receive(b"426 x\r\n226 x\r\n", &mut lab.cx());
+            let failure = core::iter::from_fn(|| user.event()).find_map(|event| match event {
+                UserEvent::Finished(_, Err(failure)) => Some(failure),
+                _ => None,
+            });
+            let why = Why::Data(DataFailure::Excess);
+            assert_eq!(failure, Some(Failure { step, why }));
+        }
+    }
+
+    #[test]
     fn a_port_that_was_told_already_is_connected_to_at_once() {
         let mut lab = Lab::default();
         let mut user = one_has_come(&mut lab);

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! login   greeting (AUTH TLS PBSZ PROT) (HOST) USER PASS (ACCT) (FEAT OPTS)
-//! file    (TYPE MODE STRU) EPSV connect (REST) (ALLO) RETR ── data ── last reply
+//! file    (TYPE MODE STRU) (ALLO) EPSV connect (REST) RETR ── data ── last reply
 //! ```
 //!
 //! What the server has been told already is not told again. If EPSV is refused or nobody answers
@@ -35,7 +35,7 @@ pub use task::{
 use super::address::Family;
 use super::command::Protection;
 use super::line::{DM, IAC, IP};
-use super::reply::{Reply, ReplyReader};
+use super::reply::{Reply, ReplyError, ReplyReader};
 use super::representation::{Mode, Structure, Type};
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -78,6 +78,8 @@ pub struct User {
     /// By which passive way data has come in this session.
     worked: Option<Route>,
     spare: Spare,
+    /// ALLO whose replies are still to come, before all others.
+    unheard_allocations: u32,
     expects_transfer: bool,
     /// Whether the login is over, whatever follows it still.
     is_accepted: bool,
@@ -167,6 +169,7 @@ impl User {
             lessons,
             worked: None,
             spare: Spare::None,
+            unheard_allocations: 0,
             expects_transfer: false,
             is_accepted: false,
             deadline,
@@ -202,9 +205,13 @@ impl User {
                     self.mind_loose_end(cx);
                     break;
                 }
-                Err(_) => {
+                Err(error) => {
                     let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
-                    self.close(Some(Failure { step, why: Why::Malformed }), cx);
+                    let why = match error {
+                        ReplyError::Malformed => Why::NotReply(self.replies.take_rejected()),
+                        ReplyError::TooLong => Why::Malformed,
+                    };
+                    self.close(Some(Failure { step, why }), cx);
                 }
             }
         }

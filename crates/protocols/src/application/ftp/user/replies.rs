@@ -131,13 +131,20 @@ impl User {
     pub(super) fn data_is_lost(&mut self, why: Why, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
         let is_answered = job.last.is_some();
+        // More than what is left of a file: the server did not begin where REST told it to.
+        let is_restarted = matches!(job.task, Task::Retrieve { offset_bytes: 1.., .. });
+        let is_excess = why == Why::Data(DataFailure::Excess);
+        let step = if is_restarted && is_excess { Step::Restart } else { Step::Data };
         self.lessons.goes_in_step |= job.is_ahead;
         self.discard();
         if is_answered {
+            if let Some(job) = self.job.as_mut().filter(|_| step == Step::Restart) {
+                job.step = step;
+            }
             return self.fail(why, cx);
         }
         // ABOR asks for it where the server itself may still wait.
-        let failed = Failure { step: Step::Data, why };
+        let failed = Failure { step, why };
         if let Some(job) = &mut self.job {
             job.is_aborting = true;
             job.step = Step::Abort;

@@ -62,6 +62,9 @@ impl User {
             (Step::Structure, told.structure != representation.structure),
         ];
         steps.extend(changes.iter().filter(|(_, is_new)| *is_new).map(|(step, _)| *step));
+        if allocation.is_some() {
+            steps.push_back(Step::Allocate);
+        }
         match self.first_route() {
             Route::Epsv | Route::Pasv => {
                 if self.lessons.announces {
@@ -73,9 +76,6 @@ impl User {
         }
         if offset > 0 {
             steps.push_back(Step::Restart);
-        }
-        if allocation.is_some() {
-            steps.push_back(Step::Allocate);
         }
         steps.push_back(Step::Command);
         steps
@@ -142,6 +142,12 @@ impl User {
                 }
             }
             Step::Announce => self.send_task("PRET "),
+            Step::Allocate => {
+                // What it says is only of use to some, so nothing waits for its reply.
+                self.send_step(step);
+                self.unheard_allocations += 1;
+                self.advance(cx);
+            }
             Step::Passive => self.begin_passive(cx),
             _ => self.send_step(step),
         }
@@ -295,6 +301,10 @@ impl User {
     /// Takes a reply.
     pub(super) fn take_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         self.events.push_back(UserEvent::Reply(reply.clone()));
+        if self.unheard_allocations > 0 && reply.code.number() != 421 {
+            self.unheard_allocations -= 1;
+            return;
+        }
         let Some(job) = &mut self.job else {
             if self.spare == Spare::Asked {
                 return self.spare_reply(&reply);
@@ -332,11 +342,6 @@ impl User {
             Step::Announce => self.advance(cx),
             Step::Restart | Step::RenameFrom => match severity {
                 Severity::Intermediate => self.advance(cx),
-                _ => self.fail(Why::Refused(reply), cx),
-            },
-            // What it says is only of use to some.
-            Step::Allocate => match severity {
-                Severity::PermanentNegative | Severity::Completion => self.advance(cx),
                 _ => self.fail(Why::Refused(reply), cx),
             },
             _ => self.login_reply(step, reply, cx),

@@ -166,7 +166,8 @@ pub enum Task {
         representation: Representation,
         /// Where in the file it begins, bytes.
         offset_bytes: u64,
-        /// For ALLO.
+        /// For ALLO, whose reply is not waited for: only for servers that heed commands which come
+        /// before the reply to the last one.
         allocation_bytes: Option<u64>,
     },
     /// LIST, NLST, MLSD.
@@ -335,6 +336,8 @@ pub enum DataFailure {
     Malformed,
     /// Our own file could not be read or written.
     File,
+    /// More came than the file has, or than a listing may have.
+    Excess,
 }
 
 /// Why a task failed.
@@ -344,6 +347,8 @@ pub enum Why {
     Refused(Reply),
     /// A reply was not what it must be.
     Malformed,
+    /// What came is no reply of FTP: the beginning of the line.
+    NotReply(Vec<u8>),
     /// No reply, or no byte of data, in time.
     Timeout,
     /// No data connection came about.
@@ -400,8 +405,8 @@ impl Failure {
                 is_full || is_for_now
             }
             Why::Timeout | Why::NoDataConnection | Why::ControlLost | Why::Short { .. } => true,
-            Why::Data(failure) => *failure != DataFailure::File,
-            Why::Malformed | Why::Aborted | Why::Tls | Why::Long { .. } => false,
+            Why::Data(failure) => !matches!(failure, DataFailure::File | DataFailure::Excess),
+            Why::Malformed | Why::NotReply(_) | Why::Aborted | Why::Tls | Why::Long { .. } => false,
         }
     }
 }
@@ -440,12 +445,21 @@ impl fmt::Display for Failure {
         match &self.why {
             Why::Refused(reply) => write!(f, "the server said {reply}"),
             Why::Malformed => f.write_str("the reply could not be understood"),
+            Why::NotReply(line) => {
+                write!(f, "not an FTP reply: \"{}\"", line.escape_ascii())?;
+                match line.as_slice() {
+                    [b'S', b'S', b'H', b'-', ..] => f.write_str(" (an SSH server)"),
+                    [b'H', b'T', b'T', b'P', b'/', ..] => f.write_str(" (a web server)"),
+                    _ => Ok(()),
+                }
+            }
             Why::Timeout => f.write_str("nothing came in time"),
             Why::NoDataConnection => f.write_str("no data connection came about"),
             Why::Data(DataFailure::ConnectionLost) => f.write_str("the data connection was lost"),
             Why::Data(DataFailure::Tls) => f.write_str("TLS failed on the data connection"),
             Why::Data(DataFailure::Malformed) => f.write_str("the data could not be understood"),
             Why::Data(DataFailure::File) => f.write_str("our own file failed"),
+            Why::Data(DataFailure::Excess) => f.write_str("more data came than was announced"),
             Why::Short { expected_bytes, received_bytes } => {
                 write!(f, "{received_bytes} bytes came instead of {expected_bytes}")
             }
@@ -523,6 +537,20 @@ mod tests {
         assert_eq!(for_now, [true; 5]);
         let for_good = [500, 501, 502, 503, 504, 530, 532, 550, 551, 552, 553];
         assert!(!for_good.iter().any(|code| may_pass(*code, "no")));
+    }
+
+    #[test]
+    fn a_line_that_is_no_reply_is_quoted_with_what_it_is_of() {
+        let text = |line: &[u8]| {
+            let failure = Failure { step: Step::Greeting, why: Why::NotReply(line.to_vec()) };
+            alloc::format!("{failure}")
+        };
+        assert_eq!(
+            text(b"SSH-2.0-OpenSSH_9.2p1"),
+            "greeting: not an FTP reply: \"SSH-2.0-OpenSSH_9.2p1\" (an SSH server)"
+        );
+        assert!(text(b"HTTP/1.1 400").ends_with("(a web server)"));
+        assert!(text(b"\x1b[2J").ends_with("\"\\x1b[2J\""));
     }
 
     #[test]

@@ -1,0 +1,499 @@
+//! Prediction of recorded sessions over a path with delay, jitter and stalls, in virtual time.
+//!
+//! A recording of `plumb login --record --record-input` has the keys and the output that followed
+//! each of them. The simulated server sends that output when the key arrives, and acknowledges the
+//! echo 50 ms later (option 221). The client reads the stream in random pieces. A second client
+//! with `--predict never` reads the same pieces, and is the reference.
+
+#![expect(clippy::cast_possible_truncation, reason = "milliseconds and lengths of a test")]
+
+use super::super::near::Near;
+use super::super::session::Login;
+use super::super::settings::Settings;
+use super::Predict;
+use crate::recording::{Kind, read_event};
+use proptest::prelude::*;
+use protocols::Cx;
+use protocols::application::Stream;
+use protocols::chance::Chance;
+use protocols::meter::{Clock, Meter};
+use protocols::terminal::Terminal;
+use protocols::terminal::prediction::Statistics;
+use protocols::time::{Duration, Instant};
+use std::collections::HashMap;
+
+const BASH: &str = include_str!("../../tests/sessions/bash.cast");
+const LOGIN: &str = include_str!("../../tests/sessions/login.cast");
+const VIM: &str = include_str!("../../tests/sessions/vim.cast");
+const LESS: &str = include_str!("../../tests/sessions/less.cast");
+const SESSIONS: [&str; 4] = [BASH, LOGIN, VIM, LESS];
+
+/// The characters of the passwords in the recordings, which no output contains.
+const SECRET: &str = "QZXJKVY";
+/// How long the server waits for a program before it acknowledges.
+const SETTLING_MS: u64 = 50;
+const SIZE: (u16, u16) = (80, 24);
+/// IAC WILL ECHO, IAC WILL SUPPRESS-GO-AHEAD, IAC WILL 221.
+const OFFERS: &[u8] = &[255, 251, 1, 255, 251, 3, 255, 251, 221];
+
+/// What the path and the user do.
+#[derive(Clone, Copy, Debug)]
+struct Conditions {
+    one_way_ms: u64,
+    jitter_ms: u64,
+    /// Stalls of the path, per mille of the segments.
+    stalls: u64,
+    stall_ms: u64,
+    /// The longest pause between two keys.
+    gap_ms: u64,
+    /// The longest time that a program takes for its output. Acknowledgments of echoes are right as
+    /// long as that is less than 50 ms.
+    program_ms: u64,
+    acknowledges: bool,
+    /// What arrives together is read in several pieces.
+    is_cut: bool,
+    predict: Predict,
+}
+
+impl Conditions {
+    fn steady(one_way_ms: u64, gap_ms: u64) -> Self {
+        let (jitter_ms, stalls, stall_ms) = (0, 0, 0);
+        let (acknowledges, predict, program_ms) = (true, Predict::Auto, 5);
+        Self {
+            one_way_ms,
+            jitter_ms,
+            stalls,
+            stall_ms,
+            gap_ms,
+            program_ms,
+            acknowledges,
+            is_cut: false,
+            predict,
+        }
+    }
+}
+
+/// A key, and the output that followed it.
+#[derive(Debug)]
+struct Exchange {
+    key: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// Reads a recording: the output before the first key, and the exchanges.
+fn exchanges(recording: &str) -> (Vec<u8>, Vec<Exchange>) {
+    let (mut greeting, mut exchanges) = (Vec::new(), Vec::<Exchange>::new());
+    for event in recording.lines().skip(1).map(|line| read_event(line).unwrap()) {
+        let text = event.text.into_bytes();
+        match (event.kind, exchanges.last_mut()) {
+            (Kind::Input, _) => exchanges.push(Exchange { key: text, output: Vec::new() }),
+            (Kind::Output, Some(last)) => last.output.extend(text),
+            (Kind::Output, None) => greeting.extend(text),
+            _ => {}
+        }
+    }
+    (greeting, exchanges)
+}
+
+/// Returns the acknowledgment of the echo of so many bytes.
+fn acknowledgment(position: u64) -> Vec<u8> {
+    let mut bytes = vec![255, 250, 221];
+    for byte in position.to_be_bytes() {
+        // An IAC in a subnegotiation is doubled.
+        bytes.extend(std::iter::repeat_n(byte, if byte == 255 { 2 } else { 1 }));
+    }
+    bytes.extend([255, 240]);
+    bytes
+}
+
+/// What the path carries to the client, and when each key goes out and has its answer.
+struct Schedule {
+    /// When each segment of the server can be read.
+    arrivals: Vec<(u64, Vec<u8>)>,
+    /// When each key is typed, and when its output and acknowledgment can be read.
+    keys: Vec<(u64, u64)>,
+}
+
+/// One way of a path, which keeps the order of its segments.
+struct Path<'a> {
+    conditions: &'a Conditions,
+    last: u64,
+}
+
+impl Path<'_> {
+    fn carry(&mut self, at: u64, chance: &mut Chance) -> u64 {
+        let conditions = self.conditions;
+        let mut delay = conditions.one_way_ms + up_to(conditions.jitter_ms, chance);
+        if up_to(999, chance) < conditions.stalls {
+            delay += up_to(conditions.stall_ms, chance);
+        }
+        self.last = self.last.max(at + delay);
+        self.last
+    }
+}
+
+fn up_to(limit: u64, chance: &mut Chance) -> u64 {
+    chance.next_u64() % (limit + 1)
+}
+
+fn schedule(recording: &str, conditions: &Conditions, chance: &mut Chance) -> Schedule {
+    let (greeting, exchanges) = exchanges(recording);
+    let mut sent: Vec<(u64, Vec<u8>, Option<usize>)> =
+        vec![(0, [OFFERS, &greeting].concat(), None)];
+    let (mut up, mut typed, mut position, mut written) =
+        (Path { conditions, last: 0 }, 3 * conditions.one_way_ms, 0, 0);
+    let mut keys = Vec::new();
+    for (number, exchange) in exchanges.into_iter().enumerate() {
+        typed += 1 + up_to(conditions.gap_ms, chance);
+        keys.push((typed, typed));
+        let read = up.carry(typed, chance);
+        written = (read + up_to(conditions.program_ms, chance)).max(written);
+        sent.push((written, exchange.output, Some(number)));
+        position += exchange.key.len() as u64;
+        if conditions.acknowledges {
+            sent.push((read + SETTLING_MS, acknowledgment(position), Some(number)));
+        }
+    }
+    sent.sort_by_key(|(at, ..)| *at);
+    let (mut down, mut arrivals) = (Path { conditions, last: 0 }, Vec::new());
+    for (at, bytes, number) in sent {
+        let at = down.carry(at, chance);
+        if let Some((_, answered)) = number.and_then(|number| keys.get_mut(number)) {
+            *answered = at.max(*answered);
+        }
+        arrivals.push((at, bytes));
+    }
+    Schedule { arrivals, keys }
+}
+
+/// A client, and the terminal of its user.
+struct Client {
+    login: Login,
+    screen: Terminal,
+    chance: Chance,
+    meter: Meter,
+    now: Instant,
+    /// Everything that was ever written to the terminal.
+    written: Vec<u8>,
+}
+
+impl Client {
+    fn new(predict: Predict) -> Self {
+        let settings = Settings { is_interactive: true, predict, ..Settings::default() };
+        let mut login = Login::new(settings, Near::new(false).unwrap(), "the test".to_owned());
+        login.window = SIZE;
+        let mut client = Self {
+            login,
+            screen: Terminal::new(SIZE.0, SIZE.1),
+            chance: Chance::from_seed(1),
+            meter: Meter::new(Clock::None),
+            now: Instant::ZERO,
+            written: Vec::new(),
+        };
+        client.with(|login, cx| login.begin(cx));
+        client
+    }
+
+    fn with(&mut self, work: impl FnOnce(&mut Login, &mut Cx<'_>)) {
+        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        work(&mut self.login, &mut cx);
+        self.login.sent(self.login.output().len());
+    }
+
+    /// Writes to the terminal, as at the end of a turn.
+    fn flush(&mut self) {
+        self.with(|login, cx| login.compose(cx));
+        let bytes = self.login.screen.waiting();
+        self.login.screen.clear();
+        let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
+        self.screen.receive(&bytes, &mut cx);
+        self.written.extend(bytes);
+    }
+
+    fn character(&self, row: u16, column: u16) -> char {
+        self.screen.cell(row, column).map_or(' ', |cell| cell.character())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.login.predictor.as_ref().map(|it| it.statistics()).unwrap_or_default()
+    }
+}
+
+/// A prediction that is displayed at a place, and since when.
+type Displayed = HashMap<(u16, u16), (char, u64)>;
+
+/// Both clients, and what was wrong on the terminal of the one that predicts.
+struct World {
+    predicting: Client,
+    reference: Client,
+    schedule: Schedule,
+    displayed: Displayed,
+    /// How much later than its answer a wrong cell may go: where no acknowledgment says that an
+    /// answer has come, the time that the predictor allows for a late one.
+    grace_ms: u64,
+    /// Predicted cells that were taken away, and what stood there before was right.
+    taken_away: usize,
+    /// Predicted cells that their output confirmed.
+    confirmed: usize,
+}
+
+impl World {
+    fn new(schedule: Schedule, conditions: &Conditions) -> Self {
+        let variation_ms = 2 * conditions.jitter_ms + SETTLING_MS + conditions.stall_ms;
+        Self {
+            predicting: Client::new(conditions.predict),
+            reference: Client::new(Predict::Never),
+            schedule,
+            displayed: Displayed::new(),
+            grace_ms: if conditions.acknowledges { 0 } else { 50 + 4 * variation_ms },
+            taken_away: 0,
+            confirmed: 0,
+        }
+    }
+
+    fn both(&mut self, work: impl Fn(&mut Login, &mut Cx<'_>)) {
+        self.predicting.with(&work);
+        self.reference.with(&work);
+    }
+
+    /// Moves time on; the timers of the predicting client run.
+    fn wait_until(&mut self, at: u64) {
+        let end = Instant::ZERO + Duration::from_millis(at);
+        while let Some(deadline) = self.predicting.login.deadline().filter(|next| *next <= end) {
+            self.predicting.now = self.predicting.now.max(deadline);
+            self.predicting.with(|login, cx| login.run(cx));
+            self.predicting.flush();
+            self.compare(false);
+        }
+        (self.predicting.now, self.reference.now) = (end, end);
+    }
+
+    fn flush(&mut self) {
+        self.predicting.flush();
+        self.reference.flush();
+        self.compare(false);
+    }
+
+    /// Types a key. What it predicts is laid anew over the row of the cursor.
+    fn types(&mut self, key: &[u8]) {
+        self.both(|login, cx| login.typed(key, cx));
+        self.predicting.flush();
+        self.reference.flush();
+        self.compare(true);
+    }
+
+    /// Looks at each cell: one that is not as the host made it is a prediction, which has to be
+    /// right, or gone when all keys typed before it have had their answer.
+    fn compare(&mut self, is_typed: bool) {
+        let now = (self.predicting.now - Instant::ZERO).as_millis() as u64;
+        for row in 0..SIZE.1 {
+            let are_equal =
+                self.predicting.screen.row_text(row) == self.reference.screen.row_text(row);
+            if are_equal && self.displayed.keys().all(|(of, _)| *of != row) {
+                continue;
+            }
+            for column in 0..SIZE.0 {
+                self.compare_cell((row, column), now);
+                if let Some((_, since)) = self.displayed.get_mut(&(row, column))
+                    && is_typed
+                {
+                    *since = now;
+                }
+            }
+        }
+    }
+
+    fn compare_cell(&mut self, place: (u16, u16), now: u64) {
+        let shown = self.predicting.character(place.0, place.1);
+        let right = self.reference.character(place.0, place.1);
+        if let Some(&(predicted, since)) = self.displayed.get(&place)
+            && (predicted != shown || shown == right)
+        {
+            self.displayed.remove(&place);
+            if predicted == right {
+                self.confirmed += 1;
+            } else {
+                self.taken_away += usize::from(shown == right);
+                let keys = self.schedule.keys.iter();
+                let before = keys.filter(|(typed, _)| *typed <= since);
+                let answered = before.map(|(_, answered)| *answered).max().unwrap_or(since);
+                assert!(
+                    now <= answered.max(since) + self.grace_ms,
+                    "'{predicted}' at {place:?}, displayed at {since} ms, was wrong at {now} ms; \
+                     its keys were answered at {answered} ms"
+                );
+            }
+        }
+        if shown != right {
+            self.displayed.entry(place).or_insert((shown, now));
+        }
+    }
+}
+
+/// Gives `bytes` to both clients, cut anywhere, with a write after any piece.
+fn read_in_pieces(world: &mut World, bytes: &[u8], chance: &mut Chance) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let whole = up_to(2, chance) > 0;
+        let count =
+            if whole { rest.len() } else { 1 + up_to(rest.len() as u64 - 1, chance) as usize };
+        let (piece, later) = rest.split_at(count);
+        world.both(|login, cx| login.receive(piece, cx));
+        rest = later;
+        if up_to(1, chance) == 0 {
+            world.flush();
+        }
+    }
+    world.flush();
+}
+
+/// Plays a recording; returns the world after the last byte.
+fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
+    let mut chance = Chance::from_seed(seed);
+    let schedule = schedule(recording, conditions, &mut chance);
+    let mut world = World::new(schedule, conditions);
+    let (_, exchanges) = exchanges(recording);
+    let mut keys = exchanges.into_iter();
+    let (mut next_key, mut next_arrival, mut unread) = (0, 0, Vec::new());
+    loop {
+        let key_at = world.schedule.keys.get(next_key).map(|(typed, _)| *typed);
+        let arrival_at = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
+        let Some(at) = key_at.into_iter().chain(arrival_at).min() else { break };
+        world.wait_until(at);
+        if arrival_at == Some(at) {
+            unread.extend_from_slice(&world.schedule.arrivals[next_arrival].1);
+            next_arrival += 1;
+            // What comes at the same time is read at once, and what comes soon may be.
+            let following = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
+            let is_soon = following.is_some_and(|soon| soon == at || soon < at + 5);
+            if is_soon && up_to(2, &mut chance) > 0 {
+                for (_, answered) in world.schedule.keys.iter_mut().filter(|(_, a)| *a == at) {
+                    *answered = following.unwrap_or(at);
+                }
+                continue;
+            }
+            let bytes = std::mem::take(&mut unread);
+            if conditions.is_cut {
+                read_in_pieces(&mut world, &bytes, &mut chance);
+            } else {
+                world.both(|login, cx| login.receive(&bytes, cx));
+                world.flush();
+            }
+        } else {
+            let key = keys.next().unwrap().key;
+            next_key += 1;
+            world.types(&key);
+        }
+    }
+    let end = world.predicting.now - Instant::ZERO;
+    world.wait_until(end.as_millis() as u64 + 20_000);
+    world
+}
+
+fn conditions() -> impl Strategy<Value = Conditions> {
+    let path = (10..300_u64, 0..40_u64, prop_oneof![Just(0_u64), Just(20_u64)], 0..1500_u64);
+    let programs = prop_oneof![0..SETTLING_MS, 0..2 * SETTLING_MS];
+    (path, 5..400_u64, programs, any::<bool>(), any::<bool>()).prop_map(
+        |(path, gap_ms, program_ms, acknowledges, is_always)| {
+            let (one_way_ms, jitter_ms, stalls, stall_ms) = path;
+            Conditions {
+                one_way_ms,
+                jitter_ms,
+                stalls,
+                stall_ms,
+                gap_ms,
+                program_ms,
+                acknowledges,
+                is_cut: true,
+                predict: if is_always { Predict::Always } else { Predict::Auto },
+            }
+        },
+    )
+}
+
+proptest! {
+    // attack row 134
+    #[test]
+    fn acknowledgments_of_anything_leave_the_screen_as_the_host_made_it(
+        positions in prop::collection::vec(prop_oneof![0..8_u64, any::<u64>()], 1..40),
+    ) {
+        let (mut client, mut reference) =
+            (Client::new(Predict::Always), Client::new(Predict::Never));
+        let mut keys = "alice and bob".bytes().cycle();
+        for (at, position) in (1..).zip(positions) {
+            let key = [keys.next().unwrap()];
+            let piece = [OFFERS, &key, &acknowledgment(position)].concat();
+            for client in [&mut client, &mut reference] {
+                client.now = Instant::ZERO + Duration::from_millis(50 * at);
+                client.with(|login, cx| login.typed(&key, cx));
+                client.flush();
+                client.with(|login, cx| login.receive(&piece, cx));
+                client.flush();
+            }
+            prop_assert!(client.login.sent.len() <= super::SENT_MAX);
+        }
+        client.now = client.now + Duration::from_secs(20);
+        client.with(|login, cx| login.run(cx));
+        client.flush();
+        prop_assert_eq!(client.screen.text(), reference.screen.text());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn the_screen_after_a_recorded_session_is_that_without_prediction(
+        conditions in conditions(),
+        seed in any::<u64>(),
+    ) {
+        for recording in SESSIONS {
+            let world = play(recording, &conditions, seed);
+            prop_assert_eq!(world.predicting.screen.text(), world.reference.screen.text());
+            let are_equal =
+                world.predicting.screen.picture() == world.reference.screen.picture();
+            prop_assert!(are_equal, "the text is equal, its look is not");
+            prop_assert!(world.displayed.is_empty());
+        }
+    }
+
+    #[test]
+    fn no_key_of_a_password_is_displayed(conditions in conditions(), seed in any::<u64>()) {
+        let world = play(LOGIN, &conditions, seed);
+        let written = String::from_utf8_lossy(&world.predicting.written);
+        prop_assert_eq!(written.find(|key| SECRET.contains(key)), None);
+    }
+}
+
+#[test]
+fn in_an_editor_half_a_second_away_keys_that_are_no_text_are_displayed_three_times_at_most() {
+    for (acknowledges, gap_ms, seed) in [(true, 120, 1), (false, 120, 2), (true, 300, 3)] {
+        let conditions = Conditions { acknowledges, ..Conditions::steady(250, gap_ms) };
+        let world = play(VIM, &conditions, seed);
+        let statistics = world.predicting.statistics();
+        let figures = (world.confirmed, world.taken_away, statistics);
+        assert!(statistics.shown > 60 && statistics.wrong_seen <= 3, "{figures:?}");
+        // Those of the first two characters that overwrite, and moved the rest of the row.
+        assert!(world.taken_away < world.confirmed, "{figures:?}");
+    }
+}
+
+// attack row 134
+#[test]
+fn an_acknowledgment_in_the_read_of_its_echo_leaves_the_screen_as_the_host_made_it() {
+    let mut client = Client::new(Predict::Auto);
+    client.with(|login, cx| login.receive(&[OFFERS, b"login: "].concat(), cx));
+    client.flush();
+    let mut stream = Vec::new();
+    for (position, key) in (1..).zip("alice".bytes()) {
+        client.with(|login, cx| login.typed(&[key], cx));
+        client.flush();
+        stream.push(key);
+        stream.extend(acknowledgment(position));
+    }
+    client.now = Instant::ZERO + Duration::from_millis(200);
+    client.with(|login, cx| login.receive(&stream, cx));
+    client.flush();
+    assert_eq!(client.screen.text(), "login: alice");
+    assert_eq!(client.statistics().confirmed, 5);
+}

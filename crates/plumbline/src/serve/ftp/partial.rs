@@ -1,0 +1,195 @@
+//! Partial uploads: what has come of files whose connection broke, kept for their users to continue.
+//!
+//! They are kept by user and path, apart from the files (`os::jail::Jail::keep`), and are in no
+//! listing. Where no file has the name, SIZE and HASH of it answer for the partial upload of the same
+//! user, and REST with STOR continues it: what curl, lftp and others send to resume. Where a file has
+//! the name, SITE PARTIAL asks for it. Number, bytes and age are limited for each root; the oldest go
+//! first. With a quota they count as files do.
+
+use super::space::Space;
+use os::jail::{Draft, Jail, Kept};
+use ring::digest::{Context, SHA256};
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Limits for each root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) count_max: usize,
+    pub(super) bytes_max: u64,
+    pub(super) age_max: Duration,
+}
+
+/// The partial uploads of one user.
+#[derive(Debug)]
+pub(super) struct Partials {
+    pub(super) jail: Arc<Jail>,
+    pub(super) space: Option<Arc<Space>>,
+    pub(super) user: Vec<u8>,
+    pub(super) limits: Limits,
+}
+
+impl Partials {
+    /// Opens the partial upload of `path`, with the bytes that it has.
+    pub(super) fn find(&self, path: &[u8]) -> Option<(File, u64)> {
+        let (file, status) = self.jail.kept(&self.key(path)).ok()?;
+        Some((file, status.len))
+    }
+
+    /// Returns the key under which the partial upload of `path` is kept.
+    pub(super) fn key(&self, path: &[u8]) -> Vec<u8> {
+        let mut context = Context::new(&SHA256);
+        for part in [&self.user, b"\0".as_slice(), path] {
+            context.update(part);
+        }
+        let digest = context.finish();
+        let half = digest.as_ref().iter().take(16);
+        half.map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
+    }
+
+    /// Keeps the `len` bytes of `draft`, if that is within the limits. Their room is still taken as
+    /// that of a running upload; returns whether it is not any more.
+    pub(super) fn keep(&self, draft: Draft, path: &[u8], len: u64) -> bool {
+        if self.limits.count_max == 0 || len > self.limits.bytes_max {
+            return false;
+        }
+        let key = self.key(path);
+        self.remove(path);
+        let kept = match &self.space {
+            Some(space) => space.store(len, || self.jail.keep(draft, &key).map(|()| 0)),
+            None => self.jail.keep(draft, &key),
+        };
+        if kept.is_ok() {
+            trim(&self.jail, self.space.as_deref(), self.limits, Some(&key));
+        }
+        kept.is_ok()
+    }
+
+    /// Removes the partial upload of `path`, if there is one.
+    pub(super) fn remove(&self, path: &[u8]) {
+        remove(&self.jail, self.space.as_deref(), &self.key(path));
+    }
+}
+
+/// Removes partial uploads of a root that are too old, and the oldest beyond its other limits; `newest`
+/// goes last.
+pub(super) fn trim(jail: &Jail, space: Option<&Space>, limits: Limits, newest: Option<&[u8]>) {
+    let Ok(mut all) = jail.all_kept() else { return };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let oldest = now.saturating_sub(limits.age_max.as_secs());
+    let is_newest = |kept: &Kept| newest == Some(kept.key.as_slice());
+    all.sort_by_key(|kept| (is_newest(kept), kept.modified_s));
+    let mut count = all.len();
+    let mut bytes = all.iter().fold(0_u64, |sum, kept| sum.saturating_add(kept.len));
+    for kept in &all {
+        let is_old = u64::try_from(kept.modified_s).unwrap_or(0) < oldest;
+        if is_old || count > limits.count_max || bytes > limits.bytes_max {
+            remove(jail, space, &kept.key);
+            (count, bytes) = (count - 1, bytes.saturating_sub(kept.len));
+        }
+    }
+}
+
+fn remove(jail: &Jail, space: Option<&Space>, key: &[u8]) {
+    // Most of the time there is none.
+    _ = match space {
+        Some(space) => space.remove(|| jail.remove_kept(key)),
+        None => jail.remove_kept(key).map(drop),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use os::jail::Existing;
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    const LIMITS: Limits =
+        Limits { count_max: 3, bytes_max: 100, age_max: Duration::from_secs(3600) };
+
+    struct Root(PathBuf, Arc<Jail>);
+
+    impl Root {
+        fn new() -> Self {
+            let seed = os::entropy::seed().unwrap();
+            let path = std::env::temp_dir().join(format!("plumb-partial-{seed:x}"));
+            std::fs::create_dir_all(&path).unwrap();
+            let jail = Arc::new(Jail::open(&path).unwrap());
+            Self(path, jail)
+        }
+
+        fn of(&self, user: &str, space: Option<&Arc<Space>>) -> Partials {
+            let (jail, space) = (Arc::clone(&self.1), space.cloned());
+            Partials { jail, space, user: user.into(), limits: LIMITS }
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Breaks an upload off after `len` bytes.
+    fn break_off(partials: &Partials, name: &str, len: usize) -> bool {
+        let draft = partials.jail.create(name.as_bytes(), Existing::Replace).unwrap();
+        draft.file().write_all(&vec![1; len]).unwrap();
+        partials.keep(draft, name.as_bytes(), len as u64)
+    }
+
+    fn len(partials: &Partials, name: &str) -> Option<u64> {
+        partials.find(name.as_bytes()).map(|(_, len)| len)
+    }
+
+    // attack row 129
+    #[test]
+    fn a_partial_upload_is_its_users_alone() {
+        let root = Root::new();
+        let (ann, bob) = (root.of("ann", None), root.of("bob", None));
+        assert!(break_off(&ann, "file", 10) && break_off(&bob, "file", 20));
+        assert_eq!((len(&ann, "file"), len(&bob, "file")), (Some(10), Some(20)));
+        assert_eq!(len(&ann, "other"), None);
+        ann.remove(b"file");
+        assert_eq!((len(&ann, "file"), len(&bob, "file")), (None, Some(20)));
+    }
+
+    // attack row 127
+    #[test]
+    fn the_oldest_partial_uploads_go_when_there_are_too_many_or_too_large_ones() {
+        let root = Root::new();
+        let ann = root.of("ann", None);
+        for (name, age) in [("a", 40), ("b", 30), ("c", 20)] {
+            assert!(break_off(&ann, name, 30));
+            let (file, _) = ann.find(name.as_bytes()).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        assert!(break_off(&ann, "d", 10));
+        assert_eq!((len(&ann, "a"), len(&ann, "d")), (None, Some(10)));
+        assert!(break_off(&ann, "e", 60));
+        assert_eq!((len(&ann, "b"), len(&ann, "c"), len(&ann, "e")), (None, Some(30), Some(60)));
+        assert!(!break_off(&ann, "f", 101), "it is larger than all may be");
+        assert_eq!(std::fs::read_dir(&root.0).unwrap().count(), 1);
+    }
+
+    // attack row 127
+    #[test]
+    fn a_partial_upload_goes_with_its_age_and_its_room_comes_back() {
+        let root = Root::new();
+        let space = Arc::new(Space::of(&root.1, 100));
+        let ann = root.of("ann", Some(&space));
+        space.take(40).unwrap();
+        assert!(break_off(&ann, "file", 40));
+        assert_eq!(space.left_bytes(), 60);
+        space.recount(&root.1);
+        assert_eq!(space.left_bytes(), 60, "it counts as a file does");
+        let (file, _) = ann.find(b"file").unwrap();
+        trim(&root.1, Some(&space), LIMITS, None);
+        assert_eq!(len(&ann, "file"), Some(40));
+        file.set_modified(SystemTime::now() - Duration::from_secs(3602)).unwrap();
+        trim(&root.1, Some(&space), LIMITS, None);
+        assert_eq!((len(&ann, "file"), space.left_bytes()), (None, 100));
+        assert_eq!(std::fs::read_dir(&root.0).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,50 @@
+//! The options of the filter between a remote host, or a recording, and the terminal of the user.
+
+use protocols::terminal::filter::Policy;
+
+/// What passes the filter.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct TerminalFilter {
+    /// Pass every sequence to the terminal
+    ///
+    /// Without this, sequences are removed that write or read the clipboard, make the terminal
+    /// answer with text, print, or speak to the program that draws it. A file or a pipe gets all.
+    #[arg(long, verbatim_doc_comment)]
+    unfiltered: bool,
+    /// Let the remote host write the clipboard (OSC 52), and not read it
+    #[arg(long, conflicts_with = "unfiltered")]
+    allow_clipboard: bool,
+}
+
+impl TerminalFilter {
+    /// Returns what passes to this terminal, whose characters the locale names.
+    pub(crate) fn policy(self) -> Policy {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
+        Policy {
+            passes_all: self.unfiltered,
+            allows_clipboard: self.allow_clipboard,
+            is_utf8: reads_utf8(locale.as_deref()),
+        }
+    }
+}
+
+/// Returns whether a terminal of this locale reads UTF-8; it does where nothing else is named.
+fn reads_utf8(locale: Option<&str>) -> bool {
+    let Some((_, charset)) = locale.and_then(|locale| locale.split_once('.')) else { return true };
+    let charset = charset.split('@').next().unwrap_or_default();
+    charset.to_ascii_lowercase().starts_with("utf")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_reads_utf8_unless_its_locale_names_another_charset() {
+        for locale in [None, Some("C"), Some("de_DE"), Some("de_DE.UTF-8@euro"), Some("C.utf8")] {
+            assert!(reads_utf8(locale), "{locale:?}");
+        }
+        assert!(!reads_utf8(Some("de_DE.ISO-8859-1")));
+    }
+}

@@ -1,0 +1,455 @@
+//! Uploads whose client dies or whose connection breaks: what is in place, and how it is resumed.
+
+use super::configured;
+use super::ftp_desk::{Desk, Line, Server, pattern};
+use super::login_desk::within_the_limit;
+use os::process::Program;
+use std::fs;
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// Longer than any test waits for the end of a connection.
+const LONG_GRACE: &str = "rights = \"writable\"\nupload-grace-ms = 60000\n";
+
+fn reset(stream: &TcpStream) {
+    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
+}
+
+/// Begins an upload of `bytes` and breaks its data connection off.
+fn break_off(line: &mut Line, command: &str, bytes: &[u8]) {
+    let mut data = line.passive();
+    assert_eq!(line.says(command), 150);
+    data.write_all(bytes).unwrap();
+    // What a reset overtakes is lost.
+    let asked = format!("{} bytes", bytes.len());
+    within_the_limit(|| line.asks("STAT").contains(&asked).then_some(()));
+    reset(&data);
+    drop(data);
+    assert_eq!(line.hears(), 426);
+}
+
+fn drafts(desk: &Desk) -> usize {
+    let names = fs::read_dir(desk.there("")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".plumb-draft-")).count()
+}
+
+// attack row 126
+#[test]
+fn a_client_whose_connections_both_end_in_order_behind_its_data_replaces_nothing() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), b"old").unwrap();
+    let server = configured(&desk, LONG_GRACE, &[]);
+    for round in 0..20 {
+        let mut line = Line::logged_in(&server);
+        line.says("TYPE I");
+        let mut data = line.passive();
+        assert_eq!(line.says("STOR file"), 150);
+        data.write_all(b"the beginning of the new one").unwrap();
+        // As the kernel of a killed client does; a reset instead in every other round.
+        drop(data);
+        if round % 2 == 1 {
+            reset(line.0.get_ref());
+        }
+        drop(line);
+        within_the_limit(|| (drafts(&desk) == 0).then_some(()));
+        assert_eq!(fs::read(desk.there("file")).unwrap(), b"old", "round {round}");
+    }
+    server.says("the control connection ended");
+}
+
+#[test]
+fn an_upload_is_in_place_when_it_is_known_to_be_whole_without_waiting_for_the_grace() {
+    let desk = Desk::new();
+    let server = configured(&desk, LONG_GRACE, &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    line.says("ALLO 5");
+    assert_eq!(line.stores("STOR announced", b"whole"), 226);
+    let mut data = line.passive();
+    assert_eq!(line.says("STOR left"), 150);
+    data.write_all(b"whole").unwrap();
+    drop(data);
+    // The end of the data is known to the server before QUIT comes.
+    within_the_limit(|| line.asks("STAT").contains("5 bytes received in all").then_some(()));
+    assert_eq!((line.says("QUIT"), line.hears()), (226, 221));
+    for name in ["announced", "left"] {
+        assert_eq!(fs::read(desk.there(name)).unwrap(), b"whole", "{name}");
+    }
+}
+
+#[test]
+fn quit_during_an_upload_leaves_the_whole_file() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    let mut data = line.passive();
+    assert_eq!(line.says("STOR file"), 150);
+    line.0.get_mut().write_all(b"QUIT\r\n").unwrap();
+    data.write_all(b"whole").unwrap();
+    drop(data);
+    assert_eq!((line.hears(), line.hears()), (226, 221));
+    assert_eq!(fs::read(desk.there("file")).unwrap(), b"whole");
+}
+
+/// Starts a client that uploads slowly, kills it while its file comes in, and looks at what is left.
+fn killed(server: &Server, desk: &Desk, name: &str, rounds: usize, client: &[&str]) {
+    let old = fs::read(desk.there(name)).ok();
+    let url = server.url("127.0.0.1", name);
+    let mut came = 0;
+    for round in 0..rounds {
+        let mut command = Command::new(client[0]);
+        let words = client[1..].iter().map(|word| if *word == "URL" { &url } else { *word });
+        command.args(words).current_dir(desk.here("")).env("HOME", desk.here(""));
+        command.env("XDG_STATE_HOME", desk.0.join("user"));
+        let mut program =
+            Program::start(command.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
+        within_the_limit(|| (drafts(desk) > 0).then_some(()));
+        // At a point of the transfer that differs from round to round.
+        let moved = |desk: &Desk| {
+            let entries = fs::read_dir(desk.there("")).unwrap().flatten();
+            let drafts = entries
+                .filter(|entry| entry.file_name().to_string_lossy().starts_with(".plumb-draft-"));
+            drafts.filter_map(|draft| draft.metadata().ok()).map(|draft| draft.len()).sum::<u64>()
+        };
+        let wanted = u64::try_from(round % 5).unwrap() * 10_000 + 1;
+        within_the_limit(|| (moved(desk) >= wanted || drafts(desk) == 0).then_some(()));
+        came += drafts(desk);
+        program.child().kill().unwrap();
+        program.child().wait().unwrap();
+        within_the_limit(|| (drafts(desk) == 0).then_some(()));
+        assert_eq!(fs::read(desk.there(name)).ok(), old, "{client:?}, round {round}");
+    }
+    assert_eq!(came, rounds, "{client:?} was killed before its data came");
+}
+
+const SLOW_PYTHON: &str = r#"
+import ftplib, sys, time, urllib.parse
+url = urllib.parse.urlparse(sys.argv[1])
+ftp = ftplib.FTP()
+ftp.connect(url.hostname, url.port)
+ftp.login()
+data = ftp.transfercmd("STOR " + url.path[1:])
+while True:
+    data.sendall(b"x" * 5000)
+    time.sleep(0.002)
+"#;
+
+fn clients_are_killed(name: &str) {
+    let desk = Desk::new();
+    fs::write(desk.here("up"), pattern(8_000_000)).unwrap();
+    if name == "old" {
+        fs::write(desk.there(name), b"old").unwrap();
+    }
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let curl = ["curl", "-s", "--limit-rate", "2M", "-T", "up", "URL"];
+    killed(&server, &desk, name, 20, &curl);
+    killed(&server, &desk, name, 20, &["python3", "-c", SLOW_PYTHON, "URL"]);
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let put = [plumb, "put", "--limit-rate", "2M", "up", "URL"];
+    killed(&server, &desk, name, 20, &put);
+}
+
+// attack row 126
+#[test]
+#[ignore = "needs curl and Python"]
+fn clients_that_are_killed_while_they_upload_leave_the_old_file() {
+    clients_are_killed("old");
+}
+
+// attack row 126
+#[test]
+#[ignore = "needs curl and Python"]
+fn clients_that_are_killed_while_they_upload_leave_no_new_file() {
+    clients_are_killed("new");
+}
+
+#[test]
+fn an_upload_that_broke_off_is_continued_behind_what_is_kept_of_it() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    break_off(&mut line, "STOR file", b"12345");
+    // It is not the file, and no name of it is listed.
+    for (command, code) in [("MLST file", 550), ("MDTM file", 550), ("RNFR file", 550)] {
+        assert_eq!(line.says(command), code, "{command}");
+    }
+    assert_eq!(line.retrieves("RETR file"), Err(550));
+    assert_eq!(line.retrieves("MLSD").unwrap(), b"");
+    assert_eq!(line.asks("SIZE file"), "213 5\r\n");
+    assert!(line.asks("XCRC file").contains("cbf53a1c"));
+    line.says("REST 6");
+    assert_eq!(line.asks("STOR file"), "554 REST is beyond the end of the file\r\n");
+    line.says("REST 3");
+    assert_eq!(line.stores("STOR file", b"cde"), 226);
+    assert_eq!(fs::read(desk.there("file")).unwrap(), b"123cde");
+    assert_eq!(fs::read_dir(desk.there("")).unwrap().count(), 1, "nothing else is kept");
+}
+
+#[test]
+fn appe_continues_an_upload_that_broke_off_only_if_its_length_was_asked_for() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    break_off(&mut line, "STOR log", b"12345");
+    assert_eq!(line.asks("SIZE log"), "213 5\r\n");
+    break_off(&mut line, "APPE log", b"67");
+    assert_eq!(line.asks("SIZE log"), "213 7\r\n");
+    assert_eq!(line.stores("APPE log", b"89"), 226);
+    assert_eq!(fs::read(desk.there("log")).unwrap(), b"123456789");
+    break_off(&mut line, "STOR other", b"12345");
+    assert_eq!(line.stores("APPE other", b"new"), 226);
+    assert_eq!(fs::read(desk.there("other")).unwrap(), b"new");
+}
+
+#[test]
+fn a_new_version_that_broke_off_is_continued_by_site_partial_and_the_old_one_stays_until_then() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), b"the old one").unwrap();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    assert_eq!(line.says("SITE PARTIAL file"), 550);
+    break_off(&mut line, "STOR file", b"12345");
+    assert_eq!(line.asks("SIZE file"), "213 11\r\n");
+    assert_eq!(line.asks("SITE PARTIAL file"), "213 5\r\n");
+    assert_eq!(line.asks("SIZE file"), "213 5\r\n");
+    assert!(line.asks("XCRC file").contains("cbf53a1c"));
+    line.says("REST 5");
+    let mut data = line.passive();
+    assert_eq!(line.says("STOR file"), 150);
+    assert_eq!(fs::read(desk.there("file")).unwrap(), b"the old one");
+    data.write_all(b"678").unwrap();
+    drop(data);
+    assert_eq!(line.hears(), 226);
+    assert_eq!(fs::read(desk.there("file")).unwrap(), b"12345678");
+    assert_eq!(line.says("SITE PARTIAL file"), 550);
+}
+
+// attack row 127
+#[test]
+fn partial_uploads_are_limited_in_number_and_bytes_and_count_in_the_quota() {
+    let desk = Desk::new();
+    let lines = "rights = \"writable\"\nquota-bytes = 100000\npartial-uploads-max = 3\n\
+                 partial-uploads-max-bytes = 20000\n";
+    let server = configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    for number in 0..20 {
+        break_off(&mut line, &format!("STOR file{number}"), &[1; 5_000]);
+    }
+    assert_eq!(line.asks("AVBL"), "213 85000\r\n");
+    break_off(&mut line, "STOR large", &[1; 18_000]);
+    assert_eq!(line.asks("AVBL"), "213 82000\r\n");
+    break_off(&mut line, "STOR larger", &[1; 20_001]);
+    assert_eq!(line.asks("AVBL"), "213 82000\r\n");
+    let kept = fs::read_dir(desk.there(".plumb-partial")).unwrap();
+    assert_eq!(kept.count(), 1);
+}
+
+// attack row 129
+#[test]
+fn a_partial_upload_is_no_file_of_the_root_and_its_directory_has_no_name_there() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    break_off(&mut line, "STOR file", b"12345");
+    let key = fs::read_dir(desk.there(".plumb-partial")).unwrap().next().unwrap().unwrap();
+    let key = key.file_name().into_string().unwrap();
+    for command in [
+        "CWD .plumb-partial".to_owned(),
+        "RMD .plumb-partial".to_owned(),
+        "RNFR .plumb-partial".to_owned(),
+        format!("SIZE .plumb-partial/{key}"),
+        format!("DELE .plumb-partial/{key}"),
+    ] {
+        assert_eq!(line.says(&command), 550, "{command}");
+    }
+    assert_eq!(line.retrieves("MLSD").unwrap(), b"");
+}
+
+// attack row 128
+#[test]
+fn a_quota_holds_while_several_sessions_replace_one_file() {
+    const LARGE: usize = 400_000;
+    let desk = Desk::new();
+    let lines = "rights = \"writable\"\nquota-bytes = 1000000\n";
+    let server = configured(&desk, lines, &[]);
+    let free = |line: &mut Line| {
+        let told = line.asks("AVBL");
+        told.trim().strip_prefix("213 ").unwrap().parse::<u64>().unwrap()
+    };
+    for round in 0..4 {
+        let mut first = Line::logged_in(&server);
+        first.says("TYPE I");
+        assert_eq!(first.stores(&format!("STOR large{round}"), &vec![1; LARGE / 4]), 226);
+        // All begin while the large file is there.
+        let mut sessions: Vec<_> = (0..6)
+            .map(|_| {
+                let mut line = Line::logged_in(&server);
+                line.says("TYPE I");
+                let data = line.passive();
+                assert_eq!(line.says(&format!("STOR large{round}")), 150);
+                (line, data)
+            })
+            .collect();
+        thread::scope(|scope| {
+            for (line, data) in &mut sessions {
+                scope.spawn(|| {
+                    data.write_all(b"1").unwrap();
+                    data.shutdown(Shutdown::Write).unwrap();
+                    assert_eq!(line.hears(), 226);
+                });
+            }
+        });
+        let stored: u64 = fs::read_dir(desk.there(""))
+            .unwrap()
+            .map(|e| e.unwrap().metadata().unwrap().len())
+            .sum();
+        assert_eq!(free(&mut first), 1_000_000 - stored, "round {round}");
+    }
+}
+
+#[test]
+fn a_quota_notices_files_that_were_removed_outside_of_ftp_and_links_count_nothing() {
+    let desk = Desk::new();
+    let lines = "rights = \"writable\"\nquota-bytes = 1000\nrecount-s = 1\n";
+    fs::write(desk.there("file"), [1; 600]).unwrap();
+    std::os::unix::fs::symlink("file", desk.there("link")).unwrap();
+    let server = configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    assert_eq!(line.asks("AVBL"), "213 400\r\n");
+    assert_eq!(line.says("DELE link"), 250);
+    assert_eq!(line.asks("AVBL"), "213 400\r\n");
+    fs::remove_file(desk.there("file")).unwrap();
+    within_the_limit(|| (line.asks("AVBL") == "213 1000\r\n").then_some(()));
+}
+
+/// Returns the records of a server once there are so many.
+fn records(desk: &Desk, count: usize) -> Vec<serde_json::Value> {
+    let journal = desk.0.join("state/plumb/transfers/journal/00000001.jsonl");
+    within_the_limit(|| {
+        let text = fs::read_to_string(&journal).unwrap_or_default();
+        let records = text.lines().map_while(|line| serde_json::from_str(line).ok());
+        let records: Vec<_> = records.collect();
+        (records.len() >= count).then_some(records)
+    })
+}
+
+#[test]
+fn a_record_counts_the_bytes_that_moved() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), pattern(1000)).unwrap();
+    fs::write(desk.there("empty"), b"").unwrap();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    assert_eq!(line.stores("APPE file", &[1; 100]), 226);
+    line.says("REST 1000");
+    assert_eq!(line.stores("STOR file", &[1; 7]), 226);
+    assert_eq!(line.stores("STOR new", b""), 226);
+    assert_eq!(line.retrieves("RETR empty").unwrap(), b"");
+    let large = pattern(2_000_000);
+    assert_eq!(line.stores("STOR large", &large), 226);
+    assert_eq!(line.stores("APPE large", &large), 226);
+    let records = records(&desk, 6);
+    let found: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let number = |field: &str| record[field].as_u64();
+            (number("file_bytes"), number("bits"), number("offset_rest"))
+        })
+        .collect();
+    let expected = [
+        (Some(100), Some(800), Some(1000)),
+        (Some(7), Some(56), Some(1000)),
+        (Some(0), Some(0), None),
+        (Some(0), Some(0), None),
+        (Some(2_000_000), Some(16_000_000), None),
+        (Some(2_000_000), Some(16_000_000), Some(2_000_000)),
+    ];
+    assert_eq!(found, expected);
+}
+
+/// Runs a program that resumes an upload which broke off.
+fn resumed(client: impl Fn(&Desk, &Server)) {
+    let desk = Desk::new();
+    let data = pattern(300_000);
+    fs::write(desk.here("file"), &data).unwrap();
+    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    break_off(&mut line, "STOR file", &data[..100_000]);
+    client(&desk, &server);
+    assert!(fs::read(desk.there("file")).unwrap() == data);
+    let records = records(&desk, 2);
+    let offset = records.last().unwrap()["offset_rest"].as_u64();
+    assert_eq!(offset, Some(100_000), "it began again");
+}
+
+#[test]
+#[ignore = "needs curl"]
+fn curl_resumes_an_upload_that_broke_off() {
+    resumed(|desk, server| {
+        let url = server.url("127.0.0.1", "file");
+        desk.runs("curl", &["-sS", "-C", "-", "-T", "file", &url], "");
+    });
+}
+
+#[test]
+#[ignore = "needs lftp"]
+fn lftp_resumes_an_upload_that_broke_off() {
+    resumed(|desk, server| {
+        let script = format!(
+            "set net:max-retries 1; set cmd:fail-exit yes; open ftp://127.0.0.1:{}; reput file; bye",
+            server.port
+        );
+        desk.runs("lftp", &["-c", &script], "");
+    });
+}
+
+// attack row 88
+#[test]
+fn a_line_of_a_quarter_of_a_gigabyte_costs_the_server_no_memory_and_is_refused_once() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &["--ftp-tls", "off"]);
+    let mut line = Line::logged_in(&server);
+    let memory_kib = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", server.program.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    let before_kib = memory_kib();
+    let piece = vec![b'A'; 1 << 20];
+    let mut most_kib = 0;
+    for _ in 0..256 {
+        line.0.get_mut().write_all(&piece).unwrap();
+        most_kib = memory_kib().max(most_kib);
+    }
+    assert_eq!((line.says(""), line.says("NOOP")), (500, 200));
+    assert!(most_kib.saturating_sub(before_kib) < 4096, "{before_kib} to {most_kib} KiB");
+}
+
+// attack row 96
+#[test]
+fn ten_thousand_pasv_leave_the_server_one_more_descriptor() {
+    let desk = Desk::new();
+    let server = Server::writable(&desk, "127.0.0.1", &["--ftp-tls", "off"]);
+    let mut line = Line::logged_in(&server);
+    line.says("NOOP");
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", server.program.id())).unwrap().count();
+    let before = descriptors();
+    let mut most = 0;
+    for _ in 0..200 {
+        line.0.get_mut().write_all(&b"PASV\r\n".repeat(50)).unwrap();
+        for _ in 0..50 {
+            assert_eq!(line.hears(), 227);
+        }
+        most = descriptors().max(most);
+    }
+    assert!(most <= before + 2, "{before} to {most} descriptors");
+}

@@ -1,0 +1,265 @@
+//! What `plumb login` and `plumb replay` write to the terminal of a user.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
+mod login_desk;
+
+use login_desk::relay::{self, Path};
+use login_desk::served::{PORT, Served, unique};
+use login_desk::{Person, SERVER, in_new_network, listen};
+use os::tty::WindowSize;
+use protocols::terminal::{InputModes, Style};
+use protocols::time::Duration;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::process::Command;
+use std::thread;
+
+/// A shell of today, which brackets what is pasted, with a prompt that its test knows.
+const BASH: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=xterm", "bash", "--norc", "-i"];
+/// The same at a Heath-19, which is a VT52 with more functions; its own entry of terminfo may not be
+/// installed, and bash brackets nothing at a terminal that it does not know.
+const BASH_AT_H19: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=vt52", "bash", "--norc", "-i"];
+
+/// Sequences that make a terminal answer with text, write its clipboard, print, or obey.
+const HOSTILE: &str = "\x1b]52;c;ZXZpbA==\x07\x05\x1b[21t\x1bP$qm\x1b\\\x1bP+q6578\x1b\\\x1b]11;?\x07\
+    \x1b[5i\x1b]50;?\x07\x1b]1337;CopyToClipboard=\x07\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\\
+    \u{9d}52;c;eA==\x07\x1b]777;notify;a;b\x07\x1b]46;/tmp/x\x07\x1b[>q\x1b[65535b";
+/// Parts of them that must not be in what a terminal gets.
+const PARTS: &[&str] = &[
+    "]52;", "\x05", "[21t", "P$q", "P+q", "]11;?", "[5i", "]50", "]1337", "tmux", "\u{9d}", "]777",
+    "]46", "[>q", "65535b",
+];
+
+/// A server that writes `text` to one caller and closes; returns where it is.
+fn writes_once(text: String) -> String {
+    let listener = listen();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut caller, _) = listener.accept().unwrap();
+        caller.write_all(text.as_bytes()).unwrap();
+        caller.shutdown(Shutdown::Write).unwrap();
+        _ = caller.read_to_end(&mut Vec::new());
+    });
+    format!("tcp://127.0.0.1:{port}")
+}
+
+fn replays(path: &str, arguments: &[&str]) -> Person {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.arg("replay").args(arguments).arg(path);
+    Person::running(command)
+}
+
+fn assert_harmless(person: &Person) {
+    for part in PARTS {
+        assert!(!person.written().contains(part), "{part:?} in {:?}", person.written());
+    }
+}
+
+// attack row 65
+// attack row 68
+// attack row 70
+// attack row 72
+// attack row 73
+// attack row 74
+#[test]
+fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay() {
+    let (cast, text) = (unique("hostile.cast"), format!("before {HOSTILE}behind\r\n"));
+    let path = cast.to_str().unwrap();
+    let mut login = Person::over(&["--record", path, &writes_once(text)]);
+    // In UTF-8 the control of 8 bits goes, and what is left is text.
+    login.sees("before 52;c;eA==behind");
+    assert_eq!(login.leaves().code(), Some(0));
+    assert_harmless(&login);
+    let mut replay = replays(path, &["--speed", "100"]);
+    replay.sees("before 52;c;eA==behind");
+    assert_eq!(replay.leaves().code(), Some(0));
+    assert_harmless(&replay);
+    // With the switch all of it passes.
+    let mut replay = replays(path, &["--speed", "100", "--unfiltered"]);
+    assert_eq!(replay.leaves().code(), Some(0));
+    for part in PARTS {
+        assert!(replay.written().contains(part), "{part:?} in {:?}", replay.written());
+    }
+    std::fs::remove_file(cast).unwrap();
+}
+
+// attack row 69
+#[test]
+fn marks_without_end_reach_the_terminal_neither_from_a_login_nor_from_a_replay() {
+    let (cast, marks) = (unique("marks.cast"), "\u{301}".repeat(10_000));
+    let path = cast.to_str().unwrap();
+    let to = writes_once(format!("e{marks}behind\r\n"));
+    let mut login = Person::over(&["--record", path, &to]);
+    login.sees("behind");
+    assert_eq!(login.leaves().code(), Some(0));
+    let mut replay = replays(path, &["--speed", "100"]);
+    replay.sees("behind");
+    assert_eq!(replay.leaves().code(), Some(0));
+    for person in [login, replay] {
+        let count = person.written().matches('\u{301}').count();
+        assert!((1..=32).contains(&count), "{count}");
+    }
+    std::fs::remove_file(cast).unwrap();
+}
+
+#[test]
+fn modes_that_a_dead_program_has_left_are_reset() {
+    let set = "\x1b[?1049h\x1b[?1000h\x1b[?1002h\x1b[?1003h\x1b[?1006h\x1b[?1h\x1b=\x1b[?25l\
+        \x1b[?2004h\x1b[?1004h\x1b[5;10r\x1b[31m\x1b(0";
+    for arguments in [&[][..], &["--predict", "never"], &["--unfiltered"], &["--status-line"]] {
+        let to = writes_once(format!("{set}dead"));
+        let mut person = Person::over(&[arguments, &[to.as_str()]].concat());
+        assert_eq!(person.leaves().code(), Some(0));
+        let terminal = person.terminal();
+        assert!(!terminal.is_alternate() && terminal.is_cursor_visible(), "{arguments:?}");
+        assert_eq!(terminal.input_modes(), InputModes::default(), "{arguments:?}");
+        assert_eq!(terminal.style(), Style::PLAIN, "{arguments:?}");
+        // No line drawing.
+        assert!(person.screen().contains("Connection closed"), "{}", person.screen());
+    }
+}
+
+#[test]
+fn a_recording_that_ends_in_the_middle_leaves_no_mode_behind() {
+    let cast = unique("cut.cast");
+    let header = r#"{"version": 2, "width": 80, "height": 24}"#;
+    let event = r#"[0.1, "o", "\u001b[?1049h\u001b[?1000h\u001b[?25l\u001b[1mtext"]"#;
+    std::fs::write(&cast, format!("{header}\n{event}\n")).unwrap();
+    let mut replay = replays(cast.to_str().unwrap(), &["--speed", "100"]);
+    assert_eq!(replay.leaves().code(), Some(0));
+    let terminal = replay.terminal();
+    assert!(!terminal.is_alternate() && terminal.is_cursor_visible());
+    assert_eq!((terminal.input_modes(), terminal.style()), (InputModes::default(), Style::PLAIN));
+    std::fs::remove_file(cast).unwrap();
+}
+
+#[test]
+fn passwords_that_will_be_displayed_and_kept_are_warned_of_before_the_connection() {
+    let kept = unique("kept");
+    let path = kept.to_str().unwrap();
+    for option in ["--record", "--log"] {
+        let to = writes_once("hello\r\n".to_owned()).replace("tcp:", "telnet:");
+        let mut person = Person::over(&["--local-echo", option, path, &to]);
+        person.sees("warning: passwords that you type will be displayed and kept by");
+        assert_eq!(person.leaves().code(), Some(0));
+        let (warning, connected) =
+            (person.written().find("warning"), person.written().find("Conn"));
+        assert!(warning < connected, "{}", person.written());
+        std::fs::remove_file(&kept).unwrap();
+    }
+}
+
+#[test]
+fn a_title_of_a_recording_is_escaped_by_measure() {
+    let cast = unique("title.cast");
+    let header = r#"{"version": 2, "width": 80, "height": 24, "title": "a\u001b]0;owned\u0007b"}"#;
+    let events = "[0.1, \"o\", \"$ \"]\n[0.2, \"i\", \"a\"]\n[0.3, \"o\", \"a\"]\n";
+    std::fs::write(&cast, format!("{header}\n{events}")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    let output = command.arg("measure").arg(&cast).output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(said.contains(r"a\x1b]0;owned\x07b"), "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
+    std::fs::remove_file(cast).unwrap();
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and bash"]
+fn a_heath_19_works_with_a_shell_of_today() {
+    in_new_network(|| {
+        let _server = Served::start(BASH_AT_H19);
+        let mut person = Person::over(&["--terminal", "heath19", SERVER, PORT]);
+        person.sees("ready:");
+        person.types("seq 1 40; echo do''ne\r");
+        person.sees("done");
+        person.types("echo 6''7\r");
+        person.sees("67");
+        let screen = person.screen();
+        assert!(screen.contains("39") && !screen.contains("2004"), "{screen}");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and bash"]
+fn a_held_heath_19_says_which_key_releases_it_and_does() {
+    in_new_network(|| {
+        let _server = Served::start(BASH_AT_H19);
+        let mut person = Person::over(&["--terminal", "heath19-strict", SERVER, PORT]);
+        person.sees("ready:");
+        person.types("seq 1 40; echo do''ne\r");
+        person.sees("held: F10 releases a line, F11 a screen");
+        person.types("\x1dstatus\r");
+        person.sees("The screen is held: F10 releases a line, F11 a screen.");
+        person.types("\r");
+        person.types("\x1b[23~\x1b[23~");
+        person.sees("done");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and bash"]
+fn the_negotiation_is_displayed_above_a_line_of_status() {
+    in_new_network(|| {
+        let _server = Served::start(BASH);
+        let mut person = Person::over(&["--inspect", "--status-line", SERVER, PORT]);
+        person.sees("WILL ECHO");
+        person.sees("ready:");
+    });
+}
+
+/// Types line by line through a bad path to a shell, and returns the screen at the end.
+fn work_through(path: Path, predict: &str) -> String {
+    let server = format!("{SERVER}:{PORT}").parse().unwrap();
+    let port = relay::start(server, path).to_string();
+    let mut person = Person::over(&["--predict", predict, "127.0.0.1", &port]);
+    person.sees("ready:");
+    person.types("clear\r");
+    let lines = [
+        "echo hello wrold\x7f\x7f\x7f\x7forld\r",
+        "echo one\x1b[D\x1b[D\x1b[DX\x05 two\r",
+        "\x1b[A\x1b[A\r",
+        "read -r -s -p 'Password: ' word; echo\r",
+        "QZXJ\r",
+        "ls /et\t/host\t\x15\r",
+        "printf 'fini%s\\n' shed\r",
+    ];
+    for key in lines.concat().split_inclusive(|c: char| !matches!(c, '\x1b' | '[')) {
+        person.types(key);
+        person.reads_for(Duration::from_millis(30));
+    }
+    person.sees("finished\nready:");
+    // Predictions that are wrong have gone by then.
+    person.reads_for(Duration::from_millis(500));
+    assert!(!person.written().contains("QZXJ"), "{}", person.written());
+    person.screen()
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and bash"]
+fn the_screen_behind_a_path_with_jitter_and_stalls_is_that_without_prediction() {
+    in_new_network(|| {
+        let _server = Served::start(BASH);
+        for seed in [1, 2] {
+            let path = Path { delay_ms: 60, jitter_ms: 20, stalls_percent: 2, stall_ms: 400, seed };
+            let plain = work_through(path, "never");
+            for predict in ["auto", "always"] {
+                assert_eq!(work_through(path, predict), plain, "seed {seed}, --predict {predict}");
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and bash"]
+fn a_window_of_40_columns_has_room_for_the_keys_that_release_a_held_screen() {
+    in_new_network(|| {
+        let _server = Served::start(BASH_AT_H19);
+        let mut person = Person::over(&["--terminal", "heath19-strict", SERVER, PORT]);
+        person.sees("ready:");
+        person.resizes(WindowSize { rows: 24, columns: 40 });
+        person.types("seq 1 40; echo do''ne\r");
+        person.sees("held: F10, F11");
+    });
+}

@@ -1,0 +1,361 @@
+//! A listing that is read while it arrives, within limits that hold whatever the server sends.
+//!
+//! A listing may have [`LISTING_MAX_BYTES`], a line [`LINE_MAX_BYTES`], and the number of entries is
+//! limited by the caller. What exceeds the first or the last ends the listing with an error; a line
+//! that is too long is counted like one that no dialect explains.
+
+use super::dialects::example_of;
+use super::facts::parse_facts;
+use super::{Entry, Kind, ListReader};
+use crate::application::ftp::name::Name;
+use crate::application::ftp::timestamp::Timestamp;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// The longest listing that is read; our own choice: about a million lines.
+pub const LISTING_MAX_BYTES: u64 = 64 << 20;
+/// The longest line that is kept; our own choice: far more than a name and its facts need.
+pub const LINE_MAX_BYTES: usize = 64 << 10;
+
+/// The form of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// MLSD.
+    Facts,
+    /// LIST, in any of its dialects.
+    Long,
+    /// NLST.
+    Names,
+}
+
+/// Why a listing is not read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListingError {
+    /// There are more entries than the caller accepts.
+    TooManyEntries {
+        /// How many are accepted.
+        max: usize,
+    },
+    /// It is longer than [`LISTING_MAX_BYTES`].
+    TooLong,
+}
+
+impl fmt::Display for ListingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyEntries { max } => write!(f, "the listing has more than {max} entries"),
+            Self::TooLong => {
+                write!(f, "the listing is longer than {} MiB", LISTING_MAX_BYTES >> 20)
+            }
+        }
+    }
+}
+
+/// Lines of listings that were not understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Their number.
+    pub lines: u64,
+    /// The first of them, cut at [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
+    pub first: Option<Vec<u8>>,
+}
+
+impl Unread {
+    fn add(&mut self, line: &[u8]) {
+        self.lines = self.lines.saturating_add(1);
+        self.first.get_or_insert_with(|| example_of(line));
+    }
+
+    /// Adds the lines of another listing.
+    pub fn absorb(&mut self, other: Self) {
+        self.lines = self.lines.saturating_add(other.lines);
+        self.first = self.first.take().or(other.first);
+    }
+}
+
+/// Collects the entries of one listing from its bytes.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    dialect: Dialect,
+    reader: ListReader,
+    entries: Vec<Entry>,
+    entries_max: usize,
+    /// The beginning of a line whose end has not arrived.
+    partial: Vec<u8>,
+    /// Whether that line is too long already.
+    is_overlong: bool,
+    received_bytes: u64,
+    /// Lines that are not empty, and those of them that are facts.
+    lines: u64,
+    facts: u64,
+    unread: Unread,
+}
+
+impl Collector {
+    /// Makes a collector of at most `entries_max` entries. `now` is the time by the calendar, for
+    /// dates without a year.
+    #[must_use]
+    pub const fn new(dialect: Dialect, now: Timestamp, entries_max: usize) -> Self {
+        Self {
+            dialect,
+            reader: ListReader::new(now),
+            entries: Vec::new(),
+            entries_max,
+            partial: Vec::new(),
+            is_overlong: false,
+            received_bytes: 0,
+            lines: 0,
+            facts: 0,
+            unread: Unread { lines: 0, first: None },
+        }
+    }
+
+    /// Reads the next bytes of the listing.
+    ///
+    /// # Errors
+    ///
+    /// If the listing exceeds a limit; the entries read so far remain.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), ListingError> {
+        self.received_bytes = self.received_bytes.saturating_add(bytes.len() as u64);
+        if self.received_bytes > LISTING_MAX_BYTES {
+            return Err(ListingError::TooLong);
+        }
+        let mut rest = bytes;
+        while let Some(at) = memchr::memchr(b'\n', rest) {
+            let (line, behind) = rest.split_at_checked(at).unwrap_or((rest, &[]));
+            rest = behind.get(1..).unwrap_or_default();
+            if self.partial.is_empty() {
+                self.line(line)?;
+            } else {
+                self.keep(line);
+                let mut whole = core::mem::take(&mut self.partial);
+                let read = self.line(&whole);
+                // The buffer is used again for the next piece of a line.
+                whole.clear();
+                self.partial = whole;
+                read?;
+            }
+        }
+        self.keep(rest);
+        Ok(())
+    }
+
+    /// Reads a last line without an end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::push`].
+    pub fn finish(&mut self) -> Result<(), ListingError> {
+        let line = core::mem::take(&mut self.partial);
+        if line.is_empty() { Ok(()) } else { self.line(&line) }
+    }
+
+    /// Returns whether it is a listing of facts, or empty.
+    #[must_use]
+    pub fn has_facts(&self) -> bool {
+        self.lines == 0 || self.facts > 0
+    }
+
+    /// Returns the entries: their names are single components, neither `.` nor `..`.
+    #[must_use]
+    pub fn into_entries(self) -> (Vec<Entry>, Unread) {
+        let mut unread = self.unread;
+        if self.dialect == Dialect::Long {
+            let first = self.reader.first_unknown().map(<[u8]>::to_vec);
+            unread.absorb(Unread { lines: self.reader.unknown_lines(), first });
+        }
+        (self.entries, unread)
+    }
+
+    /// Returns how many bytes of an incomplete line are held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Returns how many entries were read so far.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let room = LINE_MAX_BYTES.saturating_sub(self.partial.len());
+        self.is_overlong |= piece.len() > room;
+        self.partial.extend_from_slice(piece.get(..room).unwrap_or(piece));
+    }
+
+    fn line(&mut self, line: &[u8]) -> Result<(), ListingError> {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return Ok(());
+        }
+        self.lines += 1;
+        if core::mem::take(&mut self.is_overlong) || line.len() > LINE_MAX_BYTES {
+            self.unread.add(line);
+            return Ok(());
+        }
+        let entry = match self.dialect {
+            Dialect::Facts => {
+                let entry = parse_facts(line);
+                if entry.is_none() {
+                    self.unread.add(line);
+                }
+                entry
+            }
+            // The reader counts what it does not understand.
+            Dialect::Long => self.reader.line(line),
+            Dialect::Names => {
+                let name = line.rsplit(|&byte| byte == b'/').next().unwrap_or(line);
+                Some(Entry { name: name.to_vec(), ..Entry::default() })
+            }
+        };
+        let Some(entry) = entry else { return Ok(()) };
+        self.facts += u64::from(self.dialect == Dialect::Facts);
+        if matches!(entry.kind, Kind::Current | Kind::Parent)
+            || matches!(entry.name.as_slice(), b"." | b"..")
+        {
+            return Ok(());
+        }
+        if !is_component(&entry.name) {
+            self.unread.add(line);
+            return Ok(());
+        }
+        if self.entries.len() >= self.entries_max {
+            return Err(ListingError::TooManyEntries { max: self.entries_max });
+        }
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+/// Returns whether a name is that of something within a directory, and leads nowhere else.
+fn is_component(name: &[u8]) -> bool {
+    !name.is_empty() && !name.contains(&b'/') && Name::new(name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
+    const MAX: usize = 1000;
+
+    fn read(dialect: Dialect, listing: &[u8], piece: usize) -> (Vec<Entry>, Unread) {
+        let mut collector = Collector::new(dialect, NOW, MAX);
+        for piece in listing.chunks(piece) {
+            collector.push(piece).unwrap();
+        }
+        collector.finish().unwrap();
+        collector.into_entries()
+    }
+
+    fn names(entries: &[Entry]) -> Vec<&[u8]> {
+        entries.iter().map(|entry| entry.name.as_slice()).collect()
+    }
+
+    // attack row 81
+    #[test]
+    fn a_listed_name_that_leads_elsewhere_is_left_out_and_counted() {
+        let listing = b"type=file;size=1; ../../x\r\ntype=file;size=1; a/b\r\n\
+            type=cdir; .\r\ntype=file;size=2; good\r\ntype=file;size=2; -odd\r\n";
+        let (entries, unread) = read(Dialect::Facts, listing, 1000);
+        assert_eq!(names(&entries), [&b"good"[..], b"-odd"]);
+        assert_eq!(unread.lines, 2);
+        assert_eq!(unread.first.unwrap(), b"type=file;size=1; ../../x");
+    }
+
+    #[test]
+    fn lines_that_are_not_understood_are_counted_and_the_first_is_kept() {
+        let listing = b"total 3\r\n-rw-r--r-- 1 u g 9 Jan 02 2020 a\r\n\r\nwhat is this?\r\n\
+            nor this\r\n";
+        let (entries, unread) = read(Dialect::Long, listing, 7);
+        assert_eq!(names(&entries), [b"a"]);
+        assert_eq!(unread, Unread { lines: 2, first: Some(b"what is this?".to_vec()) });
+        let (entries, unread) = read(Dialect::Facts, b"type=file; a\nwhat\n", 3);
+        assert_eq!((names(&entries), unread.lines), (vec![&b"a"[..]], 1));
+    }
+
+    #[test]
+    fn a_listing_without_a_line_of_facts_is_none() {
+        let is_of_facts = |listing: &[u8]| {
+            let mut collector = Collector::new(Dialect::Facts, NOW, MAX);
+            collector.push(listing).unwrap();
+            collector.finish().unwrap();
+            collector.has_facts()
+        };
+        assert!(is_of_facts(b"") && is_of_facts(b"\r\n") && is_of_facts(b"type=dir; a"));
+        assert!(!is_of_facts(b"-rw-r--r--\n"));
+    }
+
+    // attack row 143
+    #[test]
+    fn an_endless_line_is_held_up_to_its_limit_and_counted_once() {
+        let mut collector = Collector::new(Dialect::Facts, NOW, MAX);
+        for _ in 0..100 {
+            collector.push(&[b'x'; 4096]).unwrap();
+            assert!(collector.held_bytes() <= LINE_MAX_BYTES);
+        }
+        collector.push(b"\r\ntype=file; a\r\n").unwrap();
+        let (entries, unread) = collector.into_entries();
+        assert_eq!((names(&entries), unread.lines), (vec![&b"a"[..]], 1));
+        assert_eq!(unread.first.unwrap().len(), super::super::EXAMPLE_MAX_BYTES);
+    }
+
+    // attack row 143
+    #[test]
+    fn an_endless_listing_ends_at_the_entry_that_is_too_many() {
+        let mut collector = Collector::new(Dialect::Names, NOW, MAX);
+        let error = (0..).find_map(|_| collector.push(b"a\nb\nc\n").err());
+        assert_eq!(error, Some(ListingError::TooManyEntries { max: MAX }));
+        assert_eq!(collector.entries(), MAX);
+    }
+
+    // attack row 143
+    #[test]
+    fn a_listing_without_entries_ends_at_its_limit_of_bytes() {
+        let mut collector = Collector::new(Dialect::Long, NOW, MAX);
+        let piece = vec![b'\n'; 1 << 20];
+        let pushed = (0..).find(|_| collector.push(&piece).is_err());
+        assert_eq!(pushed, Some(64));
+    }
+
+    proptest! {
+        #[test]
+        fn a_listing_reads_the_same_however_it_is_cut(
+            lines in prop::collection::vec(prop_oneof![
+                Just("-rw-r--r-- 1 u g 9 Jan 02 2020 a"), Just("A_LONG_NAME.TXT;12"), Just("x/y"),
+                Just("  2/8  4-OCT-1993 13:23 [G,O] (R,R,,)"), Just("total 4"), Just(""),
+                Just("type=file;size=3; b"), Just("type=cdir; ."), Just("?"),
+                Just("févr. 24 2020"), Just("drwx------ 2 u g 9 févr. 24 2020 d"),
+            ], 0..8),
+            piece in 1..40_usize, is_facts: bool
+        ) {
+            let listing = lines.join("\r\n").into_bytes();
+            let dialect = if is_facts { Dialect::Facts } else { Dialect::Long };
+            let whole = read(dialect, &listing, listing.len().max(1));
+            prop_assert_eq!(read(dialect, &listing, piece), whole);
+        }
+
+        #[test]
+        fn any_bytes_are_read_within_the_limits(
+            pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..8),
+            dialect in prop_oneof![
+                Just(Dialect::Facts), Just(Dialect::Long), Just(Dialect::Names)
+            ]
+        ) {
+            let mut collector = Collector::new(dialect, NOW, 5);
+            for piece in pieces {
+                if collector.push(&piece).is_err() {
+                    break;
+                }
+            }
+            prop_assert!(collector.entries() <= 5 && collector.held_bytes() <= LINE_MAX_BYTES);
+            for entry in collector.into_entries().0 {
+                prop_assert!(is_component(&entry.name) && entry.name != b"..");
+            }
+        }
+    }
+}

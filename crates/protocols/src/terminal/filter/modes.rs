@@ -1,0 +1,200 @@
+//! The modes that a remote host has set at the terminal, and the bytes that reset them.
+
+use super::policy::{Csi, split_code};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Private modes that are known, and whether a terminal that was just started has them set.
+const PRIVATE: [(u32, bool); 29] = [
+    (2026, false),
+    (1, false),
+    (5, false),
+    (7, true),
+    (9, false),
+    (25, true),
+    (45, false),
+    (66, false),
+    (69, false),
+    (1000, false),
+    (1001, false),
+    (1002, false),
+    (1003, false),
+    (1004, false),
+    (1005, false),
+    (1006, false),
+    (1015, false),
+    (1016, false),
+    (2004, false),
+    (2027, false),
+    (2031, false),
+    (2048, false),
+    (9001, false),
+    (1035, true),
+    (1036, true),
+    // The cursor moves with these; they are the last.
+    (6, false),
+    (47, false),
+    (1047, false),
+    (1049, false),
+];
+/// The same for the modes of ECMA-48: keyboard locked, insertion, no local echo, new line.
+const ANSI: [(u32, bool); 4] = [(2, false), (4, false), (12, true), (20, false)];
+/// Origin mode, and the alternate screen in its three forms.
+const ORIGIN: u32 = 6;
+const ALTERNATE: [u32; 3] = [47, 1047, 1049];
+
+/// What differs from a terminal that was just started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Modes {
+    /// A bit for each of [`PRIVATE`].
+    private: u32,
+    /// A bit for each of [`ANSI`].
+    ansi: u32,
+    has_margins: bool,
+    has_style: bool,
+    /// G0 is another set than ASCII, or G1 is in use.
+    has_charset: bool,
+    is_shifted: bool,
+    has_keypad: bool,
+    has_cursor_shape: bool,
+    has_link: bool,
+    /// Whether text, background or cursor has a colour of the host's, by its OSC less 10.
+    colours: [bool; 3],
+    has_palette: bool,
+    modifies_keys: bool,
+    sets_keys: bool,
+    /// How many keyboard flags of kitty's protocol were pushed.
+    pushed_keys: u32,
+}
+
+impl Modes {
+    pub(super) fn shift(&mut self, is_shifted: bool) {
+        self.is_shifted = is_shifted;
+    }
+
+    /// Follows what came behind ESC.
+    pub(super) fn escape(&mut self, sequence: &[u8]) {
+        match sequence {
+            b"=" => self.has_keypad = true,
+            b">" => self.has_keypad = false,
+            b"c" => *self = Self::default(),
+            b"(B" => self.has_charset = false,
+            [b'(', ..] => self.has_charset = true,
+            b"n" | b"o" => self.is_shifted = true,
+            _ => {}
+        }
+    }
+
+    /// Follows what came behind CSI.
+    pub(super) fn csi(&mut self, sequence: &[u8]) {
+        let Some(csi) = Csi::read(sequence) else { return };
+        let first = csi.numbers().next().unwrap_or(0);
+        match (csi.private, csi.intermediates, csi.last) {
+            (Some(b'?'), b"", b'h' | b'l') => {
+                csi.numbers().for_each(|mode| set(&mut self.private, &PRIVATE, mode, csi.last));
+            }
+            (None, b"", b'h' | b'l') => {
+                csi.numbers().for_each(|mode| set(&mut self.ansi, &ANSI, mode, csi.last));
+            }
+            (None, b"", b'r') => self.has_margins = csi.numbers().any(|side| side != 0),
+            (None, b"", b'm') => self.has_style = csi.numbers().last() != Some(0),
+            (None, b" ", b'q') => self.has_cursor_shape = first != 0,
+            (None, b"!", b'p') => self.soft_reset(),
+            (Some(b'>'), b"", b'm') if first == 4 => {
+                self.modifies_keys = csi.numbers().nth(1).unwrap_or(0) != 0;
+            }
+            (Some(b'>'), b"", b'u') => self.pushed_keys = self.pushed_keys.saturating_add(1),
+            (Some(b'<'), b"", b'u') => {
+                self.pushed_keys = self.pushed_keys.saturating_sub(first.max(1));
+            }
+            (Some(b'='), b"", b'u') => self.sets_keys = first != 0,
+            _ => {}
+        }
+    }
+
+    /// Follows an operating system command.
+    pub(super) fn osc(&mut self, content: &[u8]) {
+        let (code, rest) = split_code(content);
+        match code {
+            b"8" => self.has_link = rest.splitn(2, |byte| *byte == b';').nth(1) != Some(b""),
+            b"4" => self.has_palette = true,
+            b"104" => self.has_palette = false,
+            b"10" | b"11" | b"12" | b"110" | b"111" | b"112" => {
+                let at = code.last().map_or(0, |digit| usize::from(digit - b'0'));
+                if let Some(is_set) = self.colours.get_mut(at) {
+                    *is_set = code.len() == 2;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// DECSTR resets these.
+    fn soft_reset(&mut self) {
+        self.ansi = 0;
+        for (place, (mode, _)) in PRIVATE.iter().enumerate() {
+            if matches!(mode, 1 | 6 | 7 | 25 | 66) {
+                self.private &= !(1 << place);
+            }
+        }
+        (self.has_margins, self.has_style, self.has_charset) = (false, false, false);
+        (self.is_shifted, self.has_keypad) = (false, false);
+    }
+
+    /// Appends the bytes that reset all that is set.
+    pub(super) fn reset(&self, bytes: &mut Vec<u8>) {
+        let is_set = |mode: u32| {
+            let place = PRIVATE.iter().position(|(known, _)| *known == mode);
+            place.is_some_and(|place| self.private & 1 << place != 0)
+        };
+        let is_alternate = ALTERNATE.iter().any(|mode| is_set(*mode));
+        if self.has_link {
+            bytes.extend_from_slice(b"\x1b]8;;\x1b\\");
+        }
+        let flags = [
+            (self.has_style, &b"\x1b[m"[..]),
+            (self.has_charset, b"\x1b(B"),
+            (self.is_shifted, b"\x0f"),
+            (self.has_keypad, b"\x1b>"),
+            (self.has_cursor_shape, b"\x1b[0 q"),
+            // The cursor goes home with the margins.
+            (self.has_margins && is_alternate, b"\x1b[r"),
+            (self.has_margins && !is_alternate, b"\x1b7\x1b[r\x1b8"),
+            (self.modifies_keys, b"\x1b[>4;0m"),
+            (self.sets_keys, b"\x1b[=0u"),
+            (self.has_palette, b"\x1b]104\x1b\\"),
+        ];
+        for (_, reset) in flags.iter().filter(|(is_set, _)| *is_set) {
+            bytes.extend_from_slice(reset);
+        }
+        if self.pushed_keys > 0 {
+            bytes.extend_from_slice(format!("\x1b[<{}u", self.pushed_keys).as_bytes());
+        }
+        for (at, _) in self.colours.iter().enumerate().filter(|(_, is_set)| **is_set) {
+            bytes.extend_from_slice(format!("\x1b]11{at}\x1b\\").as_bytes());
+        }
+        put(bytes, self.ansi, &ANSI, "");
+        put(bytes, self.private, &PRIVATE, "?");
+        if is_set(ORIGIN) && !is_alternate {
+            // It has sent the cursor home, above what is displayed.
+            bytes.extend_from_slice(b"\x1b[999;1H");
+        }
+    }
+}
+
+/// Keeps whether a mode differs from what a terminal has from the start.
+fn set(bits: &mut u32, known: &[(u32, bool)], mode: u32, last: u8) {
+    let Some(place) = known.iter().position(|(of, _)| *of == mode) else { return };
+    let is_usual = known.get(place).is_some_and(|(_, is_on)| *is_on == (last == b'h'));
+    *bits = if is_usual { *bits & !(1 << place) } else { *bits | 1 << place };
+}
+
+/// Appends the sequences that give each mode that differs its usual value.
+fn put(bytes: &mut Vec<u8>, bits: u32, known: &[(u32, bool)], prefix: &str) {
+    for (place, (mode, is_on)) in known.iter().enumerate() {
+        if bits & 1 << place != 0 {
+            let last = if *is_on { 'h' } else { 'l' };
+            bytes.extend_from_slice(format!("\x1b[{prefix}{mode}{last}").as_bytes());
+        }
+    }
+}

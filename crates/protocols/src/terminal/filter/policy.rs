@@ -1,0 +1,227 @@
+//! Which sequences pass.
+//!
+//! | removed | because |
+//! |---|---|
+//! | OSC 52 | writes or reads the clipboard |
+//! | OSC 4, 5, 10 to 19, 21, 22 with `?` | the terminal answers with a colour or a shape |
+//! | OSC 3, 9 (but 9;4), 46, 50, 51, 99, 777, 1337 and each that is not known | properties, files, fonts, notifications, and commands to the program that draws the screen |
+//! | DCS but sixel pictures and synchronized updates | DECRQSS and XTGETTCAP answer; DECUDK, macros and fonts program the terminal; tmux and kitty take commands |
+//! | APC, PM, SOS | kitty graphics answer, and read files |
+//! | CSI 11, 13, 15, 20, 21 t | the terminal answers with the state of its window, or its title |
+//! | CSI i | prints the screen |
+//! | CSI ? n but 6 and 996 | reports of devices |
+//! | CSI = c, CSI > q | answers with text |
+//! | CSI $ u, $ w, & u, * y, * z, " v, ' \|, # \|, # R | reports of state and screen, and macros |
+//! | CSI ? 2 l, ESC % but G | the terminal would read what follows otherwise than the filter |
+//! | ENQ | the terminal answers with its answerback |
+//! | a count above 32,767, a window of more than 2,000 rows or columns | ties the terminal up |
+//! | titles beyond 32 a second, a combining mark behind 32 others | the same |
+//!
+//! Requests pass whose answer is numbers in a fixed form, because programs wait for them: the
+//! device attributes (CSI c, CSI > c, ESC Z), status and cursor position (CSI 5 n, CSI 6 n), modes
+//! (CSI $ p), keyboard flags (CSI ? u), and sizes (CSI 14, 16, 18, 19 t).
+
+use crate::time::{Duration, Instant};
+
+/// What a filter lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Everything passes.
+    pub passes_all: bool,
+    /// The clipboard may be written (OSC 52), and never read.
+    pub allows_clipboard: bool,
+    /// The terminal reads UTF-8; otherwise each byte is a character.
+    pub is_utf8: bool,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { passes_all: false, allows_clipboard: false, is_utf8: true }
+    }
+}
+
+/// What becomes of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Pass,
+    Remove,
+}
+
+/// What becomes of a device control string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dcs {
+    Picture,
+    Pass,
+    Remove,
+}
+
+/// The largest count of a sequence that passes: what a terminal may be given at most by xterm.
+const COUNT_MAX: u32 = 32_767;
+/// The largest number of rows or columns that a window may be asked to have; ours.
+const WINDOW_MAX: u32 = 2_000;
+/// The same in pixels; ours.
+const PIXELS_MAX: u32 = 20_000;
+/// How many titles pass at once, and how many more in each second; ours: a shell sets two for each
+/// command.
+const TITLES_MAX: u64 = 32;
+/// The bytes of a colour of the Linux console's palette behind `P`.
+const PALETTE_BYTES: usize = 7;
+
+fn pass_if(passes: bool) -> Verdict {
+    if passes { Verdict::Pass } else { Verdict::Remove }
+}
+
+/// Limits the rate of titles.
+#[derive(Debug)]
+pub(super) struct TitleLimit {
+    left: u64,
+    since: Instant,
+}
+
+impl Default for TitleLimit {
+    fn default() -> Self {
+        Self { left: TITLES_MAX, since: Instant::ZERO }
+    }
+}
+
+impl TitleLimit {
+    /// Takes one title.
+    pub(super) fn allow(&mut self, now: Instant) -> Verdict {
+        if now - self.since >= Duration::from_secs(1) {
+            *self = Self { left: TITLES_MAX, since: now };
+        }
+        let may_pass = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        pass_if(may_pass)
+    }
+}
+
+/// Judges what follows ESC.
+pub(super) fn escape(sequence: &[u8], policy: &Policy) -> Verdict {
+    pass_if(!(policy.is_utf8 && sequence.starts_with(b"%") && sequence != b"%G"))
+}
+
+/// A control sequence in its parts.
+pub(super) struct Csi<'a> {
+    /// The private prefix, if there is one.
+    pub(super) private: Option<u8>,
+    pub(super) parameters: &'a [u8],
+    pub(super) intermediates: &'a [u8],
+    pub(super) last: u8,
+}
+
+impl<'a> Csi<'a> {
+    /// Reads what follows CSI, final byte included.
+    pub(super) fn read(sequence: &'a [u8]) -> Option<Self> {
+        let (&last, rest) = sequence.split_last()?;
+        let private = rest.first().copied().filter(|first| matches!(first, b'<'..=b'?'));
+        let rest = rest.get(usize::from(private.is_some())..)?;
+        let end = rest.iter().position(|byte| *byte < b'0').unwrap_or(rest.len());
+        let (parameters, intermediates) = rest.split_at_checked(end)?;
+        Some(Self { private, parameters, intermediates, last })
+    }
+
+    /// Returns the parameters; one that is left out is 0, one that is too large `u32::MAX`.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.parameters.split(|byte| matches!(byte, b';' | b':')).map(number)
+    }
+}
+
+/// Reads a number of digits; what is too large is `u32::MAX`, and what is none 0.
+fn number(digits: &[u8]) -> u32 {
+    digits.iter().fold(0_u32, |number, digit| {
+        let digit = u32::from(digit.wrapping_sub(b'0')).min(9);
+        number.saturating_mul(10).saturating_add(digit)
+    })
+}
+
+/// Judges what follows CSI.
+pub(super) fn csi(sequence: &[u8]) -> Verdict {
+    let Some(csi) = Csi::read(sequence) else { return Verdict::Remove };
+    if csi.numbers().any(|number| number > COUNT_MAX) {
+        return Verdict::Remove;
+    }
+    let first = csi.numbers().next().unwrap_or(0);
+    match (csi.private, csi.intermediates, csi.last) {
+        (None, b"", b't') => window(first, &csi),
+        (None | Some(b'?'), b"", b'i')
+        | (Some(b'='), b"", b'c')
+        | (Some(b'>'), b"", b'q')
+        | (None, b"$", b'u' | b'w')
+        | (None, b"&", b'u')
+        | (None, b"*", b'y' | b'z')
+        | (None, b"\"", b'v')
+        | (None, b"'", b'|')
+        | (None, b"#", b'|' | b'R') => Verdict::Remove,
+        (Some(b'?'), b"", b'n') => pass_if(matches!(first, 6 | 996)),
+        (Some(b'?'), b"", b'l') => pass_if(csi.numbers().all(|mode| mode != 2)),
+        _ => Verdict::Pass,
+    }
+}
+
+/// Judges XTWINOPS.
+fn window(operation: u32, csi: &Csi<'_>) -> Verdict {
+    let largest = csi.numbers().skip(1).max().unwrap_or(0);
+    pass_if(match operation {
+        11 | 13 | 15 | 20 | 21 => false,
+        4 => largest <= PIXELS_MAX,
+        8 => largest <= WINDOW_MAX,
+        _ => true,
+    })
+}
+
+/// Judges a device control string by its header, final byte included.
+pub(super) fn dcs(header: &[u8]) -> Dcs {
+    match header {
+        // Synchronized updates, as some terminals had them first.
+        b"=1s" | b"=2s" => Dcs::Pass,
+        [parameters @ .., b'q'] if parameters.iter().all(|byte| matches!(byte, b'0'..=b';')) => {
+            Dcs::Picture
+        }
+        _ => Dcs::Remove,
+    }
+}
+
+/// Judges an operating system command.
+pub(super) fn osc(
+    content: &[u8],
+    policy: &Policy,
+    titles: &mut TitleLimit,
+    now: Instant,
+) -> Verdict {
+    let (code, rest) = split_code(content);
+    match code {
+        // Titles, those of Sun's terminals too.
+        b"0" | b"1" | b"2" | b"30" => titles.allow(now),
+        [b'l' | b'L', ..] => titles.allow(now),
+        b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
+        | b"19" | b"21" | b"22" => pass_if(!rest.contains(&b'?')),
+        // The same set back; the directory, links, marks of a shell, the size of text.
+        b"104" | b"105" | b"110" | b"111" | b"112" | b"113" | b"114" | b"115" | b"116" | b"117"
+        | b"118" | b"119" | b"7" | b"8" | b"133" | b"66" => Verdict::Pass,
+        // Progress. Other forms run commands in ConEmu.
+        b"9" => pass_if(rest.starts_with(b"4;")),
+        b"52" => {
+            let data = rest.splitn(2, |byte| *byte == b';').nth(1);
+            pass_if(policy.allows_clipboard && data.is_some_and(|data| !data.starts_with(b"?")))
+        }
+        _ => Verdict::Remove,
+    }
+}
+
+/// Splits an operating system command behind its number.
+pub(super) fn split_code(content: &[u8]) -> (&[u8], &[u8]) {
+    let end = content.iter().position(|byte| *byte == b';').unwrap_or(content.len());
+    let (code, rest) = content.split_at_checked(end).unwrap_or((content, &[]));
+    (code, rest.get(1..).unwrap_or_default())
+}
+
+/// Returns whether this is a command of the Linux console for its palette, which has no terminator.
+pub(super) fn is_linux_palette(content: &[u8]) -> bool {
+    match content {
+        [b'P', colour @ ..] => {
+            colour.len() == PALETTE_BYTES && colour.iter().all(u8::is_ascii_hexdigit)
+        }
+        content => content == b"R",
+    }
+}
