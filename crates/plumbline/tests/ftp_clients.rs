@@ -119,33 +119,43 @@ fn lftp_lists_a_file_with_its_size() {
     });
 }
 
-/// Runs `work` with a function that runs curl, in cleartext and in TLS.
-fn curl(work: fn(&Desk, &Server, &dyn Fn(&[&str]) -> String)) {
+/// curl with settings of its own.
+struct Curl<'a> {
+    desk: &'a Desk,
+    settings: &'a [&'a str],
+}
+
+impl Curl<'_> {
+    fn run(&self, words: &[&str]) {
+        self.desk.runs("curl", &[&["-sS", "--fail"], self.settings, words].concat(), "");
+    }
+}
+
+/// Runs `work` with curl, in cleartext and in TLS.
+fn curl(work: fn(&Desk, &Server, &Curl<'_>)) {
     for settings in [&[][..], &["--ssl-reqd", "-k"]] {
         let desk = Desk::new();
         let server = Server::writable(&desk, "127.0.0.1", &[]);
-        work(&desk, &server, &|words| {
-            desk.runs("curl", &[&["-sS", "--fail"], settings, words].concat(), "")
-        });
+        work(&desk, &server, &Curl { desk: &desk, settings });
     }
 }
 
 #[test]
 #[ignore = "needs curl"]
 fn curl_appends_to_a_file_and_resumes_a_download_and_an_upload() {
-    curl(|desk, server, run| {
+    curl(|desk, server, curl| {
         let url = |name: &str| server.url("127.0.0.1", name);
         fs::write(desk.here("tail"), "the tail").unwrap();
         fs::write(desk.there("appended"), "the head, ").unwrap();
-        run(&["--append", "-T", "tail", &url("appended")]);
+        curl.run(&["--append", "-T", "tail", &url("appended")]);
         assert_eq!(fs::read_to_string(desk.there("appended")).unwrap(), "the head, the tail");
         fs::write(desk.there("down"), text(300_000)).unwrap();
         fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
-        run(&["-C", "-", "-o", "down", &url("down")]);
+        curl.run(&["-C", "-", "-o", "down", &url("down")]);
         assert!(fs::read(desk.here("down")).unwrap() == text(300_000));
         fs::write(desk.here("up"), text(300_000)).unwrap();
         fs::write(desk.there("up"), &text(300_000)[..123_456]).unwrap();
-        run(&["-C", "-", "-T", "up", &url("up")]);
+        curl.run(&["-C", "-", "-T", "up", &url("up")]);
         assert!(fs::read(desk.there("up")).unwrap() == text(300_000));
     });
 }
@@ -153,18 +163,18 @@ fn curl_appends_to_a_file_and_resumes_a_download_and_an_upload() {
 #[test]
 #[ignore = "needs curl"]
 fn curl_moves_several_files_at_once() {
-    curl(|desk, server, run| {
+    curl(|desk, server, curl| {
         let names = ["a", "b", "c", "d", "e"];
         for (at, name) in names.iter().enumerate() {
             fs::write(desk.there(name), noise(50_000 + at)).unwrap();
         }
         let urls = server.url("127.0.0.1", "{a,b,c,d,e}");
-        run(&["--parallel", "-o", "#1", &urls]);
+        curl.run(&["--parallel", "-o", "#1", &urls]);
         for (at, name) in names.iter().enumerate() {
             assert!(fs::read(desk.here(name)).unwrap() == noise(50_000 + at), "{name}");
         }
         let up = server.url("127.0.0.1", "up/");
-        run(&["--parallel", "--ftp-create-dirs", "-T", "{a,b,c,d,e}", &up]);
+        curl.run(&["--parallel", "--ftp-create-dirs", "-T", "{a,b,c,d,e}", &up]);
         for (at, name) in names.iter().enumerate() {
             let there = fs::read(desk.there("up").join(name)).unwrap();
             assert!(there == noise(50_000 + at), "{name}");

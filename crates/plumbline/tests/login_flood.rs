@@ -4,7 +4,7 @@
 //! The order of events is asserted, not time: nothing of the display is read until the server has
 //! the key, so a client that first shows what it has received never gets there.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
 mod login_desk;

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_test_that_skips_itself_is_found() {
-        let text = format!("//! A.\nreturn eprintln!({}: no program\");\n", SKIPS);
+        let text = format!("//! A.\nreturn eprintln!({SKIPS}: no program\");\n");
         assert_eq!(check("a.rs", &text)[0].line, 2);
         assert_eq!(skips("let skipped = 1; // skipped"), []);
     }
