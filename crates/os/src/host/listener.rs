@@ -18,7 +18,7 @@ impl Listener {
     pub(super) fn bind(host: Host, port: u16) -> io::Result<Self> {
         let port = host.act(|state| {
             state.check()?;
-            let profile = host.profile.unwrap_or(state.profile);
+            let profile = host.profile.as_deref().copied().unwrap_or(state.profile);
             let port = state.layers(|layers, cx| listen(&mut layers.tcp, port, profile, cx));
             let port = port.ok_or(io::ErrorKind::AddrInUse)?;
             state.listeners.insert(port, Accepting::default());

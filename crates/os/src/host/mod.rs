@@ -58,7 +58,8 @@ const ACCEPT_LIMIT: usize = 1024;
 pub struct Host {
     shared: Arc<Shared>,
     /// The profile of what is opened by this handle, if not that of the host.
-    profile: Option<Profile>,
+    /// Shared, so that a stream, which has its host, stays small.
+    profile: Option<Arc<Profile>>,
 }
 
 #[derive(Debug)]
@@ -202,7 +203,7 @@ impl Host {
     /// Returns a handle of the same host whose connections, opened and accepted, have `profile`.
     #[must_use]
     pub fn with_profile(&self, profile: Profile) -> Self {
-        Self { profile: Some(profile), ..self.clone() }
+        Self { profile: Some(Arc::new(profile)), ..self.clone() }
     }
 
     /// Opens a connection to `remote`.

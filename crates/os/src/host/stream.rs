@@ -33,7 +33,7 @@ impl Stream {
         let opened = host.act(|state| {
             state.check()?;
             let local = state.source_for(remote.ip())?;
-            let profile = host.profile.unwrap_or(state.profile);
+            let profile = host.profile.as_deref().copied().unwrap_or(state.profile);
             let id = state.layers(|layers, cx| layers.tcp.open(local, remote, profile, cx));
             let id = id.map_err(refusal)?;
             state.connections.insert(id, Waiting::default());

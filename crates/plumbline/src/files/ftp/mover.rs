@@ -560,10 +560,10 @@ mod tests {
             clock: Monotonic::start(),
         };
         let (sender, receiver) = mpsc::channel();
-        let thread = std::thread::spawn(move || sender.send(mover.run()));
+        let thread = std::thread::spawn(move || _ = sender.send(mover.run()));
         cancellation.cancel();
         let moved = receiver.recv_timeout(TIMEOUT).expect("the transfer ends");
-        thread.join().unwrap().unwrap();
+        thread.join().unwrap();
         assert!(moved.result.is_err());
         assert!(moved.wire_bytes < 40_000, "{}", moved.wire_bytes);
     }

@@ -23,7 +23,7 @@ const FAMILY_MAX: usize = 64;
 
 /// The tokens of the sessions of one user at one address.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Family(Arc<Mutex<VecDeque<[u8; TOKEN_LEN]>>>);
+pub(super) struct Family(Arc<Tokens>);
 
 impl Family {
     fn has(&self, token: &[u8]) -> bool {
@@ -40,11 +40,15 @@ impl Family {
     }
 }
 
-/// The families that have sessions, by the address, the host and the user.
+/// The families that have sessions.
 #[derive(Debug, Default)]
-pub(super) struct Families(
-    HashMap<(IpAddr, Option<Box<str>>, Vec<u8>), Weak<Mutex<VecDeque<[u8; TOKEN_LEN]>>>>,
-);
+pub(super) struct Families(HashMap<FamilyKey, Weak<Tokens>>);
+
+/// The address, the virtual host and the user.
+type FamilyKey = (IpAddr, Option<Box<str>>, Vec<u8>);
+
+/// The tokens of one family's sessions.
+type Tokens = Mutex<VecDeque<[u8; TOKEN_LEN]>>;
 
 impl Families {
     /// Has the session of `token` join its family, which lasts as long as it has sessions.

@@ -69,10 +69,10 @@ async fn attend(door: TcpListener, served: Rc<(Vec<String>, impl Fn() -> String 
             continue;
         };
         open.retain(|connection| !connection.is_finished());
-        if open.len() >= CONNECTIONS_MAX {
-            if let Some(oldest) = open.pop_front() {
-                oldest.abort();
-            }
+        if open.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
         }
         let served = Rc::clone(&served);
         let connection = tokio::task::spawn_local(async move {
