@@ -197,7 +197,6 @@ fn a_download_leaves_a_record_on_either_side_with_all_that_can_be_known() {
             "ns_data_connect",
             "ns_first_byte",
             "ns_transfer",
-            "ns_last_byte_to_226",
             "ns_total",
             "cpu_ns",
             "rtt_us",
@@ -209,6 +208,10 @@ fn a_download_leaves_a_record_on_either_side_with_all_that_can_be_known() {
         ] {
             number(record, known);
         }
+        // The last byte may arrive behind the reply, after a retransmission for example; the server
+        // then has no time from the one to the other.
+        let is_behind_reply = record["ns_last_byte_to_226"].is_null();
+        assert!(!is_behind_reply || record["role"] == "server", "{record}");
         assert_eq!(record["data_style"], "EPSV");
         assert!(record.get("account").is_none() && record.get("rfnms").is_none());
     }

@@ -45,7 +45,8 @@ impl Desk {
     }
 
     pub(crate) fn tries(&self, program: &str, words: &[&str], typed: &str) -> Output {
-        let mut command = test_support::peers::named(program).command();
+        let peer = test_support::peers::named(program);
+        let mut command = peer.map_or_else(|| Command::new(program), |peer| peer.command());
         command.args(words).current_dir(self.here("")).env("HOME", self.here(""));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();

@@ -4,11 +4,11 @@
 mod data;
 mod wire;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt::set_socket_oobinline;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use wire::{Certificate, Wire};
@@ -77,6 +77,13 @@ pub(crate) enum Quirk {
     OneSession,
 }
 
+/// Returns whether the client has closed its end of this connection.
+fn has_closed(stream: &TcpStream) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut polled, Some(&now)).unwrap() > 0
+}
+
 /// How a transfer ends too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
@@ -109,8 +116,6 @@ struct Shared {
     /// The commands that came, in their order.
     heard: Mutex<Vec<String>>,
     certificate: Option<Certificate>,
-    /// Sessions that are open.
-    sessions: AtomicUsize,
 }
 
 impl Odd {
@@ -126,18 +131,21 @@ impl Odd {
             used: Mutex::default(),
             heard: Mutex::default(),
             certificate: is_tls.then(Certificate::new),
-            sessions: AtomicUsize::new(0),
         });
         let served = Arc::clone(&shared);
         thread::spawn(move || {
+            let mut callers: Vec<TcpStream> = Vec::new();
             for caller in listener.incoming() {
                 let (Ok(caller), shared) = (caller, Arc::clone(&served)) else { return };
+                // The order of the client's calls decides, not how soon a session's thread runs.
+                let is_alone = callers.iter().all(has_closed);
+                if shared.has(Quirk::OneSession) {
+                    callers.push(caller.try_clone().unwrap());
+                }
                 // However a session ends, the next caller is welcome.
                 thread::spawn(move || {
-                    let is_alone = shared.sessions.fetch_add(1, Ordering::SeqCst) == 0;
                     let session = Session::new(caller, Arc::clone(&shared));
                     _ = session.and_then(|session| session.run(is_alone));
-                    shared.sessions.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
