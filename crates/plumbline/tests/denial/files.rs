@@ -96,25 +96,6 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
     ends(&mut server.program);
 }
 
-// attack row 89
-#[test]
-fn a_server_ends_while_large_directories_are_listed() {
-    let desk = Desk::new();
-    for number in 0..20_000 {
-        fs::File::create(desk.there(&format!("name{number}"))).unwrap();
-    }
-    let mut server = ftp_server(&desk, "stop-grace-s = 60\n");
-    let mut open = Vec::new();
-    for _ in 0..20 {
-        let mut line = ftp_desk::Line::logged_in(&server);
-        let data = line.passive_with(4096);
-        assert_eq!(line.says("MLSD"), 150);
-        // It is never read, and most of it has no room on its way.
-        open.push((line, data));
-    }
-    ends(&mut server.program);
-}
-
 // attack row 117
 #[test]
 fn a_hash_that_waits_for_its_turn_takes_little_memory() {
