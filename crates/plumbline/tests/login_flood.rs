@@ -38,7 +38,7 @@ fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[
     let path = unique("flood");
     let script = flood(&path);
     let at = format!("{SERVER}:{port}");
-    let _server = Served::start_with(&[listen, &at, "--tls", "off", "--exec", "sh", "-c", &script]);
+    let server = Served::start_with(&[listen, &at, "--tls", "off", "--exec", "sh", "-c", &script]);
     let state = unique("client");
     let mut command = login_desk::plumb();
     command.args(arguments).env("XDG_STATE_HOME", &state);
@@ -54,6 +54,7 @@ fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[
     person.types("\x1dquit\r");
     person.sees("Connection closed here");
     assert_eq!(person.leaves().code(), Some(0));
+    server.says("has left");
     _ = std::fs::remove_file(&path);
     _ = std::fs::remove_dir_all(&state);
 }

@@ -84,7 +84,11 @@ enum Near {
 /// What a wait has brought.
 enum Woken {
     Far(Ready),
-    Near { to_read: bool },
+    /// The connection is lost; a socket reports that at a read, TLS and our own TCP here.
+    Gone,
+    Near {
+        to_read: bool,
+    },
     Checked(Verdict),
     Deadline,
 }
@@ -236,6 +240,7 @@ impl<W: Wire> Session<W> {
                         return Ok(Ending::Left);
                     }
                 }
+                Woken::Gone => return Ok(Ending::Left),
                 Woken::Near { to_read } => {
                     self.write_near()?;
                     if to_read {
@@ -277,8 +282,10 @@ impl<W: Wire> Session<W> {
                 return Poll::Ready(woken);
             }
             if wants_wire && let Poll::Ready(ready) = far.as_mut().poll(context) {
-                let ready = ready.context("the connection failed");
-                return Poll::Ready(ready.map(Woken::Far));
+                return Poll::Ready(match ready {
+                    Err(error) if is_gone(&error) => Ok(Woken::Gone),
+                    ready => ready.context("the connection failed").map(Woken::Far),
+                });
             }
             if !is_far_busy && let Poll::Ready(woken) = near.as_mut().poll(context) {
                 return Poll::Ready(woken);

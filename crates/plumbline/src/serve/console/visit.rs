@@ -54,6 +54,8 @@ enum Stage {
 
 enum Woken {
     Far(Ready),
+    /// The connection is lost; a socket reports that at a read, TLS and our own TCP here.
+    Gone,
     Bell,
     Deadline,
 }
@@ -179,6 +181,7 @@ impl<W: Wire> Visit<W> {
                         return Ok(Ending::Left);
                     }
                 }
+                Woken::Gone => return Ok(Ending::Left),
                 Woken::Bell => {}
                 Woken::Deadline => {}
             }
@@ -209,7 +212,10 @@ impl<W: Wire> Visit<W> {
         tokio::select! {
             biased;
             ready = self.wire.ready(wants_far, wants_room), if wants_wire => {
-                Ok(Woken::Far(ready.context("the connection failed")?))
+                match ready {
+                    Err(error) if is_gone(&error) => Ok(Woken::Gone),
+                    ready => ready.context("the connection failed").map(Woken::Far),
+                }
             }
             () = bell => Ok(Woken::Bell),
             () = alarm => Ok(Woken::Deadline),
