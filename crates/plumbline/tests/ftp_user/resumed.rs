@@ -139,3 +139,43 @@ fn a_download_that_was_killed_is_resumed_or_its_draft_is_removed() {
     assert_eq!(moved(&place, &["get", "--json", &url, "big"]), 8_000_000);
     assert!(place.read("big") == big && drafts(&place).is_empty());
 }
+
+/// Starts an upload of `big` at a limited rate, and kills it when the server has some of it.
+fn killed_upload(place: &Place, url: &str) {
+    let mut command = place.plumb();
+    command.args(["put", "--limit-rate", "1M", "big", url]);
+    let mut running = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    within_the_limit(|| {
+        let entries = fs::read_dir(place.0.join("there")).unwrap().map(|entry| entry.unwrap());
+        let draft = entries
+            .into_iter()
+            .find(|entry| entry.file_name().to_string_lossy().starts_with(".plumb-draft-"))?;
+        (draft.metadata().ok()?.len() >= 256 * 1024).then_some(())
+    });
+    running.kill().unwrap();
+    running.wait().unwrap();
+    within_the_limit(|| fs::read_dir(place.0.join("there/.plumb-partial")).ok()?.next().map(drop));
+}
+
+#[test]
+fn put_continue_sends_the_rest_of_an_upload_that_was_killed() {
+    for scheme in ["ftp://", "ftpes://"] {
+        let place = Place::new("put-killed");
+        let (_server, url) = place.serve("");
+        let (url, big) = (format!("{url}/big").replace("ftp://", scheme), content(8_000_000));
+        fs::write(place.0.join("big"), &big).unwrap();
+        for old in [None, Some("an older file")] {
+            let there = place.0.join("there/big");
+            match old {
+                Some(old) => fs::write(&there, old).unwrap(),
+                None => _ = fs::remove_file(&there),
+            }
+            killed_upload(&place, &url);
+            assert_eq!(fs::read_to_string(&there).ok().as_deref(), old);
+            let rest = moved(&place, &["put", "--continue", "--json", "big", &url]);
+            assert!((1..8_000_000 - 200_000).contains(&rest), "{scheme} {old:?}: {rest}");
+            assert!(place.read("there/big") == big);
+            assert!(!place.0.join("there/.plumb-partial").exists());
+        }
+    }
+}
