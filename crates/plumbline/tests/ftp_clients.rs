@@ -182,6 +182,21 @@ fn curl_moves_several_files_at_once() {
     });
 }
 
+#[test]
+#[ignore = "needs curl"]
+fn curl_uploads_several_files_one_after_another_over_one_control_connection() {
+    curl(|desk, server, curl| {
+        let names = ["a", "b", "c", "d", "e"];
+        for (at, name) in names.iter().enumerate() {
+            fs::write(desk.here(name), noise(50_000 + at)).unwrap();
+        }
+        curl.run(&["-T", "{a,b,c,d,e}", &server.url("127.0.0.1", "")]);
+        for (at, name) in names.iter().enumerate() {
+            assert!(fs::read(desk.there(name)).unwrap() == noise(50_000 + at), "{name}");
+        }
+    });
+}
+
 /// Runs wget with these words and the URL of `name`, in cleartext and in TLS.
 fn wget(prepare: fn(&Desk), words: &[&str], name: &str, check: fn(&Desk)) {
     for scheme in ["ftp", "ftps"] {

@@ -87,7 +87,7 @@ fn curl_works_where_tls_is_required() {
 fn a_data_connection_in_tls_that_is_not_the_sessions_is_refused() {
     let desk = Desk::new();
     fs::write(desk.there("file"), b"secret").unwrap();
-    let server = Server::start(&desk, &["--ftp-listen", "127.0.0.1:0"]);
+    let server = configured(&desk, "requires-session-reuse = true\n", &[]);
     let url = server.url("127.0.0.1", "file");
     let words = ["-sS", "--max-time", "30", "--ssl-reqd", "-k", &url];
     assert_eq!(desk.runs("curl", &words, ""), "secret");
@@ -165,7 +165,7 @@ port = int(sys.argv[1])
 context = ssl._create_unverified_context()
 data = bytes(range(256)) * 4000
 class Resuming(ftplib.FTP_TLS):
-    # The data connection resumes the TLS session of the control connection, as the server requires.
+    # The data connection resumes the TLS session of the control connection.
     def ntransfercmd(self, cmd, rest=None):
         conn, size = ftplib.FTP.ntransfercmd(self, cmd, rest)
         if self._prot_p:
@@ -224,9 +224,9 @@ print("all is well")
 fn ftplib_works_in_clear_and_in_tls_passive_and_active() {
     let desk = Desk::new();
     let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let lines = "rights = \"writable\"\nrequires-session-reuse = false\n";
-    let lenient = configured(&desk, lines, &[]);
-    for (server, how) in [(&server, "clear"), (&server, "resuming"), (&lenient, "tls")] {
+    let strict = "rights = \"writable\"\nrequires-session-reuse = true\n";
+    let strict = configured(&desk, strict, &[]);
+    for (server, how) in [(&server, "clear"), (&server, "tls"), (&strict, "resuming")] {
         let said = desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), how], "");
         assert!(said.contains("all is well"), "{how}: {said}");
     }
@@ -237,7 +237,7 @@ fn ftplib_works_in_clear_and_in_tls_passive_and_active() {
 fn ftplib_which_does_not_resume_tls_is_told_the_option_of_the_server() {
     let desk = Desk::new();
     fs::write(desk.there("here"), b"secret").unwrap();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
+    let server = configured(&desk, "requires-session-reuse = true\n", &[]);
     let said = desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), "refused"], "");
     assert!(said.contains("requires-session-reuse") && !said.contains("secret"), "{said}");
 }

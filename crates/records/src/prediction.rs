@@ -150,7 +150,8 @@ impl Model {
     fn transit_ns(&self, bytes: u64) -> u64 {
         let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
-        let mut congestion = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
+        // A window of no bytes would never grow.
+        let mut congestion = self.mss_bytes.max(1).saturating_mul(rate::INITIAL_SEGMENTS);
         let (mut left, mut ns) = (bytes, 0_u64);
         loop {
             let round = congestion.min(window);
@@ -282,6 +283,11 @@ mod tests {
     use proptest::prelude::*;
 
     const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_path_of_empty_segments_ends() {
+        assert!(Model::bare(MS, 0).flow_ns(1 << 40) > 0);
+    }
 
     fn model() -> Model {
         Model {

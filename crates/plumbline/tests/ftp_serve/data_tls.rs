@@ -1,5 +1,6 @@
 //! Data connections in TLS: those that resume the session's TLS are its own, and no others are.
 
+use super::configured;
 use super::ftp_desk::{Desk, Line, Server};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -112,7 +113,7 @@ impl Control {
 fn only_sessions_of_the_control_connection(version: &'static SupportedProtocolVersion) {
     let desk = Desk::new();
     fs::write(desk.there("file"), b"secret").unwrap();
-    let server = Server::start(&desk, &["--ftp-listen", "127.0.0.1:0"]);
+    let server = configured(&desk, "requires-session-reuse = true\n", &[]);
     let (user, stranger) = (client(version), client(version));
     let mut control = Control::logged_in(&server, &user);
     for _ in 0..5 {
@@ -133,12 +134,12 @@ fn only_sessions_of_the_control_connection(version: &'static SupportedProtocolVe
 
 // attack row 97
 #[test]
-fn without_any_setting_a_data_connection_has_to_resume_the_sessions_tls() {
+fn a_data_connection_has_to_resume_the_sessions_tls() {
     only_sessions_of_the_control_connection(&TLS13);
 }
 
 // attack row 97
 #[test]
-fn without_any_setting_a_data_connection_has_to_resume_the_sessions_older_tls() {
+fn a_data_connection_has_to_resume_the_sessions_older_tls() {
     only_sessions_of_the_control_connection(&TLS12);
 }
