@@ -30,7 +30,7 @@ pub fn line(text: &str) -> String {
     message(&text.replace('\r', "\\x0d").replace('\n', "\\x0a"))
 }
 
-/// Returns a message of several lines that is safe to print on a terminal; see [`line`].
+/// Returns a message of several lines that is safe to print on a terminal; see [`line()`].
 #[must_use]
 pub fn message(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
