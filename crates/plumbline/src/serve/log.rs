@@ -126,7 +126,7 @@ fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
     line(is_json, &Event::LinesDropped { count }).into_bytes()
 }
 
-/// Waits a little until all lines are written. Returns whether they are.
+/// Waits until all lines are written, for `FLUSH_TIMEOUT` at most. Returns whether they are.
 pub(super) fn flush() -> bool {
     STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }

@@ -123,7 +123,7 @@ pub(super) struct Server {
     tls: RefCell<Option<Tls>>,
     /// The host of our own that carries the sessions, if it is not this machine's.
     host: OnceCell<Host>,
-    /// Sessions of one user at one address, whose TLS tickets are as good.
+    /// Sessions of one user at one address; each accepts the TLS tickets of the others.
     families: RefCell<tickets::Families>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
