@@ -10,6 +10,10 @@
 //! A handler may interrupt anything, so it only loads atomics and makes system calls. The
 //! terminal belongs to who is in its foreground: a process in the background leaves it alone.
 
+mod display;
+
+pub use display::set_display_reset;
+
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
@@ -202,11 +206,18 @@ fn set_from_anywhere(raw: bool) {
     let place = MODES.load(Ordering::SeqCst);
     // SAFETY: the pointer is null or to a `Modes` that is never changed and never freed.
     let Some(modes) = (unsafe { place.as_ref() }) else { return };
-    if tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp()) {
+    if is_in_foreground() {
         let modes = if raw { &modes.raw } else { &modes.found };
         // There is nobody to tell of an error.
         let _ = tcsetattr(terminal, OptionalActions::Now, modes);
     }
+}
+
+/// Returns whether the program is in the foreground of its terminal. Safe to call in a signal
+/// handler.
+fn is_in_foreground() -> bool {
+    let foreground = TERMINAL.get().and_then(|terminal| tcgetpgrp(terminal).ok());
+    foreground.is_some_and(|foreground| foreground == getpgrp())
 }
 
 /// What handled a signal before us: the signal with its disposition, for each in [`ENDS`].
@@ -238,6 +249,9 @@ fn install() -> io::Result<()> {
     }
     let next = panic::take_hook();
     panic::set_hook(Box::new(move |news| {
+        if is_in_foreground() {
+            display::reset();
+        }
         set_from_anywhere(false);
         next(news);
     }));
@@ -245,6 +259,9 @@ fn install() -> io::Result<()> {
 }
 
 extern "C" fn on_end(signal: i32) {
+    if is_in_foreground() {
+        display::reset();
+    }
     set_from_anywhere(false);
     let before = BEFORE.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
     if let Some((_, handled)) = before {

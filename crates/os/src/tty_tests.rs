@@ -36,6 +36,11 @@ fn read_key() -> u8 {
 #[test]
 #[ignore = "run on a pty by other tests"]
 fn raw_until_a_key() {
+    // nohup and some shells start the tests with signals ignored.
+    for signal in ENDS {
+        // SAFETY: the default action runs no code of this program.
+        assert_ne!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_ERR);
+    }
     let guard = RawMode::enter().unwrap();
     eprint!("raw:");
     let key = read_key();

@@ -398,6 +398,32 @@ fn a_signal_ends_plumb_and_the_terminal_is_restored() {
     });
 }
 
+fn the_modes_of_the_display_are_reset_by(signal: rustix::process::Signal) {
+    in_new_network(move || {
+        let listener = listen();
+        let mut person = Person::at(Way::Kernel, listener.local_addr().unwrap().port());
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(b"\x1b[?1049h\x1b[?1000hhello").unwrap();
+        person.sees("hello");
+        person.is_sent(signal);
+        assert_eq!(person.leaves().signal(), Some(signal.as_raw()));
+        assert!(person.written().ends_with("\x1b[?1000l\x1b[?1049l"), "{:?}", person.written());
+        person.has_a_sane_terminal();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn sigterm_resets_the_modes_that_the_remote_host_has_set() {
+    the_modes_of_the_display_are_reset_by(rustix::process::Signal::TERM);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn sighup_resets_the_modes_that_the_remote_host_has_set() {
+    the_modes_of_the_display_are_reset_by(rustix::process::Signal::HUP);
+}
+
 #[test]
 #[ignore = "takes a pseudo-terminal for a serial line"]
 fn a_person_works_over_a_serial_line_whose_other_end_gives_the_address() {

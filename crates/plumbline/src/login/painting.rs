@@ -4,6 +4,7 @@ use super::far::far_window;
 use super::painted::{Emulation, KeyReader, Painted, StatusLine};
 use super::prompt::Attention;
 use super::session::Login;
+use os::tty::set_display_reset;
 use protocols::Cx;
 
 impl Login {
@@ -107,6 +108,7 @@ impl Login {
         let line = self.status_line.as_ref();
         let status = line.map(|line| line.text(&self.traffic, self.window.0));
         let bytes = painted.paint(self.window, status.as_deref());
+        _ = set_display_reset(&painted.reset());
         self.screen.put(&bytes);
     }
 
@@ -123,6 +125,7 @@ impl Login {
     pub(super) fn lend_screen(&mut self) {
         if let Some(painted) = &mut self.painted {
             let bytes = painted.leave();
+            _ = set_display_reset(b"");
             self.is_unpainted = true;
             self.screen.put(&bytes);
         }
@@ -140,6 +143,7 @@ impl Login {
     pub(super) fn leave_screen(&mut self) {
         if let Some(mut painted) = self.painted.take() {
             let bytes = painted.leave();
+            _ = set_display_reset(b"");
             self.screen.put(&bytes);
         }
     }

@@ -13,6 +13,7 @@
 
 use super::column::Column;
 use os::output::Output;
+use os::tty::set_display_reset;
 use protocols::Cx;
 use protocols::meter::Counter;
 use protocols::terminal::filter::{Filter, Policy};
@@ -62,6 +63,10 @@ impl Screen {
         let mut filter = self.filter.take();
         let passed = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
         let was_shown = self.put_passed(passed);
+        if let Some(reset) = filter.as_mut().and_then(Filter::changed_reset) {
+            // Without descriptors a signal leaves the modes set.
+            _ = set_display_reset(&reset);
+        }
         self.filter = filter;
         was_shown
     }
@@ -75,6 +80,7 @@ impl Screen {
     pub(super) fn restore(&mut self) {
         if let Some(filter) = &mut self.filter {
             let (bytes, is_in_line) = (filter.restore(), self.is_in_line);
+            _ = filter.changed_reset().map(|reset| set_display_reset(&reset));
             self.append(&bytes);
             self.is_in_line = is_in_line;
         }

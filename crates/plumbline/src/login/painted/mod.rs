@@ -202,9 +202,16 @@ impl Painted {
         if !std::mem::replace(&mut self.is_entered, false) {
             return Vec::new();
         }
-        let title = self.title.take().map_or(&b""[..], |_| POP_TITLE);
+        let reset = self.reset();
+        self.title = None;
         self.shown = None;
         self.modes = InputModes::default();
+        reset
+    }
+
+    /// Returns the bytes that give the terminal back, without an effect here.
+    pub(super) fn reset(&self) -> Vec<u8> {
+        let title = self.title.as_ref().map_or(&b""[..], |_| POP_TITLE);
         let modes =
             b"\x1b[0m\x1b[r\x1b[0 q\x1b[?25h\x1b>\x1b[?1l\x1b[?2004l\x1b[?1004l\x1b[?9l\x1b[?1000l\
           \x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1049l";

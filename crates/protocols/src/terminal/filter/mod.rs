@@ -93,6 +93,8 @@ pub struct Filter {
     marks: usize,
     titles: TitleLimit,
     modes: Modes,
+    /// The modes at the last call of [`Self::changed_reset`].
+    reported_modes: Modes,
     output: Vec<u8>,
     removed: u64,
 }
@@ -110,6 +112,7 @@ impl Filter {
             marks: 0,
             titles: TitleLimit::default(),
             modes: Modes::default(),
+            reported_modes: Modes::default(),
             output: Vec::new(),
             removed: 0,
         }
@@ -145,6 +148,18 @@ impl Filter {
     #[must_use]
     pub fn removed(&self) -> u64 {
         if self.policy.passes_all { 0 } else { self.removed }
+    }
+
+    /// Returns the bytes that reset the modes which the remote host has set, if those have changed
+    /// since the last call.
+    pub fn changed_reset(&mut self) -> Option<Vec<u8>> {
+        if self.modes == self.reported_modes {
+            return None;
+        }
+        self.reported_modes.clone_from(&self.modes);
+        let mut bytes = Vec::new();
+        self.modes.reset(&mut bytes);
+        Some(bytes)
     }
 
     /// Returns the bytes that reset each mode that the remote host has set and not reset, and

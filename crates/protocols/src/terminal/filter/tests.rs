@@ -358,6 +358,18 @@ fn what_a_program_has_set_and_not_reset_is_reset() {
 }
 
 #[test]
+fn the_reset_is_returned_when_the_modes_have_changed() {
+    let mut filter = Filter::new(Policy::default());
+    assert_eq!(filter.changed_reset(), None);
+    filter.pass(b"\x1b[?1049h\x1b[?2004h", Instant::ZERO);
+    assert_eq!(filter.changed_reset().unwrap(), b"\x1b[?2004l\x1b[?1049l");
+    filter.pass(b"text", Instant::ZERO);
+    assert_eq!(filter.changed_reset(), None);
+    filter.pass(b"\x1b[?2004l\x1b[?1049l", Instant::ZERO);
+    assert_eq!(filter.changed_reset().unwrap(), b"");
+}
+
+#[test]
 fn a_program_that_tidies_up_leaves_nothing_to_reset() {
     let session = "\x1b[?1049h\x1b[?1h\x1b=\x1b[?25l\x1b[1;31mtext\x1b[m\x1b[2;3r\x1b[r\x1b(0x\x1b(B\
         \x1b[?25h\x1b>\x1b[?1l\x1b[?1049l\x1b[?2004h\x1b[?2004l\x1b[?1000h\x1b[?1000l\x0e\x0f";
