@@ -34,6 +34,11 @@ const END_TIMEOUT: Duration = Duration::from_secs(20);
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
+/// Sixty addresses of this machine, for attacks that limits per source would hide.
+fn many_sources() -> impl Iterator<Item = Ipv4Addr> {
+    (1..61).map(|host| Ipv4Addr::new(127, 0, 1, host))
+}
+
 /// Connects from `source`, and waits for replies for a minute at most.
 fn connect(source: Ipv4Addr, port: u16) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -94,22 +99,9 @@ impl Control {
 
 const WELCOME: [u16; 3] = [220, 331, 230];
 
-/// Writes a users' file in which ann's password is "secret"; `rest` follows in her table.
-fn users_file(desk: &Desk, rest: &str) -> String {
-    let mut hasher = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    hasher.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut hasher = hasher.spawn().unwrap();
-    hasher.stdin.take().unwrap().write_all(b"secret").unwrap();
-    let hash = String::from_utf8(hasher.wait_with_output().unwrap().stdout).unwrap();
-    let path = desk.here("users.toml");
-    fs::write(&path, format!("[ann]\npassword = \"{}\"\n{rest}\n", hash.trim())).unwrap();
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
 /// Starts an FTP server with ann and anonymous users; `lines` are of its table `[ftp]`.
 fn ftp_server(desk: &Desk, lines: &str) -> Server {
-    let users = users_file(desk, &format!("root = \"{}\"", desk.there("").display()));
+    let users = desk.users_file(&format!("root = \"{}\"", desk.there("").display()));
     let configuration = desk.here("serve.toml");
     fs::write(&configuration, format!("[ftp]\nanonymous = true\n{lines}")).unwrap();
     let configuration = configuration.to_str().unwrap();

@@ -29,6 +29,38 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
     ends(&mut server.program);
 }
 
+/// Logs in and hashes the file `small` 20 times, and returns the processor time of that.
+fn cost_of_hashes(server: &Server) -> u64 {
+    let before = ticks(&server.program);
+    let mut honest = Control::new(OTHER, server);
+    assert_eq!(honest.logs_in("ftp", "a@b"), WELCOME);
+    for _ in 0..20 {
+        assert_eq!(honest.asks("HASH small"), 213);
+    }
+    (ticks(&server.program) - before).max(1)
+}
+
+// attack row 117
+#[test]
+fn the_hashes_of_sessions_that_have_ended_cost_nothing() {
+    let desk = Desk::new();
+    let mut server = ftp_server(&desk, "");
+    fs::File::create(desk.there("sparse")).unwrap().set_len(3 << 30).unwrap();
+    fs::File::create(desk.there("small")).unwrap().set_len(4 << 20).unwrap();
+    let alone = cost_of_hashes(&server);
+    let attackers = many_sources().map(|source| {
+        let mut attacker = Control::new(source, &server);
+        assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
+        attacker.sends("HASH sparse\n");
+        attacker
+    });
+    attackers.collect::<Vec<_>>().into_iter().for_each(Control::resets);
+    // The permits alternate between sources: each hash that went on would have as many as this one.
+    let after = cost_of_hashes(&server);
+    assert!(after < alone * 10, "{alone} {after}");
+    ends(&mut server.program);
+}
+
 #[test]
 fn a_hash_in_steps_is_the_hash_of_the_file_and_an_anonymous_user_has_a_limit() {
     let desk = Desk::new();

@@ -6,6 +6,7 @@ use os::process::Program;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +54,19 @@ impl Desk {
         child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
+
+    /// Writes a users' file in which ann's password is "secret"; `rest` follows in her table.
+    pub(crate) fn users_file(&self, rest: &str) -> String {
+        let mut hasher = Command::new(env!("CARGO_BIN_EXE_plumb"));
+        hasher.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut hasher = hasher.spawn().unwrap();
+        hasher.stdin.take().unwrap().write_all(b"secret").unwrap();
+        let hash = String::from_utf8(hasher.wait_with_output().unwrap().stdout).unwrap();
+        let path = self.here("users.toml");
+        fs::write(&path, format!("[ann]\npassword = \"{}\"\n{rest}\n", hash.trim())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
 }
 
 impl Drop for Desk {
@@ -78,6 +92,15 @@ impl Server {
     pub(crate) fn writable(desk: &Desk, ip: &str, words: &[&str]) -> Self {
         let place = format!("{ip}:0");
         let words = [&["--writable", "--ftp-listen", &place], words].concat();
+        Self::start(desk, &words)
+    }
+
+    /// Starts a server with `lines` in the table `[ftp]` of its configuration.
+    pub(crate) fn configured(desk: &Desk, lines: &str, words: &[&str]) -> Self {
+        let configuration = desk.here("serve.toml");
+        fs::write(&configuration, format!("[ftp]\n{lines}")).unwrap();
+        let configuration = configuration.to_str().unwrap().to_owned();
+        let words = [&["--config", &configuration, "--ftp-listen", "127.0.0.1:0"], words].concat();
         Self::start(desk, &words)
     }
 
