@@ -3,7 +3,8 @@
 //! copies directories, as far as it can, in cleartext and in TLS.
 //!
 //! The only settings are those that end a client at its first error, and in TLS the ones that make
-//! it accept a certificate that no authority has signed. `ftp_clients_more.rs` has further clients.
+//! it accept a certificate that no authority has signed. The server has its default settings too, but
+//! for clients that do not resume TLS sessions. `ftp_clients_more.rs` has further clients.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -294,7 +295,9 @@ fn ftplib_resumes_an_upload_and_gets_a_tree_by_one_connection_for_each_file() {
     for mode in ["cleartext", "tls"] {
         let desk = Desk::new();
         make_tree(&desk.there("tree"));
-        let server = Server::writable(&desk, "127.0.0.1", &[]);
+        // FTP_TLS does not resume TLS sessions; `ftp_serve.rs` has one that does.
+        let lines = format!("rights = \"writable\"\nrequires-session-reuse = {}\n", mode != "tls");
+        let server = Server::configured(&desk, &lines, &[]);
         desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), mode], "");
     }
 }

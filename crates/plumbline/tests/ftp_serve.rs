@@ -29,7 +29,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 fn curl_works(ip: &str, words: &[&str], server_words: &[&str]) {
     let desk = Desk::new();
@@ -87,7 +87,7 @@ fn curl_works_where_tls_is_required() {
 fn a_data_connection_in_tls_that_is_not_the_sessions_is_refused() {
     let desk = Desk::new();
     fs::write(desk.there("file"), b"secret").unwrap();
-    let server = configured(&desk, "requires-session-reuse = true\n", &[]);
+    let server = Server::configured(&desk, "", &[]);
     let url = server.url("127.0.0.1", "file");
     let words = ["-sS", "--max-time", "30", "--ssl-reqd", "-k", &url];
     assert_eq!(desk.runs("curl", &words, ""), "secret");
@@ -223,10 +223,10 @@ print("all is well")
 #[ignore = "needs Python"]
 fn ftplib_works_in_clear_and_in_tls_passive_and_active() {
     let desk = Desk::new();
-    let server = Server::writable(&desk, "127.0.0.1", &[]);
-    let strict = "rights = \"writable\"\nrequires-session-reuse = true\n";
-    let strict = configured(&desk, strict, &[]);
-    for (server, how) in [(&server, "clear"), (&server, "tls"), (&strict, "resuming")] {
+    let strict = Server::writable(&desk, "127.0.0.1", &[]);
+    let lines = "rights = \"writable\"\nrequires-session-reuse = false\n";
+    let lenient = Server::configured(&desk, lines, &[]);
+    for (server, how) in [(&strict, "clear"), (&lenient, "tls"), (&strict, "resuming")] {
         let said = desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), how], "");
         assert!(said.contains("all is well"), "{how}: {said}");
     }
@@ -237,7 +237,7 @@ fn ftplib_works_in_clear_and_in_tls_passive_and_active() {
 fn ftplib_which_does_not_resume_tls_is_told_the_option_of_the_server() {
     let desk = Desk::new();
     fs::write(desk.there("here"), b"secret").unwrap();
-    let server = configured(&desk, "requires-session-reuse = true\n", &[]);
+    let server = Server::configured(&desk, "", &[]);
     let said = desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), "refused"], "");
     assert!(said.contains("requires-session-reuse") && !said.contains("secret"), "{said}");
 }
@@ -245,22 +245,11 @@ fn ftplib_which_does_not_resume_tls_is_told_the_option_of_the_server() {
 #[test]
 fn a_user_of_the_file_has_his_own_root_and_rights_and_others_are_refused() {
     let desk = Desk::new();
-    let mut hasher = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    hasher.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut hasher = hasher.spawn().unwrap();
-    hasher.stdin.take().unwrap().write_all(b"secret").unwrap();
-    let hash = String::from_utf8(hasher.wait_with_output().unwrap().stdout).unwrap();
     fs::create_dir(desk.there("ann")).unwrap();
-    let users = desk.here("users.toml");
     let root = desk.there("ann");
-    let text = format!(
-        "[ann]\npassword = \"{}\"\nroot = \"{}\"\nrights = \"write-once\"\nquota-bytes = 10\n",
-        hash.trim(),
-        root.display()
-    );
-    fs::write(&users, text).unwrap();
-    fs::set_permissions(&users, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let words = ["--ftp-listen", "127.0.0.1:0", "--ftp-users", users.to_str().unwrap()];
+    let rest = format!("root = \"{}\"\nrights = \"write-once\"\nquota-bytes = 10", root.display());
+    let users = desk.users_file(&rest);
+    let words = ["--ftp-listen", "127.0.0.1:0", "--ftp-users", &users];
     let server = Server::start(&desk, &words);
     let mut line = Line::to(&server);
     assert_eq!((line.says("USER ann"), line.says("PASS Secret")), (331, 530));
@@ -361,15 +350,6 @@ fn a_server_that_ends_lets_a_transfer_end_and_says_goodbye_to_the_others() {
     drop(data);
     assert_eq!((busy.hears(), busy.hears()), (226, 421));
     assert_eq!(fs::read(desk.there("file")).unwrap(), b"whole");
-}
-
-/// Starts a server with a configuration whose table `[ftp]` has these lines.
-fn configured(desk: &Desk, lines: &str, words: &[&str]) -> Server {
-    let configuration = desk.here("serve.toml");
-    fs::write(&configuration, format!("[ftp]\n{lines}")).unwrap();
-    let configuration = configuration.to_str().unwrap().to_owned();
-    let words = [&["--config", &configuration, "--ftp-listen", "127.0.0.1:0"], words].concat();
-    Server::start(desk, &words)
 }
 
 /// Commands in an order in which each can be given, and the reply of each.
@@ -502,7 +482,7 @@ fn every_command_has_its_reply_over_a_real_connection() {
         "rights = \"writable\"\nmail-spool = \"{}\"\nmail-from-anonymous = true\n",
         spool.display()
     );
-    let server = configured(&desk, &lines, &[]);
+    let server = Server::configured(&desk, &lines, &[]);
     let mut line = Line::logged_in(&server);
     for (command, code) in EVERY_COMMAND {
         assert_eq!(line.says(command), *code, "{command}");
@@ -557,7 +537,7 @@ fn mail_lies_in_the_spool_and_only_for_those_who_have_a_mailbox() {
     let shown = spool.display().to_string();
     let lines =
         format!("mail-spool = \"{shown}\"\nmail-from-anonymous = true\nmail-max-bytes = 9000\n");
-    let server = configured(&desk, &lines, &[]);
+    let server = Server::configured(&desk, &lines, &[]);
     let mut line = Line::logged_in(&server);
     assert_eq!((line.says("MAIL ann"), line.says("Lunch?\r\n..\r\n.")), (350, 256));
     assert_eq!(line.stores("MLFL ann", b"line one\r\nline two\r\n"), 256);
@@ -591,7 +571,7 @@ fn words_of_36_bits_lie_in_a_folder_as_is_said_of_it() {
         fs::create_dir(desk.there(folder)).unwrap();
     }
     let lines = "rights = \"writable\"\n[ftp.word-formats]\n\"/its\" = \"c36\"\n";
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let mut line = Line::logged_in(&server);
     assert_eq!(line.says("TYPE L 36"), 200);
     let two_words = [0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC, 0xDE, 0xF0, 0x12];
@@ -627,7 +607,7 @@ fn ftplib_takes_the_control_connection_out_of_tls_and_leaves_the_data_in_it() {
     let desk = Desk::new();
     // ftplib does not resume TLS sessions.
     let lines = "rights = \"writable\"\nclear-control = true\nrequires-session-reuse = false\n";
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let said = desk.runs("python3", &["-c", CCC, &server.port.to_string()], "");
     assert!(said.contains("all is well"), "{said}");
     assert_eq!(fs::read(desk.there("f")).unwrap(), b"still in TLS");
@@ -640,7 +620,7 @@ fn curl_takes_the_control_connection_out_of_tls_whoever_ends_it_first() {
         let desk = Desk::new();
         // Behind CCC curl does not resume the TLS session that has ended.
         let lines = "rights = \"writable\"\nclear-control = true\nrequires-session-reuse = false\n";
-        let server = configured(&desk, lines, &[]);
+        let server = Server::configured(&desk, lines, &[]);
         fs::write(desk.here("up"), pattern(100_000)).unwrap();
         let url = server.url("127.0.0.1", "file");
         let words = ["-sS", "-v", "--max-time", "30", "--ssl-reqd", "-k", "-T", "up"];

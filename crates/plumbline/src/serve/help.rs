@@ -90,10 +90,9 @@ A configuration:
   listen = [\"[::]:21\"]
   listen-tls = [\"[::]:990\"]
   tls = \"required\"              # or \"offered\", or \"off\"
-  requires-session-reuse = true  # TLS of a data connection resumes that of the session. False,
-                                 # the default, lets in clients that cannot (Python's ftplib, curl
-                                 # with several uploads in TLS 1.3), and with them all clients at
-                                 # their addresses
+  requires-session-reuse = true  # TLS of a data connection resumes that of its control
+                                 # connection; false accepts clients that cannot (Python's ftplib,
+                                 # commons-net), and any other client at their addresses
   anonymous = true               # besides users; without users it is so
   system-users = true            # of this machine, by PAM
   pam-service = \"plumb\"

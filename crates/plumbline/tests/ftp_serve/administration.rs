@@ -1,7 +1,6 @@
 //! What an administrator says of a server, and what comes of it: rights by folder, limits, virtual
 //! hosts, word formats, and whether a configuration makes sense.
 
-use super::configured;
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use rustix::process::Signal;
 use std::fs;
@@ -36,7 +35,7 @@ fn with_word_formats(desk: &Desk) -> Server {
         fs::create_dir(desk.there(format)).unwrap();
         lines += &format!("\"/{format}\" = \"{format}\"\n");
     }
-    configured(desk, &lines, &[])
+    Server::configured(desk, &lines, &[])
 }
 
 #[test]
@@ -122,7 +121,7 @@ fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() 
         fs::write(desk.there(folder).join("old"), b"old").unwrap();
     }
     fs::write(desk.there("file"), b"file").unwrap();
-    let server = configured(&desk, FOLDERS, &[]);
+    let server = Server::configured(&desk, FOLDERS, &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     for (command, missing) in [
@@ -180,7 +179,7 @@ fn rights_are_those_of_the_nearest_folder_and_a_refusal_says_which_is_missing() 
 fn who_may_only_overwrite_overwrites_and_who_may_only_append_goes_on() {
     let desk = Desk::new();
     fs::write(desk.there("old"), b"old").unwrap();
-    let server = configured(&desk, "rights = [\"overwrite\"]\n", &[]);
+    let server = Server::configured(&desk, "rights = [\"overwrite\"]\n", &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     assert_eq!((line.stores("STOR old", b"newer"), line.stores("STOR new", b"new")), (226, 550));
@@ -188,7 +187,7 @@ fn who_may_only_overwrite_overwrites_and_who_may_only_append_goes_on() {
     assert_eq!(fs::read(desk.there("old")).unwrap(), b"newer");
     let desk = Desk::new();
     fs::write(desk.there("old"), b"old").unwrap();
-    let server = configured(&desk, "rights = [\"append\"]\n", &[]);
+    let server = Server::configured(&desk, "rights = [\"append\"]\n", &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     assert_eq!(line.stores("STOR old", b"no"), 550);
@@ -201,7 +200,7 @@ fn of_two_who_append_at_once_the_second_is_told_and_nothing_is_lost() {
     let desk = Desk::new();
     fs::write(desk.there("empty"), b"").unwrap();
     fs::write(desk.there("old"), b"old").unwrap();
-    let server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let server = Server::configured(&desk, "rights = \"writable\"\n", &[]);
     let (mut one, mut other) = (Line::logged_in(&server), Line::logged_in(&server));
     for (name, whole, second) in [("old", "olderr", 450), ("empty", "err", 450), ("no", "err", 550)]
     {
@@ -229,7 +228,7 @@ fn a_folder_goes_into_another_where_folders_are_made() {
         fs::create_dir(desk.there(folder)).unwrap();
     }
     let lines = "rights = \"writable\"\n[ftp.folders]\n\"/to\" = [\"write\", \"rename\"]\n";
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let mut line = Line::logged_in(&server);
     assert_eq!(line.says("RNFR a"), 350);
     assert!(line.asks("RNTO to/a").contains("no right to make directories"));
@@ -239,7 +238,7 @@ fn a_folder_goes_into_another_where_folders_are_made() {
 #[test]
 fn a_name_of_our_choice_in_the_root_has_one_slash() {
     let desk = Desk::new();
-    let server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let server = Server::configured(&desk, "rights = \"writable\"\n", &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     assert_eq!(line.stores("STOU", b"new"), 226);
@@ -261,7 +260,7 @@ fn a_user_of_the_file_has_rights_by_folder_too() {
     );
     fs::write(&users, text).unwrap();
     desk.runs("chmod", &["600", "users.toml"], "");
-    let server = configured(&desk, &format!("users = \"{}\"\n", users.display()), &[]);
+    let server = Server::configured(&desk, &format!("users = \"{}\"\n", users.display()), &[]);
     let mut line = Line::to(&server);
     assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 230));
     assert_eq!((line.stores("STOR in/a", b"a"), line.stores("STOR a", b"a")), (226, 550));
@@ -274,7 +273,7 @@ fn a_reply_says_which_limit_it_was() {
     let desk = Desk::new();
     let lines = "rights = \"writable\"\nfile-max-bytes = 1000\nquota-bytes = 1500\n";
     fs::write(desk.there("file"), [7; 900]).unwrap();
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     let mut stores = |name: &str, len: usize| {
@@ -305,7 +304,7 @@ fn a_text_is_read_for_its_size_only_up_to_a_bound() {
     let desk = Desk::new();
     fs::write(desk.there("short"), b"a\nb\n").unwrap();
     fs::write(desk.there("long"), vec![b'\n'; (8 << 20) + 1]).unwrap();
-    let server = configured(&desk, "", &[]);
+    let server = Server::configured(&desk, "", &[]);
     let mut line = Line::logged_in(&server);
     assert_eq!(line.asks("SIZE short"), "213 6\r\n");
     assert_eq!(line.says("SIZE long"), 550);
@@ -319,7 +318,7 @@ fn size_is_the_size_of_the_file_in_every_mode() {
     fs::write(desk.there("short"), b"a line that deflates, a line that deflates\n").unwrap();
     // Larger than any text that is read for its size.
     fs::File::create(desk.there("long")).unwrap().set_len(60_000_000).unwrap();
-    let server = configured(&desk, "", &[]);
+    let server = Server::configured(&desk, "", &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     for mode in ["S", "B", "C", "Z"] {
@@ -337,7 +336,7 @@ fn every_name_of_nlst_can_be_given_to_retr_from_where_it_was_asked_for() {
     for name in ["a/one", "a/b c/two", "a/b c/-x"] {
         fs::write(desk.there(name), name).unwrap();
     }
-    let server = configured(&desk, "", &[]);
+    let server = Server::configured(&desk, "", &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     for (command, count) in [("NLST a/b c", 2), ("NLST a/b c/*", 2), ("NLST a/o*", 1)] {
@@ -365,7 +364,7 @@ fn with_hosts(desk: &Desk) -> Server {
     let lines = HOSTS.replace("ORG", org.to_str().unwrap()).replace("HERE/", &here);
     // ftplib does not resume TLS sessions.
     let lines = format!("requires-session-reuse = false\n{lines}");
-    configured(desk, &lines, &[])
+    Server::configured(desk, &lines, &[])
 }
 
 #[test]
@@ -411,7 +410,7 @@ fn users_of_a_host_send_no_mail_to_the_servers_spool() {
          [[ftp.host]]\nname = \"ftp.example.org\"\nroot = \"{root}\"\n",
         spool.display()
     );
-    let server = configured(&desk, &lines, &[]);
+    let server = Server::configured(&desk, &lines, &[]);
     let mut line = Line::to(&server);
     let logs_in = |line: &mut Line| (line.says("USER ftp"), line.says("PASS a@b"));
     assert_eq!((line.says("HOST ftp.example.org"), logs_in(&mut line)), (220, (331, 230)));
@@ -519,7 +518,7 @@ fn a_configuration_is_looked_at_without_serving() {
 #[test]
 fn a_bad_file_that_is_read_again_changes_nothing_and_the_log_says_why() {
     let desk = Desk::new();
-    let mut server = configured(&desk, "rights = \"writable\"\n", &[]);
+    let mut server = Server::configured(&desk, "rights = \"writable\"\n", &[]);
     let configuration = desk.here("serve.toml");
     let mut line = Line::logged_in(&server);
     fs::write(&configuration, "[ftp]\nrigths = \"read-only\"\n").unwrap();

@@ -1,6 +1,5 @@
 //! Data connections in TLS: those that resume the session's TLS are its own, and no others are.
 
-use super::configured;
 use super::ftp_desk::{Desk, Line, Server};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,8 +12,8 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-    SupportedProtocolVersion,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, ProtocolVersion, SignatureScheme,
+    StreamOwned, SupportedProtocolVersion,
 };
 
 /// Takes any certificate: the server makes its own.
@@ -57,9 +56,9 @@ impl ServerCertVerifier for AnyCertificate {
 }
 
 /// A client that remembers TLS sessions.
-fn client(version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
+fn client(versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-    let builder = builder.with_protocol_versions(&[version]).unwrap().dangerous();
+    let builder = builder.with_protocol_versions(versions).unwrap().dangerous();
     Arc::new(
         builder.with_custom_certificate_verifier(Arc::new(AnyCertificate)).with_no_client_auth(),
     )
@@ -76,11 +75,12 @@ fn in_tls(client: &Arc<ClientConfig>, stream: TcpStream) -> Tls {
 struct Control(BufReader<Tls>);
 
 impl Control {
-    fn logged_in(server: &Server, client: &Arc<ClientConfig>) -> Self {
+    fn logged_in(server: &Server, client: &Arc<ClientConfig>, user: &str) -> Self {
         let mut line = Line::to(server);
         assert_eq!(line.says("AUTH TLS"), 234);
         let mut control = Self(BufReader::new(in_tls(client, line.0.into_inner())));
-        let commands = ["USER ftp", "PASS a@b", "PBSZ 0", "PROT P", "TYPE I"];
+        let user = format!("USER {user}");
+        let commands = [&user, "PASS secret", "PBSZ 0", "PROT P", "TYPE I"];
         let codes = commands.map(|command| control.asks(command)[..3].to_owned());
         assert_eq!(codes, ["331", "230", "200", "200", "200"]);
         control
@@ -110,21 +110,22 @@ impl Control {
     }
 }
 
-fn only_sessions_of_the_control_connection(version: &'static SupportedProtocolVersion) {
+fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtocolVersion]) {
     let desk = Desk::new();
     fs::write(desk.there("file"), b"secret").unwrap();
-    let server = configured(&desk, "requires-session-reuse = true\n", &[]);
-    let (user, stranger) = (client(version), client(version));
-    let mut control = Control::logged_in(&server, &user);
+    let users = desk.users_file(&format!("root = \"{}\"", desk.there("").display()));
+    let server = Server::configured(&desk, "anonymous = true\n", &["--ftp-users", &users]);
+    let (user, stranger) = (client(versions), client(versions));
+    let mut control = Control::logged_in(&server, &user, "ftp");
     for _ in 0..5 {
         let (came, reply) = control.retrieves(&user);
         assert_eq!(came, b"secret", "{reply}");
         assert!(reply.starts_with("226"), "{reply}");
     }
-    // A session of another control connection is a stranger's too.
-    let mut other = Control::logged_in(&server, &stranger);
+    // The session of another user's control connection is a stranger's.
+    let mut other = Control::logged_in(&server, &stranger, "ann");
     assert_eq!(other.retrieves(&stranger).0, b"secret");
-    for fresh in [stranger, client(version)] {
+    for fresh in [stranger, client(versions)] {
         let (came, reply) = control.retrieves(&fresh);
         assert_eq!(came, b"", "{reply}");
         assert!(reply.starts_with("522") && reply.contains("requires-session-reuse"), "{reply}");
@@ -135,11 +136,41 @@ fn only_sessions_of_the_control_connection(version: &'static SupportedProtocolVe
 // attack row 97
 #[test]
 fn a_data_connection_has_to_resume_the_sessions_tls() {
-    only_sessions_of_the_control_connection(&TLS13);
+    only_sessions_of_the_control_connection(&[&TLS13]);
 }
 
 // attack row 97
 #[test]
 fn a_data_connection_has_to_resume_the_sessions_older_tls() {
-    only_sessions_of_the_control_connection(&TLS12);
+    only_sessions_of_the_control_connection(&[&TLS12]);
+}
+
+// attack row 97
+#[test]
+fn a_client_that_offers_tls_1_2_gets_it_unless_no_reuse_is_required() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), b"secret").unwrap();
+    for (lines, versions, expected) in [
+        ("", &[&TLS12, &TLS13][..], ProtocolVersion::TLSv1_2),
+        ("", &[&TLS13], ProtocolVersion::TLSv1_3),
+        ("requires-session-reuse = false\n", &[&TLS12, &TLS13], ProtocolVersion::TLSv1_3),
+    ] {
+        let server = Server::configured(&desk, lines, &[]);
+        let user = client(versions);
+        let mut control = Control::logged_in(&server, &user, "ftp");
+        assert_eq!(control.0.get_ref().conn.protocol_version(), Some(expected));
+        assert_eq!(control.retrieves(&user).0, b"secret");
+    }
+}
+
+#[test]
+fn the_sessions_of_anonymous_users_at_one_address_accept_each_others_tls() {
+    let desk = Desk::new();
+    fs::write(desk.there("file"), b"secret").unwrap();
+    let server = Server::configured(&desk, "", &[]);
+    let user = client(&[&TLS12]);
+    let mut controls = [(); 3].map(|()| Control::logged_in(&server, &user, "ftp"));
+    for control in &mut controls {
+        assert_eq!(control.retrieves(&user).0, b"secret");
+    }
 }

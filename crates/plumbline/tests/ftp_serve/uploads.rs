@@ -1,6 +1,5 @@
 //! Uploads whose client dies or whose connection breaks: what is in place, and how it is resumed.
 
-use super::configured;
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use super::login_desk::within_the_limit;
 use os::process::Program;
@@ -9,7 +8,7 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Longer than any test waits for the end of a connection.
 const LONG_GRACE: &str = "rights = \"writable\"\nupload-grace-ms = 60000\n";
@@ -41,7 +40,7 @@ fn drafts(desk: &Desk) -> usize {
 fn a_client_whose_connections_both_end_in_order_behind_its_data_replaces_nothing() {
     let desk = Desk::new();
     fs::write(desk.there("file"), b"old").unwrap();
-    let server = configured(&desk, LONG_GRACE, &[]);
+    let server = Server::configured(&desk, LONG_GRACE, &[]);
     for round in 0..20 {
         let mut line = Line::logged_in(&server);
         line.says("TYPE I");
@@ -63,7 +62,7 @@ fn a_client_whose_connections_both_end_in_order_behind_its_data_replaces_nothing
 #[test]
 fn an_upload_is_in_place_when_it_is_known_to_be_whole_without_waiting_for_the_grace() {
     let desk = Desk::new();
-    let server = configured(&desk, LONG_GRACE, &[]);
+    let server = Server::configured(&desk, LONG_GRACE, &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     line.says("ALLO 5");
@@ -236,7 +235,7 @@ fn partial_uploads_are_limited_in_number_and_bytes_and_count_in_the_quota() {
     let desk = Desk::new();
     let lines = "rights = \"writable\"\nquota-bytes = 100000\npartial-uploads-max = 3\n\
                  partial-uploads-max-bytes = 20000\n";
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     for number in 0..20 {
@@ -249,6 +248,24 @@ fn partial_uploads_are_limited_in_number_and_bytes_and_count_in_the_quota() {
     assert_eq!(line.asks("AVBL"), "213 82000\r\n");
     let kept = fs::read_dir(desk.there(".plumb-partial")).unwrap();
     assert_eq!(kept.count(), 1);
+}
+
+// attack row 127
+#[test]
+fn a_partial_upload_is_removed_when_it_is_older_than_its_limit() {
+    let desk = Desk::new();
+    let lines = "rights = \"writable\"\nrecount-s = 1\npartial-uploads-max-age-s = 3600\n";
+    let server = Server::configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    break_off(&mut line, "STOR file", b"part");
+    assert_eq!(line.says("SIZE file"), 213);
+    let kept = desk.there(".plumb-partial");
+    let file = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+    let file = fs::File::options().write(true).open(file).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(2 * 3600)).unwrap();
+    within_the_limit(|| (!kept.exists()).then_some(()));
+    assert_eq!(line.says("SIZE file"), 550);
 }
 
 // attack row 129
@@ -278,7 +295,7 @@ fn a_quota_holds_while_several_sessions_replace_one_file() {
     const LARGE: usize = 400_000;
     let desk = Desk::new();
     let lines = "rights = \"writable\"\nquota-bytes = 1000000\n";
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let free = |line: &mut Line| {
         let told = line.asks("AVBL");
         told.trim().strip_prefix("213 ").unwrap().parse::<u64>().unwrap()
@@ -320,7 +337,7 @@ fn a_quota_notices_files_that_were_removed_outside_of_ftp_and_links_count_nothin
     let lines = "rights = \"writable\"\nquota-bytes = 1000\nrecount-s = 1\n";
     fs::write(desk.there("file"), [1; 600]).unwrap();
     std::os::unix::fs::symlink("file", desk.there("link")).unwrap();
-    let server = configured(&desk, lines, &[]);
+    let server = Server::configured(&desk, lines, &[]);
     let mut line = Line::logged_in(&server);
     assert_eq!(line.asks("AVBL"), "213 400\r\n");
     assert_eq!(line.says("DELE link"), 250);

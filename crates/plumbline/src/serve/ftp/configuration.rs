@@ -217,7 +217,7 @@ impl Settings {
             listen,
             listen_tls,
             tls,
-            requires_session_reuse: table.requires_session_reuse.unwrap_or(false),
+            requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
             certificate: shared.certificate.map_or_else(Files::of_our_own, |tls| Files {
                 certificate: tls.certificate.clone(),
                 key: tls.key.clone(),
@@ -461,7 +461,7 @@ mod tests {
         assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
         assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
         assert_eq!(settings.tls, Protection::Offered);
-        assert!(!settings.requires_session_reuse && settings.partials.count_max > 0);
+        assert!(settings.requires_session_reuse && settings.partials.count_max > 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! ten thousand who wait cost little.
 
 use super::Server;
+use super::client_hello;
 use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::serve::charged::{Charged, Metered};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::StartHandshake;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
@@ -139,25 +140,36 @@ impl Control {
         stream.has_ended()
     }
 
-    /// Begins TLS, whose tickets are to hold `token`.
+    /// Starts TLS with tickets that hold `token`. Where data connections must resume this TLS session
+    /// and the client offers TLS 1.2, in which it can resume one any number of times,
+    /// `configuration` becomes limited to that version.
     ///
     /// # Errors
     ///
-    /// If it is not TLS that follows, or it takes too long.
+    /// If the peer does not speak TLS, or if the handshake takes longer than [`HANDSHAKE`].
     pub(super) async fn secure(
         &mut self,
-        configuration: &Arc<ServerConfig>,
+        configuration: &mut Arc<ServerConfig>,
         token: &[u8; TOKEN_LEN],
         server: &Rc<Server>,
     ) -> io::Result<()> {
         let Way::Clear(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
-        let stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
-        // Whoever was here before may take that session up again, and gets tickets of this one.
-        let acceptor = TlsAcceptor::from(tickets::of_session(configuration, *token, None));
-        let accepted = server.charge_work(Account::Encryption, acceptor.accept(stream));
-        let stream = tokio::time::timeout(HANDSHAKE, accepted).await??;
+        let mut stream = Charged::new(stream, Rc::clone(server), Account::Interrupt);
+        let requires_reuse = server.settings().requires_session_reuse;
+        let handshake = async {
+            let hello = client_hello::read(&mut stream).await?;
+            if requires_reuse && hello.offers_tls12() {
+                *configuration = tickets::limited_to_tls12(configuration)?;
+            }
+            // A client may resume the TLS session of an earlier control connection, and gets tickets
+            // of this one.
+            let marked = tickets::of_session(configuration, *token, None);
+            StartHandshake::from_parts(hello.accepted, stream).into_stream(marked).await
+        };
+        let handshake = server.charge_work(Account::Encryption, handshake);
+        let stream = tokio::time::timeout(HANDSHAKE, handshake).await??;
         self.way = Way::Secured(Box::new(stream));
         Ok(())
     }

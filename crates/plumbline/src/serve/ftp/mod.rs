@@ -13,8 +13,9 @@
 //! that is not the file any longer that has the name, it is refused (450): nothing that another has
 //! put there meanwhile is lost.
 //!
-//! The data connection is the control peer's alone, on a port of chance, and one at a time. With
-//! `requires-session-reuse`, TLS on it must be resumed from a ticket of this very session.
+//! The data connection is the control peer's alone, on a port of chance, and one at a time. TLS on it
+//! must resume the TLS session of the control connection ([`tickets`]), unless
+//! `requires-session-reuse` is false.
 //! The end of an upload in stream mode without TLS looks the same if its client was killed: it is
 //! committed when the control connection has outlived it (`upload-grace-ms`), and kept as a partial
 //! upload ([`partial`]) if that ended too.
@@ -25,6 +26,7 @@
 //!
 //! Left out: ports below 1024 as our end of active connections.
 
+mod client_hello;
 mod configuration;
 mod control;
 mod data;

@@ -186,7 +186,7 @@ impl Session {
         let mut tls_name = None;
         if let Some(tls) = entrance.tls.as_mut().filter(|_| entrance.is_implicit_tls) {
             // Few have it in their room for as long as they are here.
-            Box::pin(control.secure(&tls.configuration, &token, &server)).await?;
+            Box::pin(control.secure(&mut tls.configuration, &token, &server)).await?;
             tls_name = named_in_tls(&control, tls, &server.settings().hosts);
         }
         let has_tls = entrance.tls.is_some();
@@ -362,7 +362,7 @@ impl Session {
             tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
         }
         let began = self.clock.now();
-        self.control.secure(&tls.configuration, &self.token, &self.server).await?;
+        self.control.secure(&mut tls.configuration, &self.token, &self.server).await?;
         // Whoever names a host before has made TLS with it, whether he says so again or not.
         self.tls_name = match chosen {
             Some(host) => Some(hosts.tls_name(host.name())),
@@ -461,16 +461,10 @@ impl Session {
                         let account = guest.account();
                         self.opening.login = Some(self.clock.now() - self.opening.began);
                         self.opening.is_anonymous = guest.is_anonymous;
-                        self.family = match (&host, guest.is_anonymous) {
-                            // An anonymous user has proved nothing.
-                            (_, true) => tickets::Family::default(),
-                            (host, false) => server.families.borrow_mut().join(
-                                from.ip(),
-                                host.as_deref(),
-                                name.as_bytes(),
-                                self.token,
-                            ),
-                        };
+                        let user = (!guest.is_anonymous).then_some(name.as_bytes());
+                        let mut families = server.families.borrow_mut();
+                        self.family = families.join(from.ip(), host.as_deref(), user, self.token);
+                        drop(families);
                         self.guest = Some(*guest);
                         server.log.say(&Event::LoggedIn { from, name, host });
                         LoginAnswer::Accepted(account)

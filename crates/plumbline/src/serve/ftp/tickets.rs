@@ -7,13 +7,22 @@
 //!
 //! A program with several sessions keeps the tickets of all in one place, and resumes any of them
 //! (Go's TLS, and so rclone). So the sessions that one user has proved from one address are a family,
-//! each of which takes the tickets of the others.
+//! each of which takes the tickets of the others. The anonymous sessions from one address are a
+//! family too.
+//!
+//! In TLS 1.3 a ticket is meant for one connection (RFC 8446 appendix C.4), and OpenSSL and rustls use
+//! each once. A client that sends several files without reading its data connections gets no new
+//! tickets there, curl 7.88 keeps only the last ticket of the control connection, and rustls sends
+//! none on the control connection after its handshake. In TLS 1.2 a client resumes one session any
+//! number of times. So a client that offers TLS 1.2 gets it where data connections must resume.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::{ProducesTickets, StoresServerSessions};
+use tokio_rustls::rustls::version::TLS12;
 
 /// The length of a token.
 pub(super) const TOKEN_LEN: usize = 16;
@@ -44,29 +53,45 @@ impl Family {
 #[derive(Debug, Default)]
 pub(super) struct Families(HashMap<FamilyKey, Weak<Tokens>>);
 
-/// The address, the virtual host and the user.
-type FamilyKey = (IpAddr, Option<Box<str>>, Vec<u8>);
+/// The address, the virtual host and the user, which is `None` for all anonymous users.
+type FamilyKey = (IpAddr, Option<Box<str>>, Option<Vec<u8>>);
 
 /// The tokens of one family's sessions.
 type Tokens = Mutex<VecDeque<[u8; TOKEN_LEN]>>;
 
 impl Families {
-    /// Has the session of `token` join its family, which lasts as long as it has sessions.
+    /// Adds the session of `token` to its family, which lasts as long as it has sessions. `user` is
+    /// `None` for an anonymous user.
     pub(super) fn join(
         &mut self,
         from: IpAddr,
         host: Option<&str>,
-        user: &[u8],
+        user: Option<&[u8]>,
         token: [u8; TOKEN_LEN],
     ) -> Family {
         self.0.retain(|_, family| family.strong_count() > 0);
-        let known = self.0.entry((from.to_canonical(), host.map(Box::from), user.to_vec()));
-        let known = known.or_default();
+        let user = user.map(<[u8]>::to_vec);
+        let known = self.0.entry((from.to_canonical(), host.map(Box::from), user)).or_default();
         let family = known.upgrade().map_or_else(Family::default, Family);
         *known = Arc::downgrade(&family.0);
         family.add(token);
         family
     }
+}
+
+/// Returns the same configuration without the versions after TLS 1.2.
+///
+/// # Errors
+///
+/// If the cryptography provider has no cipher suite of TLS 1.2.
+pub(super) fn limited_to_tls12(configuration: &ServerConfig) -> io::Result<Arc<ServerConfig>> {
+    let provider = Arc::clone(configuration.crypto_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS12]);
+    let builder = builder.map_err(io::Error::other)?.with_no_client_auth();
+    let mut limited = builder.with_cert_resolver(Arc::clone(&configuration.cert_resolver));
+    limited.ticketer = Arc::clone(&configuration.ticketer);
+    limited.session_storage = Arc::clone(&configuration.session_storage);
+    Ok(Arc::new(limited))
 }
 
 /// Returns TLS that keeps `token` with whatever can be resumed. With a family it resumes nothing that
@@ -162,25 +187,28 @@ impl StoresServerSessions for Sessions {
 mod tests {
     use super::*;
 
+    const ANN: Option<&[u8]> = Some(b"ann");
+
     // attack row 97
     #[test]
     fn a_family_is_one_user_of_one_host_at_one_address() {
         let mut families = Families::default();
         let [here, there] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
-        let first = families.join(here, None, b"ann", [1; TOKEN_LEN]);
-        let second = families.join(here, None, b"ann", [2; TOKEN_LEN]);
+        let first = families.join(here, None, ANN, [1; TOKEN_LEN]);
+        let second = families.join(here, None, ANN, [2; TOKEN_LEN]);
         for token in [[1; TOKEN_LEN], [2; TOKEN_LEN]] {
             assert!(first.has(&token) && second.has(&token));
         }
         for stranger in [
-            families.join(there, None, b"ann", [3; TOKEN_LEN]),
-            families.join(here, Some("host"), b"ann", [4; TOKEN_LEN]),
-            families.join(here, None, b"bob", [5; TOKEN_LEN]),
+            families.join(there, None, ANN, [3; TOKEN_LEN]),
+            families.join(here, Some("host"), ANN, [4; TOKEN_LEN]),
+            families.join(here, None, None, [7; TOKEN_LEN]),
+            families.join(here, None, Some(b"bob"), [5; TOKEN_LEN]),
         ] {
             assert!(!stranger.has(&[1; TOKEN_LEN]));
         }
         drop((first, second));
-        assert!(!families.join(here, None, b"ann", [6; TOKEN_LEN]).has(&[1; TOKEN_LEN]));
+        assert!(!families.join(here, None, ANN, [6; TOKEN_LEN]).has(&[1; TOKEN_LEN]));
         assert_eq!(families.0.len(), 1);
     }
 
