@@ -26,6 +26,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::{Command, Stdio};
+use std::thread;
 
 /// How long a server may take to end after SIGTERM: ten times the two seconds that are promised.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
@@ -90,6 +91,15 @@ impl Control {
     fn logs_in(&mut self, user: &str, password: &str) -> [u16; 3] {
         let greeting = self.reply();
         [greeting, self.asks(&format!("USER {user}")), self.asks(&format!("PASS {password}"))]
+    }
+
+    /// Opens a data connection.
+    fn passive(&mut self) -> TcpStream {
+        self.sends("EPSV\n");
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let port = line.split('|').nth(3).unwrap().parse().unwrap();
+        connect(ATTACKER, port)
     }
 
     fn resets(self) {

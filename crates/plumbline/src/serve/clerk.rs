@@ -9,7 +9,7 @@
 use super::log::{Event, Log};
 use super::metrics::Metrics;
 use crate::transfers::{Record, Recorder, Session, TICK, nanos, of_settled};
-use records::transfer::{Command, Host, Role, Stack, Tcp};
+use records::transfer::{Command, Host, Outcome, Role, Stack, Tcp};
 use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,6 +18,10 @@ use std::time::{Duration, Instant};
 
 /// How long a record waits for others.
 const SOON: Duration = Duration::from_millis(200);
+
+/// How many records of refused transfers are kept at once, and how many a second after that; ours.
+const REFUSALS_MAX: f64 = 1000.0;
+const REFUSALS_PER_SECOND: f64 = 10.0;
 
 /// How many connections wait at most, and how long.
 const UNSETTLED_MAX: usize = 64;
@@ -40,6 +44,8 @@ pub(super) struct Clerk {
     unsettled: RefCell<Vec<Unsettled>>,
     /// Whether somebody will write what waits.
     is_due: Cell<bool>,
+    /// Records of refused transfers that may still be kept, and since when.
+    refusals: Cell<(f64, Instant)>,
 }
 
 impl Clerk {
@@ -53,6 +59,7 @@ impl Clerk {
             metrics: RefCell::default(),
             unsettled: RefCell::default(),
             is_due: Cell::new(false),
+            refusals: Cell::new((REFUSALS_MAX, Instant::now())),
         }
     }
 
@@ -76,10 +83,27 @@ impl Clerk {
         self.recorder.host()
     }
 
-    /// Keeps a record; it is written soon.
+    /// Keeps a record; it is written soon. Of transfers that were refused before anything moved, a
+    /// client may ask for any number at once: some of their records are kept, and the others counted.
     pub(super) fn keep(self: &Rc<Self>, record: &Record) {
-        self.metrics.borrow_mut().observe(&record.transfer);
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.observe(&record.transfer);
+        let is_refusal = record.transfer.result.outcome != Some(Outcome::Complete)
+            && record.transfer.size.wire_bytes.unwrap_or(0) == 0;
+        if is_refusal && !self.may_keep_refusal() {
+            return metrics.leave_record_out();
+        }
+        drop(metrics);
         self.write(record);
+    }
+
+    /// Takes one of [`REFUSALS_MAX`] records, of which [`REFUSALS_PER_SECOND`] come back.
+    fn may_keep_refusal(&self) -> bool {
+        let (left, since) = self.refusals.get();
+        let (now, earned) = (Instant::now(), since.elapsed().as_secs_f64() * REFUSALS_PER_SECOND);
+        let left = (left + earned).min(REFUSALS_MAX);
+        self.refusals.set((if left >= 1.0 { left - 1.0 } else { left }, now));
+        left >= 1.0
     }
 
     fn write(self: &Rc<Self>, record: &Record) {
@@ -188,6 +212,33 @@ mod tests {
         let text = std::fs::read_to_string(segment.path).unwrap();
         let told: Vec<bool> = text.lines().map(|line| line.contains("4711")).collect();
         assert_eq!(told, [false, true], "{text}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    // attack row 148
+    #[tokio::test]
+    async fn records_of_refused_transfers_are_limited_and_counted() {
+        let seed = os::entropy::seed().unwrap();
+        let folder = std::env::temp_dir().join(format!("plumb-clerk-{seed:x}"));
+        let clerk = Rc::new(Clerk::new(Some(&folder), Log { is_json: false, is_quiet: true }));
+        let here = tokio::task::LocalSet::new();
+        let _entered = here.enter();
+        let mut record = clerk.begin(Some(Command::Retr));
+        record.transfer.result.outcome = Some(Outcome::Refused);
+        // Fewer than the limit come back meanwhile.
+        (0..3000).for_each(|_| clerk.keep(&record));
+        record.transfer.result.outcome = Some(Outcome::Complete);
+        clerk.keep(&record);
+        clerk.close();
+        let segment = records::journal::segments(&folder).unwrap().remove(0);
+        let text = std::fs::read_to_string(segment.path).unwrap();
+        let refused = text.lines().filter(|line| line.contains("refused")).count();
+        assert!((1000..2000).contains(&refused), "{refused}");
+        assert!(text.lines().last().unwrap().contains("complete"));
+        let left_out = 3000 - refused;
+        let metrics = clerk.metrics().text(&[]);
+        let line = format!("plumb_transfer_records_left_out_total{{}} {left_out}");
+        assert!(metrics.contains(&line), "{metrics}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -124,7 +124,7 @@ A configuration:
   partial-uploads-max-bytes = 17179869184
   partial-uploads-max-age-s = 86400
   recount-s = 600                # how often quotas and partial uploads are looked at
-  stop-grace-s = 5               # for transfers, when the server is told to end
+  stop-grace-s = 1               # for transfers, when the server is told to end
   [ftp.word-formats]             # how words of 36 bits (TYPE L 36) lie in the files of a folder
   \"/its\" = \"u36\"
   [ftp.folders]                  # rights of anonymous users in a folder and those beneath, by the

@@ -112,7 +112,7 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
                 Some(data) => {
                     assert_eq!(lister.reply(), 150);
                     let mut data = data.try_clone().unwrap();
-                    let reading = std::thread::spawn(move || rest_of(&mut data).len());
+                    let reading = thread::spawn(move || rest_of(&mut data).len());
                     let replies = replies_meanwhile(&mut lister, &mut other);
                     assert!(reading.join().unwrap() == 0 || command == "NLST -a");
                     replies
@@ -147,5 +147,38 @@ fn a_hash_that_waits_for_its_turn_takes_little_memory() {
     }
     let more = resident_kib(&server.program).saturating_sub(before);
     assert!(more < 200 * 100, "{more} KiB");
+    ends(&mut server.program);
+}
+
+// attack row 149
+#[test]
+fn files_that_are_converted_delay_no_other_session() {
+    let desk = Desk::new();
+    let mut server = ftp_server(&desk, "");
+    // Of zeros little is sent: nothing makes the server wait for the client.
+    fs::File::create(desk.there("sparse")).unwrap().set_len(64 << 30).unwrap();
+    fs::write(desk.there("small"), b"abc").unwrap();
+    let mut attackers = Vec::new();
+    for commands in ["MODE Z\n", "TYPE A\n", "MODE C\n"] {
+        let mut attacker = Control::new(ATTACKER, &server);
+        assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
+        assert_eq!(attacker.asks(commands.trim_end()), 200);
+        let data = attacker.passive();
+        attacker.sends("RETR sparse\n");
+        assert_eq!(attacker.reply(), 150);
+        thread::spawn(move || std::io::copy(&mut { data }, &mut std::io::sink()));
+        attackers.push(attacker);
+    }
+    let mut honest = Control::new(OTHER, &server);
+    assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
+    for _ in 0..200 {
+        assert_eq!(honest.asks("NOOP"), 200);
+    }
+    for attacker in &mut attackers {
+        attacker.0.get_mut().set_nonblocking(true).unwrap();
+        let error = attacker.0.get_ref().peek(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "a file of 64 GiB has ended");
+    }
+    drop(attackers);
     ends(&mut server.program);
 }

@@ -19,7 +19,7 @@ fn tftp_server(desk: &Desk, limits: &str) -> (Program, u16) {
     let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
     let serving = |line: &String| line.contains("serving TFTP at ");
     let line = lines.by_ref().map(Result::unwrap).find(serving).unwrap();
-    std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
     (program, port.parse().unwrap())
 }
@@ -190,4 +190,37 @@ fn jumps_of_the_clock_end_no_session_and_no_server() {
         assert_eq!(ftp_desk::Line::logged_in(&server).says("QUIT"), 221, "{offset}");
     }
     ends(&mut server.program);
+}
+
+// attack row 147
+#[test]
+fn one_source_holds_a_quarter_of_the_passive_ports_at_most() {
+    let desk = Desk::new();
+    let server = ftp_server(&desk, "passive-ports = [47300, 47307]\n");
+    let passive = |source| {
+        let mut control = Control::new(source, &server);
+        assert_eq!(control.logs_in("ftp", "a@b"), WELCOME);
+        let reply = control.asks("EPSV");
+        (control, reply)
+    };
+    let attackers: Vec<_> = (0..8).map(|_| passive(ATTACKER)).collect();
+    let held = attackers.iter().filter(|(_, reply)| *reply == 229).count();
+    assert_eq!(held, 2);
+    assert_eq!(passive(OTHER).1, 229);
+    drop(attackers);
+    // The ports of sessions that have ended are free again.
+    within_the_limit(|| (passive(ATTACKER).1 == 229).then_some(()));
+}
+
+// attack row 116
+#[test]
+fn a_handshake_that_does_not_come_delays_no_end() {
+    let desk = Desk::new();
+    let mut server = ftp_server(&desk, "stop-grace-s = 60\n");
+    let mut silent = Control::new(ATTACKER, &server);
+    assert_eq!((silent.reply(), silent.asks("AUTH TLS")), (220, 234));
+    server.program.signal(Signal::TERM).unwrap();
+    // The handshake itself may take 15 s.
+    let ended = server.program.wait_for_end(Duration::from_secs(10)).unwrap();
+    assert_eq!(ended.expect("the server ends").code(), Some(0));
 }

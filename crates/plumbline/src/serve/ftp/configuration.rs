@@ -34,7 +34,7 @@ const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
 /// Some seconds of one processor.
 const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
 /// How long transfers may go on when the server is told to end.
-const GRACE_S: u64 = 5;
+const GRACE_S: u64 = 1;
 /// Of each root. A day is enough to come back to a broken upload, and no attacker can fill the disk
 /// with what nobody sees.
 const PARTIAL_UPLOADS_MAX: usize = 64;

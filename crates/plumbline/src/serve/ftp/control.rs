@@ -146,7 +146,8 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the peer does not speak TLS, or if the handshake takes longer than [`HANDSHAKE`].
+    /// If the peer does not speak TLS, if the handshake takes longer than [`HANDSHAKE`], or if the
+    /// server closes meanwhile.
     pub(super) async fn secure(
         &mut self,
         configuration: &mut Arc<ServerConfig>,
@@ -169,7 +170,13 @@ impl Control {
             StartHandshake::from_parts(hello.accepted, stream).into_stream(marked).await
         };
         let handshake = server.charge_work(Account::Encryption, handshake);
-        let stream = tokio::time::timeout(HANDSHAKE, handshake).await??;
+        let mut closing = server.closing.subscribe();
+        let stream = tokio::select! {
+            stream = tokio::time::timeout(HANDSHAKE, handshake) => stream??,
+            _ = closing.wait_for(|is_closing| *is_closing) => {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        };
         self.way = Way::Secured(Box::new(stream));
         Ok(())
     }

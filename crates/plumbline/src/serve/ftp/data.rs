@@ -6,6 +6,7 @@
 
 use super::Server;
 use super::control::HANDSHAKE;
+use super::conversion::{self, Decoding, Encoding, Incoming, Outgoing};
 use super::facts::Ledger;
 use super::listing::{Lister, Progress};
 use super::long_work::{self, ListingPiece};
@@ -18,9 +19,9 @@ use super::work::converts_words;
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
 use os::clock::{Monotonic, thread_cpu_time};
-use protocols::application::ftp::Representation;
-use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
+use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::server::{FileError, TransferError};
+use protocols::application::ftp::{Mode, Representation};
 use protocols::meter::Account;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};
@@ -53,6 +54,8 @@ const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 const LARGE_BYTES: u64 = 1 << 20;
 /// A file of no more bytes moves where it is asked for, without a task of its own.
 const SMALL_BYTES: u64 = 256 * 1024;
+/// So many bytes of a listing are deflated at a time.
+const LISTED_BYTES: usize = 16 * 1024;
 /// So many names of a directory are read where they are asked for, in the thread of all sessions.
 const INLINE_NAMES: usize = 256;
 
@@ -284,39 +287,61 @@ impl Mover {
             return self.send_by_kernel(stream, &file, offset, len).await;
         }
         let mut file = file;
+        if !self.representation.passes_through() {
+            return self.send_converted(to, file, offset, len).await;
+        }
+        super::tree::seek(&mut file, offset).map_err(TransferError::File)?;
+        let mut piece = vec![0; self.piece_bytes(to.piece_bytes())];
+        loop {
+            let count = self.server.charge(Account::Files, || file.read(&mut piece));
+            let count = count.map_err(|_| TransferError::File(FileError::Local))?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.ledger.add_file(count);
+            self.put(to, piece.get(..count).unwrap_or_default()).await?;
+        }
+    }
+
+    /// Sends a file in another representation than its own.
+    async fn send_converted(
+        &self,
+        to: &mut Connection,
+        mut file: File,
+        offset: u64,
+        len: u64,
+    ) -> Result<()> {
         // Where words are converted an offset counts what would have been sent before it.
         let mut unsent = if converts_words(&self.representation) { offset } else { 0 };
         super::tree::seek(&mut file, offset - unsent).map_err(TransferError::File)?;
         let encoder = Encoder::new(&self.representation, self.deflate_level);
-        let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
-        let passes = self.representation.passes_through();
-        let burst = self.piece_bytes(to.piece_bytes());
-        let (mut piece, mut wire) = (vec![0; burst], Vec::new());
+        let encoder = encoder.map_err(|_| TransferError::Malformed)?;
+        let burst = self.piece_bytes(conversion::PIECE_BYTES);
+        let mut outgoing = Outgoing::new(file, encoder, burst);
         loop {
-            let count = self.server.charge(Account::Files, || file.read(&mut piece));
-            let count = count.map_err(|_| TransferError::File(FileError::Local))?;
-            let read = piece.get(..count).unwrap_or_default();
-            self.ledger.add_file(count);
-            if passes {
-                self.put(to, read).await?;
-            } else {
-                let encoded = self.server.charge(Account::Files, || match read {
-                    [] => encoder.finish(&mut wire),
-                    read => encoder.encode(read, &mut wire),
-                });
-                self.ledger.counts.set(encoder.counts());
-                encoded.map_err(|_| TransferError::File(FileError::Local))?;
-                let skipped = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
-                unsent -= skipped as u64;
-                if skipped > 0 {
-                    // The disk is read for it, and nothing else here waits for anything.
-                    self.spend(skipped).await;
-                    tokio::task::yield_now().await;
+            let encoded = match Outgoing::is_inline(len) {
+                true => self.server.charge(Account::Files, || outgoing.encode()),
+                false => {
+                    let piece = Encoding(Some(outgoing));
+                    let done = long_work::run(&self.server.long_work, self.source, piece).await;
+                    let done = done.unwrap_or(Err(FileError::ServerBusy));
+                    let encoded;
+                    (outgoing, encoded) = done.map_err(TransferError::File)?;
+                    self.ledger.add_cpu(encoded.cpu);
+                    Ok(encoded)
                 }
-                self.put(to, wire.get(skipped..).unwrap_or_default()).await?;
-                wire.clear();
+            };
+            let encoded = encoded.map_err(TransferError::File)?;
+            self.ledger.add_file(encoded.file_bytes);
+            self.ledger.counts.set(encoded.counts);
+            let wire = encoded.wire;
+            let skipped = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
+            unsent -= skipped as u64;
+            if skipped > 0 {
+                self.spend(skipped).await;
             }
-            if count == 0 {
+            self.put(to, wire.get(skipped..).unwrap_or_default()).await?;
+            if encoded.is_over {
                 return match unsent {
                     0 => Ok(()),
                     _ => Err(TransferError::File(FileError::BeyondEnd)),
@@ -354,9 +379,12 @@ impl Mover {
     async fn list(&self, to: &mut Connection, mut lister: Box<Lister>) -> Result<()> {
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let mut encoder = encoder.map_err(|_| TransferError::Malformed)?;
+        let encodes = self.representation.mode == Mode::Deflate;
         let (mut lines, mut wire, mut names_left) = (Vec::new(), Vec::new(), INLINE_NAMES);
         loop {
-            let most = self.piece_bytes(PIECE_BYTES);
+            // Lines are encoded here, a few at a time.
+            let usual = if encodes { LISTED_BYTES } else { PIECE_BYTES };
+            let most = self.piece_bytes(usual);
             let write = || lister.write(&mut lines, most, &mut names_left);
             let progress = self.server.charge(Account::Files, write);
             let has_more = match progress.map_err(TransferError::File)? {
@@ -379,6 +407,10 @@ impl Mover {
             }
             self.ledger.counts.set(encoder.counts());
             self.put(to, &wire).await?;
+            if wire.is_empty() {
+                // Nothing here waited for anything.
+                tokio::task::yield_now().await;
+            }
             lines.clear();
             wire.clear();
             if !has_more {
@@ -393,12 +425,12 @@ impl Mover {
         mut upload: Upload,
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Upload> {
-        let decoder = Decoder::new(&self.representation);
-        let mut decoder = decoder.map_err(|_| TransferError::Malformed)?;
-        let passes = self.representation.passes_through();
-        let (mut file, limit) = (Vec::new(), self.piece_bytes(from.piece_bytes()));
+        if !self.representation.passes_through() {
+            return self.receive_converted(from, upload, scratch).await;
+        }
+        let limit = self.piece_bytes(from.piece_bytes());
         loop {
-            if let (true, Some(stream)) = (passes && limit == PIECE_BYTES, from.clear_kernel())
+            if let (true, Some(stream)) = (limit == PIECE_BYTES, from.clear_kernel())
                 && self.ledger.moved.get() >= LARGE_BYTES
             {
                 self.receive_by_kernel(stream, &mut upload).await?;
@@ -410,10 +442,8 @@ impl Mover {
                 let received = from.poll_receive(context, &mut scratch, limit, &mut |wire| {
                     let began = self.clock.now();
                     taken = taken.and_then(|()| {
-                        self.server.charge(Account::Files, || match passes {
-                            true => upload.write(wire).map_err(TransferError::File),
-                            false => self.decode(&mut decoder, wire, &mut file, &mut upload),
-                        })
+                        let written = self.server.charge(Account::Files, || upload.write(wire));
+                        written.map_err(TransferError::File)
                     });
                     self.ledger.add_writing(self.clock.now() - began);
                 });
@@ -421,25 +451,65 @@ impl Mover {
                 Poll::Ready(taken.and(received))
             });
             let count = count.await?;
+            self.ledger.file_bytes.set(Some(upload.received_bytes()));
+            if count == 0 {
+                return Ok(upload);
+            }
+            self.note_first_byte();
+            self.note(count).await;
+        }
+    }
+
+    /// Receives a file in another representation than its own.
+    async fn receive_converted(
+        &self,
+        from: &mut Connection,
+        upload: Upload,
+        scratch: &RefCell<Vec<u8>>,
+    ) -> Result<Upload> {
+        let mut incoming = Incoming::new(&self.representation, upload)?;
+        let limit = self.piece_bytes(conversion::PIECE_BYTES);
+        loop {
+            let wire = &mut incoming.wire;
+            let received = std::future::poll_fn(|context| {
+                let mut scratch = scratch.borrow_mut();
+                let mut add = |data: &[u8]| wire.extend_from_slice(data);
+                from.poll_receive(context, &mut scratch, limit, &mut add)
+            });
+            let count = received.await.map_err(|_| TransferError::ConnectionLost)?;
             if count == 0 {
                 break;
             }
-            if self.ledger.first_byte.get().is_none() {
-                self.ledger.first_byte.set(Some(self.clock.now()));
+            self.note_first_byte();
+            if incoming.is_inline() {
+                while !self.server.charge(Account::Files, || incoming.decode())? {}
+                incoming.spent.1 = Duration::ZERO;
+            } else {
+                let piece = Decoding(Some(incoming));
+                let done = long_work::run(&self.server.long_work, self.source, piece).await;
+                incoming = done.unwrap_or(Err(TransferError::File(FileError::ServerBusy)))?;
             }
-            self.ledger.file_bytes.set(Some(upload.received_bytes()));
+            for marker in incoming.markers.drain(..) {
+                // One that is not told of is one less to begin at.
+                self.markers.put(marker);
+            }
+            let (took, cpu) = std::mem::take(&mut incoming.spent);
+            self.ledger.add_writing(took);
+            self.ledger.add_cpu(cpu);
+            self.ledger.counts.set(incoming.counts());
+            self.ledger.file_bytes.set(Some(incoming.upload.received_bytes()));
             self.note(count).await;
         }
-        self.ledger.counts.set(decoder.counts());
-        decoder.finish(&mut file).map_err(|_| TransferError::Malformed)?;
-        if decoder.has_lost() {
-            upload.spoil();
-            // Whoever gets it again would get another file.
-            return Err(TransferError::Malformed);
-        }
-        upload.write(&file).map_err(TransferError::File)?;
+        self.ledger.counts.set(incoming.counts());
+        let upload = incoming.finish()?;
         self.ledger.file_bytes.set(Some(upload.received_bytes()));
         Ok(upload)
+    }
+
+    fn note_first_byte(&self) {
+        if self.ledger.first_byte.get().is_none() {
+            self.ledger.first_byte.set(Some(self.clock.now()));
+        }
     }
 
     /// Has the kernel move what comes into the file, through a pipe that holds its pages.
@@ -463,33 +533,6 @@ impl Mover {
             self.ledger.add_writing(self.clock.now() - began);
             self.ledger.file_bytes.set(Some(upload.received_bytes()));
             self.note(count).await;
-        }
-    }
-
-    fn decode(
-        &self,
-        decoder: &mut Decoder,
-        mut wire: &[u8],
-        file: &mut Vec<u8>,
-        upload: &mut Upload,
-    ) -> Result<()> {
-        loop {
-            let decoded = decoder.decode(&mut wire, file).map_err(|_| {
-                upload.spoil();
-                TransferError::Malformed
-            })?;
-            self.ledger.counts.set(decoder.counts());
-            upload.write(file).map_err(TransferError::File)?;
-            file.clear();
-            match decoded {
-                Decoded::OutputFull => {}
-                // One that is not told of is one less to begin at.
-                Decoded::Marker(marker) => {
-                    self.markers.put((marker, upload.len_bytes()));
-                }
-                Decoded::EndOfFile if !wire.is_empty() => return Err(TransferError::Malformed),
-                Decoded::EndOfFile | Decoded::NeedsInput => return Ok(()),
-            }
         }
     }
 

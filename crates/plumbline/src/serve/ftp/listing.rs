@@ -136,12 +136,17 @@ impl Lister {
     fn put(&mut self, entry: jail::Entry, out: &mut Vec<u8>) {
         let mut status = entry.status;
         if status.kind == Kind::Other {
-            // A link that leads somewhere in here is shown as what is there.
+            // A link that leads to a file in here is shown as that file.
             let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
             status = self.jail.status(&name).unwrap_or(status);
         }
+        // A client that took a link for a directory would remove what is in the directory.
+        let is_link = entry.status.kind == Kind::Other && status.kind == Kind::Folder;
         let held = self.access.within(&self.folder, &entry.name);
-        let entry = entry_of(entry.name, status, held);
+        let mut entry = entry_of(entry.name, status, held);
+        if is_link {
+            entry.kind = listing::Kind::Link;
+        }
         self.untold += u64::from(!self.form.write(&entry, self.now, out));
     }
 

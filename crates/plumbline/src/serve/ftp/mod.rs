@@ -29,6 +29,7 @@
 mod client_hello;
 mod configuration;
 mod control;
+mod conversion;
 mod data;
 mod digest;
 mod facts;
@@ -77,7 +78,7 @@ use space::Space;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -129,6 +130,8 @@ pub(super) struct Server {
     families: RefCell<tickets::Families>,
     /// Whether the server ends.
     closing: watch::Sender<bool>,
+    /// How many of the passive ports each source holds.
+    port_shares: RefCell<HashMap<IpAddr, usize>>,
     log: Log,
     clerk: Rc<Clerk>,
 }
@@ -200,6 +203,7 @@ impl Server {
             host: OnceCell::new(),
             families: RefCell::default(),
             closing: watch::Sender::new(false),
+            port_shares: RefCell::default(),
             log,
             clerk,
         })

@@ -3,8 +3,10 @@
 //! Most who are told a port have connected to it by the time they name a file, so nothing watches
 //! it until somebody has to be waited for: that saves four calls of the kernel for each file.
 
+use super::Server;
 use super::data::Stream;
 use super::socket::Socket;
+use crate::serve::source::source;
 use os::host::{self, Host};
 use os::readiness::{self, Registered};
 use os::socket;
@@ -13,6 +15,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
 
@@ -40,12 +43,59 @@ impl Ports {
         Self { range, is_any: false }
     }
 
+    /// Returns how many of them one source may hold: a quarter of those that are configured.
+    pub(super) fn share(&self) -> Option<usize> {
+        (!self.is_any).then(|| self.range.len().div_ceil(4))
+    }
+
     /// Any that the kernel gives to programs that do not care.
     ///
     /// They are tried by number: who asks the kernel for any gets none that has a connection in
     /// TIME-WAIT, and after some ten thousand small files each question takes milliseconds.
     pub(super) fn any() -> Self {
         Self { range: socket::ephemeral_ports().unwrap_or(0..=0), is_any: true }
+    }
+}
+
+/// One of the configured ports, as part of what its source may hold.
+pub(super) struct PortShare {
+    server: Rc<Server>,
+    source: IpAddr,
+}
+
+/// A source holds as many ports as it may.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShareExceeded;
+
+impl PortShare {
+    /// Counts one more port of the source of `address`, of at most `share`; without a limit there is
+    /// nothing to count.
+    pub(super) fn take(
+        server: &Rc<Server>,
+        address: IpAddr,
+        share: Option<usize>,
+    ) -> Result<Option<Self>, ShareExceeded> {
+        let Some(share) = share else { return Ok(None) };
+        let source = source(address);
+        let mut held = server.port_shares.borrow_mut();
+        let held = held.entry(source).or_default();
+        if *held >= share {
+            return Err(ShareExceeded);
+        }
+        *held += 1;
+        Ok(Some(Self { server: Rc::clone(server), source }))
+    }
+}
+
+impl Drop for PortShare {
+    fn drop(&mut self) {
+        let mut held = self.server.port_shares.borrow_mut();
+        if let Some(count) = held.get_mut(&self.source) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.source);
+            }
+        }
     }
 }
 

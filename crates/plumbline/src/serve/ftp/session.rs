@@ -12,7 +12,7 @@ use super::host::{self, Hosts, TlsName};
 use super::log::Event;
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
-use super::passive::Listener;
+use super::passive::{Listener, PortShare};
 use super::post::Post;
 use super::secured::Security;
 use super::socket::Socket;
@@ -123,6 +123,7 @@ pub(super) struct Session {
     host: Option<Box<str>>,
     guest: Option<Guest>,
     listener: Option<Listener>,
+    port_share: Option<PortShare>,
     /// Where that is, and who has come to it.
     data_ends: (Option<SocketAddr>, Option<SocketAddr>),
     /// Whether all that is to be said of the listener has gone.
@@ -209,6 +210,7 @@ impl Session {
             host: None,
             guest: None,
             listener: None,
+            port_share: None,
             data_ends: (None, None),
             is_told: true,
             awaits_data: false,
@@ -498,8 +500,11 @@ impl Session {
         self.data_asked_at = Some(self.clock.now());
         let settings = self.server.settings();
         let ip = self.local.ip().to_canonical();
-        let (listener, address) =
-            Listener::open(&settings.passive_ports, ip, self.server.host()).unzip();
+        let ports = &settings.passive_ports;
+        let share = PortShare::take(&self.server, self.peer.ip(), ports.share());
+        let opened = share.is_ok().then(|| Listener::open(ports, ip, self.server.host()));
+        let (listener, address) = opened.flatten().unzip();
+        self.port_share = share.ok().flatten().filter(|_| listener.is_some());
         let seen = settings.passive_address.filter(|told| told.is_ipv4() == ip.is_ipv4());
         let told = address.map(|at| SocketAddr::new(seen.unwrap_or(ip), at.port()));
         (self.listener, self.is_told) = (listener, false);
@@ -521,6 +526,7 @@ impl Session {
     fn close_data(&mut self) {
         self.route += 1;
         (self.listener, self.arrived, self.awaits_data) = (None, None, false);
+        self.port_share = None;
         self.data_ends = (None, None);
     }
 
@@ -530,6 +536,7 @@ impl Session {
         if is_it {
             self.data_connected_at = Some(self.clock.now());
             (self.listener, self.arrived, self.awaits_data) = (None, Some(stream), false);
+            self.port_share = None;
             self.data_ends.1 = Some(from);
         }
         is_it

@@ -60,6 +60,7 @@ pub(super) struct Metrics {
     bytes_in: u64,
     durations: Histogram,
     costs: Histogram,
+    records_left_out: u64,
 }
 
 impl Default for Metrics {
@@ -70,6 +71,7 @@ impl Default for Metrics {
             bytes_in: 0,
             durations: Histogram::new(DURATIONS_US),
             costs: Histogram::new(COSTS_US),
+            records_left_out: 0,
         }
     }
 }
@@ -94,6 +96,11 @@ impl Metrics {
         }
     }
 
+    /// Counts a refused transfer whose record is not kept.
+    pub(super) fn leave_record_out(&mut self) {
+        self.records_left_out += 1;
+    }
+
     /// Returns the text of a scrape.
     pub(super) fn text(&self, traffic: &[Traffic]) -> String {
         let mut out = String::with_capacity(4096);
@@ -111,6 +118,10 @@ impl Metrics {
         head(&mut out, "plumb_bytes", "counter", "Bytes of files that were moved.");
         line(&mut out, "plumb_bytes_total", &[("direction", "out")], self.bytes_out);
         line(&mut out, "plumb_bytes_total", &[("direction", "in")], self.bytes_in);
+        let help = "Records of refused transfers that were not kept.";
+        head(&mut out, "plumb_transfer_records_left_out", "counter", help);
+        let count = self.records_left_out;
+        line(&mut out, "plumb_transfer_records_left_out_total", &[], count);
         head(
             &mut out,
             "plumb_transfer_duration_seconds",

@@ -134,7 +134,7 @@ fn why_of(trouble: &Trouble) -> String {
         Trouble::Unreachable(error) | Trouble::Network(error) | Trouble::Local(error) => {
             error.to_string()
         }
-        Trouble::Short { told } => format!("{told} bytes were told of"),
+        Trouble::Short { told } | Trouble::Long { told } => format!("{told} bytes were told of"),
         Trouble::Protocol(why) => (*why).to_owned(),
         Trouble::Stopped => "it was ended".to_owned(),
     }

@@ -1,0 +1,215 @@
+//! Conversion between a file and its representation on the data connection, in steps.
+//!
+//! Deflated data may stand for a thousand times as many bytes of the file, and a file of zeros is
+//! read for a long time before anything of it is sent. So no more is converted in the thread of all
+//! sessions than takes a fraction of a millisecond. Everything else is long work ([`Steps`]): one
+//! step at a time on the pool of blocking threads, with a permit of a queue that is fair between
+//! sources.
+
+use super::long_work::Steps;
+use super::upload::Upload;
+use os::clock::thread_cpu_time;
+use protocols::application::ftp::Mode;
+use protocols::application::ftp::Representation;
+use protocols::application::ftp::data::{Counts, Decoded, Decoder, Encoder};
+use protocols::application::ftp::server::{FileError, TransferError};
+use std::fs::File;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+/// The most bytes of a file, or of the wire, that are converted in the thread of all sessions.
+const INLINE_BYTES: usize = 16 * 1024;
+/// The same of deflated bytes of the wire.
+const INLINE_DEFLATED_BYTES: usize = 512;
+/// The most bytes of a file that one step reads or writes, about.
+const STEP_BYTES: usize = 4 << 20;
+/// How many bytes are read at a time, and how many of the wire are enough for one step. A transfer
+/// that stalls keeps so many.
+pub(super) const PIECE_BYTES: usize = 64 * 1024;
+
+/// A file that is sent.
+pub(super) struct Outgoing {
+    file: File,
+    encoder: Encoder,
+    enough: usize,
+}
+
+/// What one step has converted.
+pub(super) struct Encoded {
+    pub(super) wire: Vec<u8>,
+    /// How many bytes of the file were read.
+    pub(super) file_bytes: usize,
+    pub(super) is_over: bool,
+    pub(super) counts: Counts,
+    pub(super) cpu: Duration,
+}
+
+impl Outgoing {
+    /// Converts `file` from its position on, about `enough` bytes of the wire at a time.
+    pub(super) fn new(file: File, encoder: Encoder, enough: usize) -> Self {
+        Self { file, encoder, enough: enough.min(PIECE_BYTES) }
+    }
+
+    /// Returns whether a file of so many bytes is converted in the thread of all sessions.
+    pub(super) fn is_inline(len: u64) -> bool {
+        len <= INLINE_BYTES as u64
+    }
+
+    /// Converts the next piece.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not in its word format.
+    pub(super) fn encode(&mut self) -> Result<Encoded, FileError> {
+        let cpu = thread_cpu_time();
+        // Not kept between steps: thousands of transfers may wait for their next one.
+        let (mut piece, mut wire, mut file_bytes) = (vec![0; self.enough], Vec::new(), 0);
+        let is_over = loop {
+            let count = self.file.read(&mut piece).map_err(|_| FileError::Local)?;
+            let encoded = match piece.get(..count).unwrap_or_default() {
+                [] => self.encoder.finish(&mut wire),
+                read => self.encoder.encode(read, &mut wire),
+            };
+            encoded.map_err(|_| FileError::Local)?;
+            file_bytes += count;
+            if count == 0 || wire.len() >= self.enough || file_bytes >= STEP_BYTES {
+                break count == 0;
+            }
+        };
+        let cpu = thread_cpu_time().saturating_sub(cpu);
+        Ok(Encoded { wire, file_bytes, is_over, counts: self.encoder.counts(), cpu })
+    }
+}
+
+/// The next piece of a file that is sent, as long work.
+pub(super) struct Encoding(pub(super) Option<Outgoing>);
+
+impl Steps for Encoding {
+    type Output = Result<(Outgoing, Encoded), FileError>;
+
+    fn step(&mut self) -> Option<Self::Output> {
+        let mut outgoing = self.0.take()?;
+        Some(outgoing.encode().map(|encoded| (outgoing, encoded)))
+    }
+}
+
+/// A file that is received.
+pub(super) struct Incoming {
+    decoder: Decoder,
+    pub(super) upload: Upload,
+    /// What has arrived, of which the first `taken` bytes are converted.
+    pub(super) wire: Vec<u8>,
+    taken: usize,
+    file: Vec<u8>,
+    inline_max: usize,
+    /// Restart markers, with the length of the file at each.
+    pub(super) markers: Vec<(Vec<u8>, u64)>,
+    /// What the steps took, by the clock and of the processor.
+    pub(super) spent: (Duration, Duration),
+}
+
+impl Incoming {
+    /// Converts what arrives into `upload`.
+    ///
+    /// # Errors
+    ///
+    /// If the representation is not one that can be received.
+    pub(super) fn new(
+        representation: &Representation,
+        upload: Upload,
+    ) -> Result<Self, TransferError> {
+        let decoder = Decoder::new(representation).map_err(|_| TransferError::Malformed)?;
+        let is_deflated = representation.mode == Mode::Deflate;
+        Ok(Self {
+            decoder,
+            upload,
+            wire: Vec::new(),
+            taken: 0,
+            file: Vec::new(),
+            inline_max: if is_deflated { INLINE_DEFLATED_BYTES } else { INLINE_BYTES },
+            markers: Vec::new(),
+            spent: (Duration::ZERO, Duration::ZERO),
+        })
+    }
+
+    /// Returns whether what has arrived is converted in the thread of all sessions.
+    pub(super) fn is_inline(&self) -> bool {
+        self.wire.len() <= self.inline_max
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.decoder.counts()
+    }
+
+    /// Converts what has arrived, or as much of it as has [`STEP_BYTES`] of the file. Returns whether
+    /// that is all.
+    ///
+    /// # Errors
+    ///
+    /// If it is not in its representation, or the file takes no more.
+    pub(super) fn decode(&mut self) -> Result<bool, TransferError> {
+        let (began, cpu) = (Instant::now(), thread_cpu_time());
+        let decoded = self.decode_step();
+        self.spent.0 += began.elapsed();
+        self.spent.1 += thread_cpu_time().saturating_sub(cpu);
+        if decoded == Ok(true) {
+            self.wire.clear();
+            self.taken = 0;
+        }
+        decoded
+    }
+
+    fn decode_step(&mut self) -> Result<bool, TransferError> {
+        let mut file_bytes = 0;
+        loop {
+            let mut rest = self.wire.get(self.taken..).unwrap_or_default();
+            let Ok(decoded) = self.decoder.decode(&mut rest, &mut self.file) else {
+                self.upload.spoil();
+                return Err(TransferError::Malformed);
+            };
+            let is_rest_empty = rest.is_empty();
+            self.taken = self.wire.len() - rest.len();
+            self.upload.write(&self.file).map_err(TransferError::File)?;
+            file_bytes += self.file.len();
+            self.file.clear();
+            match decoded {
+                Decoded::OutputFull if file_bytes >= STEP_BYTES => return Ok(false),
+                Decoded::OutputFull => {}
+                Decoded::Marker(marker) => self.markers.push((marker, self.upload.len_bytes())),
+                Decoded::EndOfFile if !is_rest_empty => return Err(TransferError::Malformed),
+                Decoded::EndOfFile | Decoded::NeedsInput => return Ok(true),
+            }
+        }
+    }
+
+    /// Returns the upload, when the connection has ended in order.
+    ///
+    /// # Errors
+    ///
+    /// If the file has not ended by the rules of its representation, or cannot be represented here.
+    pub(super) fn finish(mut self) -> Result<Upload, TransferError> {
+        self.decoder.finish(&mut self.file).map_err(|_| TransferError::Malformed)?;
+        if self.decoder.has_lost() {
+            self.upload.spoil();
+            // A client that gets it again would get another file.
+            return Err(TransferError::Malformed);
+        }
+        self.upload.write(&self.file).map_err(TransferError::File)?;
+        Ok(self.upload)
+    }
+}
+
+/// What has arrived of a file that is received, as long work.
+pub(super) struct Decoding(pub(super) Option<Incoming>);
+
+impl Steps for Decoding {
+    type Output = Result<Incoming, TransferError>;
+
+    fn step(&mut self) -> Option<Self::Output> {
+        match self.0.as_mut()?.decode() {
+            Ok(false) => None,
+            Ok(true) => self.0.take().map(Ok),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
