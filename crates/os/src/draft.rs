@@ -209,15 +209,15 @@ impl Draft {
         Ok(Self { folder, draft_name, name, existing, file, rights: None })
     }
 
-    /// Leaves what there is under the single component `kept`, in place of what is there.
+    /// Leaves what there is under the single component `kept`, if nothing has that name.
     ///
     /// # Errors
     ///
-    /// What the kernel says, and then the draft is gone.
+    /// `EEXIST` if something has the name, and other errors of `renameat2`; then the draft is gone.
     pub fn keep_as(mut self, kept: &[u8]) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
-        lend(self.rights.as_deref(), || Ok(fs::renameat(&self.folder, from, &self.folder, to)?))?;
+        lend(self.rights.as_deref(), || rename_new(&self.folder, from, to))?;
         self.draft_name = None;
         Ok(())
     }
@@ -426,6 +426,19 @@ pub fn sweep(folder: &impl AsFd) -> io::Result<usize> {
 fn is_recent(file: &File) -> bool {
     let modified = file.metadata().and_then(|about| about.modified());
     modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < RESUMABLE_MAX_AGE))
+}
+
+/// Renames a file within a directory, unless something has the new name.
+fn rename_new(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    match fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
+        // Not every file system has the flag.
+        Err(Errno::INVAL | Errno::NOSYS) => {}
+        renamed => return Ok(renamed?),
+    }
+    match fs::statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Errno::EXIST.into()),
+        Err(_) => Ok(fs::renameat(folder, from, folder, to)?),
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use protocols::station::{
     Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
 };
 use protocols::time::Instant;
-use protocols::transport::tcp::{Acknowledgment, Ending, Profile};
+use protocols::transport::tcp::{Acknowledgment, Ending, Profile, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -47,6 +47,8 @@ const RUNNING_WITHIN: Duration = Duration::from_millis(1_500);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 /// How long the echo of a key waits for the next key to be acknowledged with.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(40);
+/// How much a session of packets may have outstanding, bytes: what is typed, and what is pasted.
+const PASTE_BYTES: usize = 256 * 1024;
 /// A screen of 200 by 60 in colour: the window of an interactive session.
 const SCREENFUL: usize = 32 * 1024;
 
@@ -194,11 +196,15 @@ fn watch<S: Session>(device: &Device, session: &S) -> Result<(News, usize)> {
 /// acknowledged with the next key if that comes soon (RFC 9293 §3.8.6.3, SHLD-18).
 fn carried<S: Session>(session: S, device: &Device, opening: Opening) -> Carried<S> {
     let interactive = Profile::interactive(SCREENFUL);
-    let acknowledgment = match device {
-        Device::Packets(_) => Acknowledgment::Delayed(ACKNOWLEDGED_WITHIN),
-        Device::Serial(_) => interactive.acknowledgment,
+    let profile = match device {
+        Device::Packets(_) => Profile {
+            acknowledgment: Acknowledgment::Delayed(ACKNOWLEDGED_WITHIN),
+            // A file on the standard input must not wait for a round trip per segment.
+            send_limit: SendLimit::Bytes(PASTE_BYTES),
+            ..interactive
+        },
+        Device::Serial(_) => interactive,
     };
-    let profile = Profile { acknowledgment, ..interactive };
     Carried::new(session, opening, profile).acknowledging(may_hold_back)
 }
 

@@ -180,3 +180,31 @@ fn the_tabulator_knows_commands_names_there_and_files_here() {
     assert_eq!(person.leaves().code(), Some(0));
     assert_eq!(place.read("it"), [7; 9]);
 }
+
+#[test]
+fn a_new_session_has_the_working_directory_of_the_one_before() {
+    let place = Place::new("shell-directory");
+    let (_server, url) = place.serve("");
+    fs::create_dir_all(place.0.join("there/d")).unwrap();
+    for name in ["same", "d/same"] {
+        fs::write(place.0.join("there").join(name), name).unwrap();
+    }
+    // A server may know no paths: a get that fails is tried by names, and the session ends.
+    let (_, said) = place.types(&url, "cd d\nget nope\nquote DELE same\n");
+    assert!(
+        place.0.join("there/same").exists() && !place.0.join("there/d/same").exists(),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_reply_to_stat_is_not_taken_for_the_features_of_the_server() {
+    let place = Place::new("shell-stat");
+    let (_server, url) = place.serve("");
+    fs::write(place.0.join("there/file"), "text").unwrap();
+    let (printed, said) = place.types(&url, "status\nquote STAT\nsize file\n");
+    assert!(
+        printed.lines().any(|line| line.contains('4')) && !said.contains("tells nothing"),
+        "{said}"
+    );
+}

@@ -28,7 +28,15 @@ impl Session {
                 let offset = std::mem::take(&mut self.offset).min(file.len());
                 self.send(file.get(offset..).unwrap_or_default())
             }
-            ("STOR" | "APPE", file) => self.receive(path, file.filter(|_| verb == "APPE")),
+            ("APPE", file) => self.receive(path, file),
+            ("STOR", file) => {
+                let offset = std::mem::take(&mut self.offset);
+                let before = file.map(|mut file| {
+                    file.truncate(offset);
+                    file
+                });
+                self.receive(path, before)
+            }
             ("LIST" | "NLST" | "MLSD", _) => {
                 let text = self.listing(verb, argument);
                 self.send(text.as_bytes())
@@ -68,8 +76,15 @@ impl Session {
     }
 
     fn listing(&self, verb: &str, argument: &str) -> String {
+        let asks_for_hidden = argument.starts_with("-a");
+        let argument = argument.strip_prefix("-a").map_or(argument, str::trim_start);
+        let globbed = argument.replace(['[', ']'], "");
+        let is_globbed = verb == "LIST" && self.shared.has(Quirk::Globs);
+        let path = self.path_of(if is_globbed { &globbed } else { argument });
+        let folder = path.trim_end_matches('/');
         let odd = self.shared.quirks.iter().find_map(|quirk| match quirk {
-            Quirk::Hidden(text) if verb == "LIST" && argument.starts_with("-a") => Some(*text),
+            Quirk::ListingOf(known, text) if verb == "LIST" && *known == folder => Some(*text),
+            Quirk::Hidden(text) if verb == "LIST" && asks_for_hidden => Some(*text),
             Quirk::Listing(text) if verb == "LIST" => Some(*text),
             Quirk::Facts(text) if verb == "MLSD" => Some(*text),
             _ => None,
@@ -77,10 +92,9 @@ impl Session {
         if let Some(text) = odd {
             return text.replace('\n', "\r\n");
         }
-        let folder = self.path_of(argument);
         let files = self.shared.files.lock().unwrap();
         let inside = files.iter().filter_map(|(name, file)| {
-            let below = name.strip_prefix(&folder)?.trim_start_matches('/');
+            let below = name.strip_prefix(folder)?.trim_start_matches('/');
             (!below.contains('/')).then_some((below, file.len()))
         });
         let lines = inside.map(|(name, size)| match verb {

@@ -54,6 +54,10 @@ pub(crate) enum Quirk {
     Listing(&'static str),
     /// What LIST sends with `-a`; it stands before the listing without.
     Hidden(&'static str),
+    /// What LIST sends of this directory.
+    ListingOf(&'static str, &'static str),
+    /// LIST takes its argument for a pattern: `d[1]` lists `d1`.
+    Globs,
     /// What MLSD sends.
     Facts(&'static str),
     /// There is TLS, by AUTH.

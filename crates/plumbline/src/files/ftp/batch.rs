@@ -105,6 +105,8 @@ pub(in crate::files) fn get_files(
                 path: url.name.clone(),
                 size: None,
                 modified: None,
+                has_rough_time: false,
+                has_no_part: false,
                 to: place_for(url, to)?,
             })],
             _ if is_stdout => {
@@ -235,7 +237,7 @@ async fn many(
         }
         for place in dialogue.for_here(found) {
             if place.entry.kind != Kind::Directory {
-                works.push(fetch(place, &jail));
+                works.push(fetch(place, dialogue.has_rough_times, &jail));
             } else if is_recursive {
                 tree(dialogue, &place, &jail, &mut works).await?;
             }
@@ -267,7 +269,7 @@ async fn tree(
         found.below = join(top, &found.below);
         match found.entry.kind {
             Kind::Directory => make(&found.below)?,
-            Kind::File => works.push(fetch(found, jail)),
+            Kind::File => works.push(fetch(found, dialogue.has_rough_times, jail)),
             // A link may lead anywhere, and a device is none of ours.
             _ => {}
         }
@@ -275,11 +277,13 @@ async fn tree(
     Ok(())
 }
 
-fn fetch(found: Found, jail: &Arc<Jail>) -> Work {
+fn fetch(found: Found, has_rough_time: bool, jail: &Arc<Jail>) -> Work {
     Work::Get(get::Errand {
         path: found.path,
         size: found.entry.size.filter(|_| found.entry.kind == Kind::File),
         modified: found.entry.modified,
+        has_rough_time,
+        has_no_part: false,
         to: To::Beneath(Arc::clone(jail), found.below),
     })
 }

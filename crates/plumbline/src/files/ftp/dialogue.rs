@@ -8,12 +8,13 @@
 use super::facts::{Facts, Opening};
 use super::get::Terms;
 use super::mover::{Moved, Near};
-use super::remote::{Audit, now};
+use super::remote::{Audit, name_of, now};
 use super::session::{Session, Shared};
 use super::trouble::Trouble;
 use super::wire::Carrier;
 use crate::carry::{self, Refusal, Target, Trust, TrustedBy};
 use crate::files::progress::say;
+use crate::files::shown::shown;
 use crate::transfers::{Record, Recorder};
 use protocols::application::ftp::Name;
 use protocols::application::ftp::listing::{Collector, Dialect, Unread};
@@ -238,6 +239,8 @@ pub(super) struct Dialogue {
     session: Option<Session>,
     /// How many sessions were opened.
     sessions: u64,
+    /// The working directory of each session, if it is not the one of the login.
+    pub(super) directory: Option<Name>,
     /// The record of a listing that somebody has asked for as such.
     pub(super) asked: Option<Record>,
     /// Whether another file is to come after this one.
@@ -250,6 +253,9 @@ pub(super) struct Dialogue {
     pub(super) says_empty: bool,
     /// What is noted of listings, where something is deleted for not being in them.
     pub(super) audit: Option<Audit>,
+    /// Whether the times of listings are those of LIST: of a minute or a day, in a time zone that the
+    /// server does not tell. MDTM has the time in seconds and in UTC (RFC 3659 §3).
+    pub(super) has_rough_times: bool,
 }
 
 impl Dialogue {
@@ -259,12 +265,14 @@ impl Dialogue {
             caller,
             session: None,
             sessions: 0,
+            directory: None,
             asked: None,
             expects_transfer: false,
             left_out: 0,
             unread: Unread::default(),
             says_empty: false,
             audit: None,
+            has_rough_times: false,
         }
     }
 
@@ -275,7 +283,15 @@ impl Dialogue {
             // before the new one is opened.
             self.session = None;
             self.sessions += 1;
-            self.session = Some(self.caller.open().await?);
+            let session = self.session.insert(self.caller.open().await?);
+            if let Some(directory) = &self.directory {
+                let changed = session.run(Task::ChangeDirectory(directory.clone()), None).await;
+                if let Err(failure) = changed.result {
+                    self.session = None;
+                    let wanted = format!("to return to '{}'", shown(directory.as_bytes()));
+                    return Err(Trouble::Step { wanted, failure, error: None });
+                }
+            }
         }
         self.session.as_mut().ok_or(Trouble::Stopped)
     }
@@ -354,6 +370,68 @@ impl Dialogue {
         }
     }
 
+    /// Lists a directory after changing to it, since the server may take its name for a pattern. Where
+    /// there is no way back to the working directory, the session ends.
+    async fn list_inside(
+        &mut self,
+        wanted: &str,
+        kind: ListKind,
+        name: Name,
+        near: Near,
+    ) -> (Result<Done, Trouble>, Option<Moved>) {
+        let before = self.working_directory(wanted).await;
+        let number = self.session_number();
+        if let (Err(trouble), _) = self.run_once(wanted, Task::ChangeDirectory(name), None).await {
+            return (Err(trouble), None);
+        }
+        if number.is_none() || self.session_number() != number {
+            // Another session would list another directory.
+            self.hang_up().await;
+            let sentence = "the control connection was lost before the listing".to_owned();
+            return (Err(Trouble::NoConnection(sentence)), None);
+        }
+        let listed = self.run_once(wanted, Task::List(kind, None), Some(near)).await;
+        let is_same = self.session_number() == number;
+        if is_same {
+            self.return_to(wanted, before).await;
+        }
+        listed
+    }
+
+    /// Changes to a directory and back: a server that lets us do so has it, and one that lists a file,
+    /// or a directory that is not there or may not be read, as an empty directory does not.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of the server, or the loss of the session.
+    pub(super) async fn check_directory(&mut self, path: &[u8]) -> Result<(), Trouble> {
+        let wanted = format!("to change to '{}'", shown(path));
+        self.ready().await?;
+        let before = self.working_directory(&wanted).await;
+        self.run(&wanted, Task::ChangeDirectory(name_of(path)?)).await?;
+        self.return_to(&wanted, before).await;
+        Ok(())
+    }
+
+    async fn working_directory(&mut self, wanted: &str) -> Option<Name> {
+        let told = self.run_once(wanted, Task::WorkingDirectory, None).await.0;
+        Name::new(told.ok()?.reply.quoted()?).ok()
+    }
+
+    /// Changes back to a directory. The session ends if that is impossible.
+    async fn return_to(&mut self, wanted: &str, directory: Option<Name>) {
+        let returned = match directory {
+            Some(before) => {
+                let changed = self.run_once(wanted, Task::ChangeDirectory(before), None).await;
+                changed.0.is_ok()
+            }
+            None => false,
+        };
+        if !returned {
+            self.hang_up().await;
+        }
+    }
+
     /// Fetches a listing of at most `entries_max` entries, which is read while it arrives.
     pub(super) async fn fetch_listing(
         &mut self,
@@ -371,8 +449,11 @@ impl Dialogue {
         loop {
             made += 1;
             let near = Near::Listing(Box::new(Collector::new(dialect, now(), entries_max)));
-            let task = Task::List(kind, name.clone());
-            let (result, moved) = self.run_once(wanted, task, Some(near)).await;
+            let pattern = name.clone().filter(|name| kind != ListKind::Facts && is_expanded(name));
+            let (result, moved) = match pattern {
+                Some(name) => self.list_inside(wanted, kind, name, near).await,
+                None => self.run_once(wanted, Task::List(kind, name.clone()), Some(near)).await,
+            };
             let listing = moved.and_then(|moved| moved.listing);
             match result {
                 Ok(done) => {
@@ -413,4 +494,12 @@ impl Dialogue {
     pub(super) async fn quit(mut self) {
         self.hang_up().await;
     }
+}
+
+/// Returns whether servers that pass the argument of LIST or NLST to a shell or to ls may list something
+/// else under this name: a pattern, an option, or several words.
+fn is_expanded(name: &Name) -> bool {
+    let name = name.as_bytes();
+    let is_special = |byte: &u8| byte.is_ascii_whitespace() || b"*?[]{}~\\'\"$`".contains(byte);
+    name.starts_with(b"-") || name.iter().any(is_special)
 }

@@ -12,6 +12,7 @@
 use super::dialogue::{Caller, Dialogue};
 use super::mover::Near;
 use super::remote::{name_of, split};
+use super::sample::Sample;
 use super::trouble::Trouble;
 use crate::files::progress::say;
 use crate::files::shown::shown;
@@ -22,10 +23,11 @@ use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{ByteSize, Mode, Representation, Structure, Timestamp, Type};
 use records::figures::count;
 use ring::digest;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -50,6 +52,10 @@ pub(super) struct Errand {
     /// What a listing has told, if one was asked.
     pub(super) size: Option<u64>,
     pub(super) modified: Option<Timestamp>,
+    /// Whether `modified` is the time of a LIST, which MDTM replaces.
+    pub(super) has_rough_time: bool,
+    /// Whether the server has another file under the name that the part of this one would have.
+    pub(super) has_no_part: bool,
     pub(super) to: To,
 }
 
@@ -120,6 +126,11 @@ async fn fetch(
             _ => dialogue.facts_of_text(&errand.path, terms.keeps_time).await?,
         };
     }
+    if errand.has_rough_time && needs_facts {
+        let exact = dialogue.told_time(&errand.path).await?;
+        errand.modified = exact.or(errand.modified);
+        errand.has_rough_time = false;
+    }
     let most = most_bytes(&errand, terms);
     // The size there is that of another form of the file.
     errand.size = errand.size.filter(|_| is_image);
@@ -130,10 +141,21 @@ async fn fetch(
         return Ok(Ending::WasThere);
     };
     let file = draft.file().try_clone().map_err(anyhow::Error::new)?;
-    let mut came = from;
+    let sample = Sample::cut(&file, from).map_err(anyhow::Error::new)?;
+    let mut came = sample.at;
     let moved = match segments(&errand, terms, from) {
         Some(size) => in_pieces(dialogue, &errand, terms, &file, size, record).await,
         None => within(dialogue, &mut errand, terms, &file, most, (&mut came, &mut *record)).await,
+    };
+    let moved = match moved {
+        Ok(()) if !sample.is_in(&file) => {
+            let shown = shown(&errand.path);
+            say(&format!("what was kept of '{shown}' is not of that file: all of it comes again"));
+            file.set_len(0).map_err(anyhow::Error::new)?;
+            came = 0;
+            within(dialogue, &mut errand, terms, &file, most, (&mut came, &mut *record)).await
+        }
+        moved => moved,
     };
     let is_pieced = from > 0 || record.streams() > 1 || segments(&errand, terms, from).is_some();
     let moved = match moved {
@@ -149,6 +171,7 @@ async fn fetch(
     set_time(&file, errand.modified.filter(|_| terms.keeps_time));
     match draft.commit_soon() {
         Ok(()) => Ok(Ending::Moved),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&errand, terms)),
         Err(error) => Err(Trouble::Ours(anyhow::Error::new(error).context("the file has no name"))),
     }
 }
@@ -435,17 +458,10 @@ fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft
     }
     caller.sweep_beside(&errand.to);
     let key = key_of(errand, terms, caller);
-    if terms.continues
-        && let Ok(draft) = take_up(errand, terms.existing, key)
-    {
-        let about = draft.file().metadata().map_err(anyhow::Error::new)?;
-        let is_its = errand.modified.is_some_and(|modified| time_of(&about) == modified.seconds);
-        let at = about.len();
-        if is_its && errand.size.is_some_and(|size| at <= size) {
-            return Ok(Some((draft, at)));
-        }
-        draft.file().set_len(0).map_err(anyhow::Error::new)?;
-        return Ok(Some((draft, 0)));
+    let has_part = terms.continues && !errand.has_no_part && errand.part_is_its();
+    if has_part && let Ok(draft) = take_up(errand, terms.existing, key) {
+        let at = draft.file().metadata().map_err(anyhow::Error::new)?.len();
+        return Ok(Some((draft, at)));
     }
     match begin(errand, terms.existing, key) {
         Ok(draft) => {
@@ -601,8 +617,8 @@ fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool, caller: &Call
         To::File(path) => path.with_file_name(std::ffi::OsStr::from_bytes(&part)).into_os_string(),
         _ => std::ffi::OsStr::from_bytes(&part).to_owned(),
     };
-    // Where it cannot be kept it comes anew.
-    if draft.keep_as(&part).is_ok() && !caller.is_quiet {
+    // Where it cannot be kept it comes anew. A file of that name may be somebody's own.
+    if !errand.has_no_part && draft.keep_as(&part).is_ok() && !caller.is_quiet {
         say(&format!(
             "{} bytes of '{}' are kept in '{}': --continue, or the next mirror, goes on there",
             count(came),
@@ -725,6 +741,26 @@ impl Errand {
                 jail.status(name).ok().map(|about| (about.len, about.modified_s))
             }
         }
+    }
+
+    /// Returns whether the file under the name of its part has the time that such a part gets, and no
+    /// more bytes than the whole.
+    fn part_is_its(&self) -> bool {
+        let name_of_part = |name: &[u8]| [name, PART].concat();
+        let part = match &self.to {
+            To::Stdout => None,
+            To::File(path) => path.file_name().and_then(|name| {
+                let part = OsString::from_vec(name_of_part(name.as_bytes()));
+                let about = fs::symlink_metadata(path.with_file_name(part)).ok()?;
+                Some((about.len(), time_of(&about)))
+            }),
+            To::Beneath(jail, name) => {
+                let about = jail.status_of_name(&name_of_part(name)).ok();
+                about.map(|about| (about.len, about.modified_s))
+            }
+        };
+        let told = self.size.zip(self.modified.map(|modified| modified.seconds));
+        part.zip(told).is_some_and(|((len, time), (size, told))| len <= size && time == told)
     }
 
     /// Returns whether it is not one of many, which are known from a listing.

@@ -215,6 +215,15 @@ fn plan(from: &Side, to: &Side, leave: Leave) -> Plan {
     plan
 }
 
+/// Returns the plan without what the rules leave out.
+fn plan_by(rules: &Rules, from: &Side, to: &Side, leave: Leave) -> Plan {
+    let mut plan = plan(from, to, leave);
+    if rules.are_of_files() {
+        leave_out_empty(&mut plan);
+    }
+    plan
+}
+
 fn is_newer(from: &Known, to: &Known, compares_sizes: bool) -> bool {
     let differs = compares_sizes && (from.size.is_none() || from.size != to.size);
     let newer = from.modified.zip(to.modified).is_none_or(|(from, to)| from.seconds > to.seconds);
@@ -246,7 +255,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         if is_incoming && arguments.delete {
             dialogue.audit = Some(Audit { root: root.to_vec(), unread: 0 });
         }
-        let there = there(&mut dialogue, root, is_incoming, rules).await?;
+        let mut there = there(&mut dialogue, root, is_incoming, rules).await?;
         refuse_unread(dialogue.audit.take(), &dialogue)?;
         let mut here =
             if folder.is_dir() || !is_incoming { here(folder)? } else { Side::default() };
@@ -257,19 +266,16 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
             let there = &there.tree;
             here.retain(|name, _| there.contains_key(name) || !is_part_of_one(name, there));
         }
-        let (from, to) = if is_incoming { (&there, &here) } else { (&here, &there) };
-        let mut plan = plan(
-            from,
-            to,
-            Leave {
-                deletes: arguments.delete,
-                deletes_folders: !rules.are_of_files(),
-                compares_sizes: terms.representation.keeps_octets(),
-            },
-        );
-        if rules.are_of_files() {
-            leave_out_empty(&mut plan);
+        let leave = Leave {
+            deletes: arguments.delete,
+            deletes_folders: !rules.are_of_files(),
+            compares_sizes: terms.representation.keeps_octets(),
+        };
+        if dialogue.has_rough_times {
+            exact_times(&mut dialogue, root, &mut there.tree, &here.tree, leave).await?;
         }
+        let (from, to) = if is_incoming { (&there, &here) } else { (&here, &there) };
+        let plan = plan_by(rules, from, to, leave);
         let reach = &arguments.reach;
         tell_of_others(&here, &there);
         tell_of_unlike(&plan);
@@ -279,11 +285,14 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         }
         let (is_json, is_quiet) = (reach.json, reach.quiet || reach.json);
         confirm_deletion(&dialogue, &plan, arguments.force, is_quiet).await?;
-        let way = Way { folder, root, is_json, is_quiet };
+        let has_rough_times = dialogue.has_rough_times;
+        let way = Way { folder, root, has_rough_times, is_json, is_quiet };
         let (works, deleted) = match is_incoming {
             true => way.prepare_here(&plan, &there.tree)?,
             false => way.prepare_there(&mut dialogue, &plan).await?,
         };
+        let kept = u64::try_from(plan.deleted.len() - deleted).unwrap_or(u64::MAX);
+        dialogue.left_out = dialogue.left_out.saturating_add(kept);
         let also = if deleted > 0 { format!(", and deleted {deleted}") } else { String::new() };
         let jobs = arguments.jobs;
         let manner = Manner { terms, jobs, is_json, is_quiet, is_stdout: false, also };
@@ -359,6 +368,25 @@ async fn there(
     Ok(side)
 }
 
+/// Replaces the times of a LIST by those of MDTM, for the files whose times decide: those on both
+/// sides whose sizes do not differ, or are not compared.
+async fn exact_times(
+    dialogue: &mut Dialogue,
+    root: &[u8],
+    there: &mut Tree,
+    here: &Tree,
+    leave: Leave,
+) -> Result<(), Trouble> {
+    for (name, known) in there.iter_mut().filter(|(_, known)| known.what == What::File) {
+        let Some(own) = here.get(name).filter(|own| own.what == What::File) else { continue };
+        if !leave.compares_sizes || own.size == known.size {
+            let exact = dialogue.told_time(&join(root, name)).await?;
+            known.modified = exact.or(known.modified);
+        }
+    }
+    Ok(())
+}
+
 /// Refuses to delete anything for not being in listings that could not be read whole.
 fn refuse_unread(audit: Option<Audit>, dialogue: &Dialogue) -> Result<(), Trouble> {
     let why = match audit.map_or(0, |audit| audit.unread) {
@@ -378,7 +406,10 @@ fn here(folder: &Path) -> Result<Side, Trouble> {
     let (mut side, mut open) = (Side::default(), vec![Vec::new()]);
     while let Some(below) = open.pop() {
         let name: &[u8] = if below.is_empty() { b"." } else { &below };
-        let entries = jail.list(name, ENTRIES_MAX).map_err(anyhow::Error::new)?;
+        let entries = jail.list(name, ENTRIES_MAX).with_context(|| {
+            let path = folder.join(std::ffi::OsStr::from_bytes(&below));
+            format!("the folder {} cannot be read", path.display())
+        })?;
         for entry in entries {
             let path = join(&below, &entry.name);
             let what = match entry.status.kind {
@@ -485,6 +516,7 @@ pub(super) fn as_json(what: &str, name: &[u8], is_folder: bool) -> serde_json::V
 struct Way<'a> {
     folder: &'a Path,
     root: &'a [u8],
+    has_rough_times: bool,
     is_json: bool,
     is_quiet: bool,
 }
@@ -530,6 +562,8 @@ impl Way<'_> {
                 path: join(self.root, name),
                 size: known.and_then(|known| known.size),
                 modified: known.and_then(|known| known.modified),
+                has_rough_time: self.has_rough_times,
+                has_no_part: there.contains_key(&[name.as_slice(), PART].concat()),
                 to: To::Beneath(Arc::clone(&jail), name.clone()),
             })
         };
@@ -553,8 +587,8 @@ impl Way<'_> {
                 false => remove_file(dialogue, &path).await,
             };
             match removed {
-                // It may hold what nobody is told of.
-                Err(trouble) if *is_folder && trouble.is_refusal() => {
+                // The rest is mirrored all the same.
+                Err(trouble) if trouble.is_refusal() => {
                     say(&format!("'{}' stays: {}", shown(name), trouble.sentence()));
                 }
                 removed => {

@@ -31,6 +31,7 @@ mod put;
 mod remote;
 mod removal;
 mod rules;
+mod sample;
 mod secured;
 mod session;
 mod shell;

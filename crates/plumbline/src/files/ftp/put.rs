@@ -187,17 +187,21 @@ struct Position {
     at: u64,
     /// Whether it goes on behind what the server keeps apart; in this session alone.
     is_apart: bool,
+    /// Whether REST says where STOR begins (RFC 3659 §5). The end of the file, where APPE begins, moves
+    /// while an earlier session still delivers what it has received.
+    has_restart: bool,
     session: Option<u64>,
 }
 
 impl Position {
     fn of(begun: Begun, dialogue: &Dialogue) -> Self {
-        let session = dialogue.session_number();
-        match begun {
-            Begun::Nothing | Begun::Whole => Self::default(),
-            Begun::Part(at) => Self { at, is_apart: false, session },
-            Begun::KeptApart(at) => Self { at, is_apart: true, session },
-        }
+        let (at, is_apart) = match begun {
+            Begun::Nothing | Begun::Whole => return Self::default(),
+            Begun::Part(at) => (at, false),
+            Begun::KeptApart(at) => (at, true),
+        };
+        let has_restart = is_apart || dialogue.has("REST STREAM");
+        Self { at, is_apart, has_restart, session: dialogue.session_number() }
     }
 
     /// Returns the task that sends a file from here on. The size `announced` goes ahead as ALLO: a
@@ -209,12 +213,12 @@ impl Position {
         terms: &Terms,
         announced: Option<u64>,
     ) -> Result<Task, Trouble> {
-        let is_appended = self.at > 0 && !self.is_apart;
+        let is_appended = self.at > 0 && !self.has_restart;
         Ok(Task::Store {
             name: Some(name_of(&errand.path)?),
             kind: if is_appended { StoreKind::Append } else { StoreKind::Replace },
             representation: terms.representation,
-            offset_bytes: if self.is_apart { self.at } else { 0 },
+            offset_bytes: if self.has_restart { self.at } else { 0 },
             allocation_bytes: announced.filter(|_| self.at == 0),
         })
     }
@@ -241,7 +245,7 @@ async fn position_after(
     let is_ours = last.at > 0 && !last.is_apart || there != before;
     let at = there.filter(|there| is_ours && *there <= last.at + sent).unwrap_or(0);
     let differs = at > 0 && compare_prefix(dialogue, &errand.path, file, at).await? == Some(false);
-    Ok(if differs { Position::default() } else { Position { at, ..Position::default() } })
+    Ok(Position::of(if differs || at == 0 { Begun::Nothing } else { Begun::Part(at) }, dialogue))
 }
 
 /// Puts one file.
@@ -251,9 +255,8 @@ pub(super) async fn put(
     terms: &Terms,
     record: &mut Record,
 ) -> Result<Ending, Trouble> {
-    let (mut file, size, modified) = open(&errand.from)?;
+    let (file, size, modified) = open(&errand.from)?;
     let is_image = terms.representation.keeps_octets();
-    let wanted = format!("to put '{}'", shown(&errand.path));
     dialogue.ready().await?;
     let begun = match (terms.continues && is_image, size) {
         (true, Some(size)) => begun(dialogue, errand, &file, size, modified).await,
@@ -264,7 +267,41 @@ pub(super) async fn put(
         Ok(Begun::Whole) => return Ok(Ending::WasThere),
         begun => begun?,
     };
-    let (mut position, mut made) = (Position::of(begun, dialogue), 0);
+    let source = Source { errand, terms, file: &file, size };
+    let position = send(dialogue, &source, Position::of(begun, dialogue), record).await?;
+    if position.at > 0 {
+        let is_whole = has_size(dialogue, errand, size).await?;
+        if !is_whole {
+            // Another session has written to it, or the server has forgotten where it was to begin.
+            send(dialogue, &source, Position::default(), record).await?;
+        }
+        compare(dialogue, &errand.path, &file, record).await?;
+    }
+    if let Some(modified) = modified.filter(|_| terms.keeps_time) {
+        set_time(dialogue, &errand.path, modified).await?;
+    }
+    Ok(Ending::Moved)
+}
+
+/// A file of ours that is sent.
+struct Source<'a> {
+    errand: &'a Errand,
+    terms: &'a Terms,
+    file: &'a File,
+    size: Option<u64>,
+}
+
+/// Sends a file from `position` on, with all attempts that it may take. Returns where the last one began.
+async fn send(
+    dialogue: &mut Dialogue,
+    source: &Source<'_>,
+    mut position: Position,
+    record: &mut Record,
+) -> Result<Position, Trouble> {
+    let Source { errand, terms, mut file, size } = *source;
+    let is_image = terms.representation.keeps_octets();
+    let wanted = format!("to put '{}'", shown(&errand.path));
+    let mut made = 0;
     let is_large = is_image && size.is_some_and(|size| size >= WORTH_GOING_ON_BYTES);
     let before = match is_large && position.at == 0 {
         true => dialogue.size_and_time(&errand.path).await?.0,
@@ -273,7 +310,7 @@ pub(super) async fn put(
     loop {
         made += 1;
         if position.is_lost(dialogue) {
-            let kept = kept_apart(dialogue, errand, &file, size.unwrap_or(0)).await?;
+            let kept = kept_apart(dialogue, errand, file, size.unwrap_or(0)).await?;
             position = Position::of(kept.map_or(Begun::Nothing, Begun::KeptApart), dialogue);
         }
         if size.is_some() {
@@ -282,10 +319,12 @@ pub(super) async fn put(
         let near = Near::From(file.try_clone().map_err(anyhow::Error::new)?);
         let announced = size.filter(|_| is_image && dialogue.has("SITE PARTIAL"));
         let task = position.store(errand, terms, announced)?;
+        dialogue.caller.shared.tally.fetch_add(position.at, Ordering::Relaxed);
         let (result, moved) = dialogue.run_once(&wanted, task, Some(near)).await;
         record.take(dialogue, moved.as_ref(), position.at);
         let sent = moved.map_or(0, |moved| moved.file_bytes);
         let Err(trouble) = result else { break };
+        uncount(dialogue, position.at + sent);
         if position.at > 0 && (trouble.is_refused_command() || trouble.is_restart()) {
             // It takes nothing behind what is there: all of it goes again.
             position = Position::default();
@@ -296,21 +335,31 @@ pub(super) async fn put(
         }
         if let Some(size) = size.filter(|_| sent > 0 && (is_large || position.at > 0)) {
             let last = (position, sent, before);
-            position = position_after(dialogue, errand, &file, size, last).await?;
+            position = position_after(dialogue, errand, file, size, last).await?;
             if position.at == size && !position.is_apart && !trouble.is_refusal() {
                 // All of it is there, although no reply has said so.
                 break;
             }
         }
     }
-    let is_pieced = position.at > 0;
-    if is_pieced {
-        compare(dialogue, &errand.path, &file, record).await?;
-    }
-    if let Some(modified) = modified.filter(|_| terms.keeps_time) {
-        set_time(dialogue, &errand.path, modified).await?;
-    }
-    Ok(Ending::Moved)
+    Ok(position)
+}
+
+/// Takes what an attempt has sent off the progress: the next one may send it again.
+fn uncount(dialogue: &Dialogue, sent: u64) {
+    let tally = &dialogue.caller.shared.tally;
+    let less = |total: u64| Some(total.saturating_sub(sent));
+    _ = tally.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+}
+
+/// Returns whether the file there has the size of ours, as far as the server tells.
+async fn has_size(
+    dialogue: &mut Dialogue,
+    errand: &Errand,
+    size: Option<u64>,
+) -> Result<bool, Trouble> {
+    let (there, _) = dialogue.size_and_time(&errand.path).await?;
+    Ok(there.zip(size).is_none_or(|(there, size)| there == size))
 }
 
 /// Gives the file there a time: by MFMT, where the server says that it has that; else by the SITE

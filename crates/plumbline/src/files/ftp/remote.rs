@@ -3,8 +3,8 @@
 //! MLSD and MLST are asked where the server says that it has them, and LIST in every dialect of it
 //! otherwise. A name from a listing is one component; what would lead elsewhere is left out.
 //!
-//! Whoever deletes for want of a name in a listing has it audited ([`Audit`]): it is asked for with
-//! the hidden names, and what could not be read of it is counted.
+//! A tree is listed with the names that Unix hides. Where a name is deleted for not being in a listing,
+//! the listing is audited ([`Audit`]): the lines that could not be read are counted.
 
 use super::dialogue::Dialogue;
 use super::trouble::Trouble;
@@ -100,10 +100,16 @@ pub(super) fn now() -> Timestamp {
 impl Dialogue {
     /// Returns what is in a directory, without itself and the one above.
     pub(super) async fn list(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
-        self.list_at_most(folder, ENTRIES_MAX).await
+        self.list_at_most(folder, ENTRIES_MAX, self.audit.is_some()).await
     }
 
-    async fn list_at_most(&mut self, folder: &[u8], most: usize) -> Result<Vec<Entry>, Trouble> {
+    /// As [`Self::list`], with the names that Unix hides if `wants_hidden`.
+    async fn list_at_most(
+        &mut self,
+        folder: &[u8],
+        most: usize,
+        wants_hidden: bool,
+    ) -> Result<Vec<Entry>, Trouble> {
         self.says_empty = false;
         let wanted = format!("the listing of '{}'", shown(folder));
         let name = if folder.is_empty() { None } else { Some(name_of(folder)?) };
@@ -126,11 +132,13 @@ impl Dialogue {
         }
         match self.fetch_listing(&wanted, ListKind::Long, name.clone(), most).await {
             Err(trouble) if self.is_empty(folder, &trouble) => Ok(Vec::new()),
-            Ok((_, listing)) => {
+            Ok((done, listing)) => {
+                self.note_left_out(folder, &done.reply);
                 let shown = listing.into_entries();
-                let (entries, unread) = match self.audit {
-                    Some(_) => self.with_hidden(&wanted, name, shown, most).await?,
-                    None => shown,
+                self.has_rough_times = true;
+                let (entries, unread) = match wants_hidden {
+                    true => self.with_hidden(&wanted, name, shown, most).await?,
+                    false => shown,
                 };
                 self.note_unread(unread);
                 Ok(entries)
@@ -203,6 +211,12 @@ impl Dialogue {
 
     /// Says how many names of a folder the server could not tell, if it says so.
     fn note_left_out(&mut self, folder: &[u8], reply: &Reply) {
+        // pure-ftpd: `226 Output truncated to 10000 matches`.
+        if reply.has_any(&[b"truncated"]) {
+            self.left_out = self.left_out.saturating_add(1);
+            self.note_uncertain(1);
+            say(&format!("the listing of '{}' is not complete: {reply}", shown(folder)));
+        }
         let Some(count) = left_out(reply) else { return };
         self.left_out = self.left_out.saturating_add(count);
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
@@ -348,7 +362,8 @@ impl Dialogue {
         Ok((None, time))
     }
 
-    async fn told_time(&mut self, path: &[u8]) -> Result<Option<Timestamp>, Trouble> {
+    /// Returns the time of a file by MDTM, if the server has that.
+    pub(super) async fn told_time(&mut self, path: &[u8]) -> Result<Option<Timestamp>, Trouble> {
         if !self.may_have("MDTM") {
             return Ok(None);
         }
@@ -409,6 +424,33 @@ impl Dialogue {
         Ok(places)
     }
 
+    /// Returns what is in a directory, with the hidden names. Many servers list what is no directory, is
+    /// not there or may not be read as an empty directory, and a file as a directory with that file:
+    /// then one must be able to change to it.
+    async fn list_surely(
+        &mut self,
+        path: &[u8],
+        most: usize,
+        is_readable: bool,
+    ) -> Result<Vec<Entry>, Trouble> {
+        let entries = self.list_at_most(path, most, true).await?;
+        let last = split(path.strip_suffix(b"/").unwrap_or(path)).1;
+        let is_doubtful = match entries.as_slice() {
+            [] => true,
+            [one] => one.name == last || one.name == path,
+            _ => false,
+        };
+        if is_doubtful && !path.is_empty() {
+            self.check_directory(path).await?;
+        }
+        if entries.is_empty() && !is_readable {
+            self.note_uncertain(1);
+            self.left_out = self.left_out.saturating_add(1);
+            say(&format!("'{}' on the server may not be read: it is left out", shown(path)));
+        }
+        Ok(entries)
+    }
+
     /// Returns everything below a directory, each directory before what it holds. What is not
     /// `wanted`, by where it is below and whether it is a directory, is left out with all that is
     /// in it.
@@ -418,10 +460,18 @@ impl Dialogue {
         mut wanted: impl FnMut(&[u8], bool) -> bool,
     ) -> Result<Vec<Found>, Trouble> {
         let mut found = Vec::new();
-        let mut open = vec![(folder.to_vec(), Vec::new(), 0)];
-        while let Some((path, below, depth)) = open.pop() {
+        let mut open = vec![(folder.to_vec(), Vec::new(), 0, true)];
+        while let Some((path, below, depth, is_readable)) = open.pop() {
             let room = ENTRIES_MAX.saturating_sub(found.len());
-            let mut entries = self.list_at_most(&path, room).await?;
+            let mut entries = match self.list_surely(&path, room, is_readable).await {
+                Err(trouble) if depth > 0 && trouble.is_refusal() => {
+                    say(&format!("'{}' is left out: {}", shown(&path), trouble.sentence()));
+                    self.left_out = self.left_out.saturating_add(1);
+                    self.note_uncertain(1);
+                    continue;
+                }
+                listed => listed?,
+            };
             entries.sort_by(|one, other| one.name.cmp(&other.name));
             for entry in entries {
                 let here = Found {
@@ -434,15 +484,27 @@ impl Dialogue {
                     continue;
                 }
                 if is_folder && depth < DEPTH_MAX {
-                    open.push((here.path.clone(), here.below.clone(), depth + 1));
+                    let may_be_read = may_be_read(&here.entry);
+                    open.push((here.path.clone(), here.below.clone(), depth + 1, may_be_read));
                 } else if is_folder {
                     self.note_uncertain(1);
+                    self.left_out = self.left_out.saturating_add(1);
+                    say(&format!(
+                        "'{}' is left out: it is more than {DEPTH_MAX} directories deep",
+                        shown(&here.path)
+                    ));
                 }
                 found.push(here);
             }
         }
         Ok(found)
     }
+}
+
+/// Returns whether a directory may be listed, by the fact `perm` (RFC 3659 §7.5.5) or the bits of Unix.
+fn may_be_read(entry: &Entry) -> bool {
+    let may_list = entry.permissions.is_none_or(|permissions| permissions.allows(b'l'));
+    may_list && entry.mode.is_none_or(|mode| mode & 0o444 != 0)
 }
 
 /// Returns how many names a server of our kind says that it has left out of a listing.

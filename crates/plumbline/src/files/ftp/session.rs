@@ -86,6 +86,8 @@ pub(super) struct Session {
     pub(super) facts: Facts,
     /// What the server can do.
     pub(super) features: Features,
+    /// Whether the login, with the question for its features, is over.
+    is_open: bool,
     /// By what the server is trusted, and its fingerprint.
     pub(super) trusted_by: Option<(TrustedBy, String)>,
     /// Why there is no TLS.
@@ -156,6 +158,7 @@ impl Session {
             moved: None,
             ended: None,
             facts,
+            is_open: false,
             features: Features::default(),
             trusted_by: None,
             refusal: None,
@@ -240,7 +243,10 @@ impl Session {
                         self.flush().await;
                         return result.map(Some);
                     }
-                    UserEvent::LoggedIn if id.is_none() => return Ok(None),
+                    UserEvent::LoggedIn if id.is_none() => {
+                        self.is_open = true;
+                        return Ok(None);
+                    }
                     UserEvent::Closed(failure) => {
                         let lost = Failure { step: Step::Command, why: Why::ControlLost };
                         return Err(failure.unwrap_or(lost));
@@ -369,7 +375,8 @@ impl Session {
                 if self.shared.is_verbose.load(Ordering::Relaxed) {
                     crate::files::progress::say(&format!("< {reply}"));
                 }
-                if reply.code.number() == 211 && reply.lines.len() > 1 {
+                // Later ones are those of STAT (RFC 959 §4.2.2).
+                if !self.is_open && reply.code.number() == 211 && reply.lines.len() > 1 {
                     self.features = Features::of(&reply);
                 }
             }

@@ -65,12 +65,12 @@ impl Trouble {
         }
     }
 
-    /// Returns whether the server has no room (452, RFC 959 §4.2.2).
+    /// Returns whether the server has no room (RFC 959 §4.2.2).
     pub(super) fn is_without_room(&self) -> bool {
         let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
             return false;
         };
-        reply.code.number() == 452
+        reply.tells_of_no_room()
     }
 
     /// Returns whether the server says of a folder that there are no files in it.
@@ -144,9 +144,9 @@ impl Trouble {
             }
             Self::Step { failure, error, .. } => match &failure.why {
                 Why::Refused(reply) => match reply.code.number() {
-                    426 => Outcome::AbortedByPeer,
-                    452 => Outcome::Disk,
                     552 => Outcome::Quota,
+                    _ if reply.tells_of_no_room() => Outcome::Disk,
+                    426 => Outcome::AbortedByPeer,
                     450 | 530 | 532 | 550 | 551 | 553 | 554 => Outcome::Refused,
                     _ => Outcome::Protocol,
                 },

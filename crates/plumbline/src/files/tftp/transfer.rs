@@ -42,6 +42,8 @@ const NO_FILE: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cann
 const NO_READ: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be read." };
 const TOO_SHORT: Fault =
     Fault { code: ErrorCode::NotDefined, text: "The file is shorter than was told." };
+const TOO_LONG: Fault =
+    Fault { code: ErrorCode::NotDefined, text: "The file is longer than was told." };
 const STOPPED: Fault = Fault { code: ErrorCode::NotDefined, text: "The transfer was ended." };
 
 /// What is moved which way.
@@ -429,6 +431,9 @@ impl Transfer {
         let told = told.filter(|_| self.terms.mode == Mode::Octet);
         if let Some(told) = told.filter(|told| *told > self.facts.file_bytes) {
             return self.fail(TOO_SHORT, Trouble::Short { told });
+        }
+        if let Some(told) = told.filter(|told| *told < self.facts.file_bytes) {
+            return self.fail(TOO_LONG, Trouble::Long { told });
         }
         let Work::Receive(receiver, sink) = &mut self.work else { return };
         let finished = match sink.take() {

@@ -26,6 +26,11 @@ pub(crate) enum Trouble {
     },
     /// The network, or its host, says that the port does not answer.
     Unreachable(io::Error),
+    /// It has sent more bytes than it has told of.
+    Long {
+        /// What it told of.
+        told: u64,
+    },
     /// It has told of more bytes than it has sent.
     Short {
         /// What it told of.
@@ -68,7 +73,9 @@ impl Trouble {
                 | ErrorCode::NoSuchUser,
                 _,
             ) => Outcome::Refused,
-            Self::Refused(..) | Self::Short { .. } | Self::Protocol(_) => Outcome::Protocol,
+            Self::Refused(..) | Self::Short { .. } | Self::Long { .. } | Self::Protocol(_) => {
+                Outcome::Protocol
+            }
             Self::Unreachable(_) => Outcome::AbortedByPeer,
             Self::NoAnswer { .. } | Self::Silence { .. } => Outcome::Timeout,
             Self::Local(error) => local_outcome(error),
@@ -111,6 +118,10 @@ impl Trouble {
             Self::Unreachable(error) => {
                 format!("there is no way to {peer}: check the address and your routes: {error}")
             }
+            Self::Long { told } => format!(
+                "{peer} sent more than the {} bytes that it told of: nothing was kept",
+                count(*told)
+            ),
             Self::Short { told } => format!(
                 "{peer} ended {so_far}, of which it told {}: try again; nothing was kept",
                 count(*told)

@@ -329,6 +329,7 @@ impl Desk {
         let told = dialogue.run(&wanted, Task::WorkingDirectory).await;
         let told = told.ok().and_then(|done| done.reply.quoted());
         self.folder = told.unwrap_or_else(|| folder.to_vec());
+        self.dialogue.directory = name_of(&self.folder).ok();
         Ok(())
     }
 

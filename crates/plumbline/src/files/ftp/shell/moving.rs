@@ -90,7 +90,14 @@ impl Desk {
             Some(path) => path.to_owned(),
             None => own,
         });
-        let errand = get::Errand { path: path.to_vec(), size: None, modified: None, to };
+        let errand = get::Errand {
+            path: path.to_vec(),
+            size: None,
+            modified: None,
+            has_rough_time: false,
+            has_no_part: false,
+            to,
+        };
         let mut record = Record::begin(&self.dialogue, true, path, terms.representation);
         let meanwhile = self.begin_to_show();
         let result = get::get(&mut self.dialogue, &errand, terms, &mut record).await;

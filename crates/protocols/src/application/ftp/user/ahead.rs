@@ -318,6 +318,43 @@ mod tests {
     }
 
     #[test]
+    fn the_reply_to_an_upload_whose_data_connection_the_server_closed_is_the_reason() {
+        for (replies, code) in [
+            (&b"451 Failure writing to local file.\r\n226 x\r\n"[..], Some(451)),
+            (b"426 No space left on device\r\n226 x\r\n", Some(426)),
+            (b"226 x\r\n226 x\r\n", None),
+        ] {
+            let mut lab = Lab::default();
+            let settings = UserSettings { asks_features: false, ..user_settings() };
+            let server = address("10.0.0.1:21");
+            let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
+            let task = Task::Store {
+                name: Some(crate::application::ftp::name::Name::new(b"x").unwrap()),
+                kind: StoreKind::Replace,
+                representation: crate::application::ftp::Representation::IMAGE,
+                offset_bytes: 0,
+                allocation_bytes: None,
+            };
+            let id = user.run(task, &mut lab.cx()).unwrap();
+            user.receive(b"220 x\r\n331 x\r\n230 x\r\n200 x\r\n229 (|||7|)\r\n", &mut lab.cx());
+            assert!(user.data_connected(server, &mut lab.cx()));
+            user.receive(b"150 x\r\n", &mut lab.cx());
+            user.data_ended(id, 10, Err(DataFailure::ConnectionLost), &mut lab.cx());
+            user.receive(replies, &mut lab.cx());
+            let failure = core::iter::from_fn(|| user.event()).find_map(|event| match event {
+                UserEvent::Finished(_, Err(failure)) => Some(failure),
+                _ => None,
+            });
+            let Failure { step, why } = failure.unwrap();
+            let refused = match why {
+                Why::Refused(reply) => Some(reply.code.number()),
+                _ => None,
+            };
+            assert_eq!((step, refused), (Step::Data, code));
+        }
+    }
+
+    #[test]
     fn a_port_that_was_told_already_is_connected_to_at_once() {
         let mut lab = Lab::default();
         let mut user = one_has_come(&mut lab);

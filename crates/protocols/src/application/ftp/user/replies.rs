@@ -177,9 +177,15 @@ impl User {
         if code == 225 || job.last.is_some() {
             return self.end_of_abort(cx);
         }
-        // A disk that is full over there ends the connection too, and the reply says why.
-        let is_told = reply.code.number() == 452 || (550..560).contains(&reply.code.number());
-        if let Some(failed) = self.failed.as_mut().filter(|_| is_told) {
+        // A disk that is full over there ends the connection too, and the reply says why. Of an upload
+        // whose data connection the server has closed, any negative reply does.
+        let is_lost = self.failed.as_ref().is_some_and(|failed| {
+            let is_upload = job.task.is_incoming() == Some(false);
+            is_upload && failed.why == Why::Data(DataFailure::ConnectionLost)
+        });
+        let is_negative = (400..600).contains(&code);
+        let is_reason = is_lost && is_negative || code == 452 || (550..560).contains(&code);
+        if let Some(failed) = self.failed.as_mut().filter(|_| is_reason) {
             *failed = Failure { step: Step::Data, why: Why::Refused(reply.clone()) };
         }
         job.last = Some(reply);

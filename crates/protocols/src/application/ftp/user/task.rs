@@ -398,7 +398,7 @@ impl Failure {
                 let is_door = matches!(self.step, Step::Greeting | Step::User | Step::Password);
                 let is_full = is_door && reply.tells_of_a_crowd();
                 let is_for_now = match reply.code.number() {
-                    452 => false,
+                    _ if reply.tells_of_no_room() => false,
                     450 => !reply.tells_of_nothing(),
                     _ => reply.severity() == Severity::TransientNegative,
                 };
@@ -417,6 +417,15 @@ impl Reply {
         self.has_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
     }
 
+    /// Returns whether the server has no room for a file: 452, or another code whose text says so.
+    #[must_use]
+    pub fn tells_of_no_room(&self) -> bool {
+        let words: [&[u8]; 5] =
+            [b"no space", b"disk full", b"disk is full", b"quota", b"insufficient"];
+        let is_of_files = matches!(self.code.number(), 426 | 450 | 451);
+        self.code.number() == 452 || is_of_files && self.has_any(&words)
+    }
+
     /// Returns whether it says that there is no such file, or none at all, as some do by 450.
     #[must_use]
     pub fn tells_of_nothing(&self) -> bool {
@@ -431,7 +440,9 @@ impl Reply {
         matches!(self.code.number(), 450 | 550) && self.has_any(&[b"no files"])
     }
 
-    fn has_any(&self, words: &[&[u8]]) -> bool {
+    /// Returns whether the text has one of these words, which are in lower case.
+    #[must_use]
+    pub fn has_any(&self, words: &[&[u8]]) -> bool {
         self.lines.iter().any(|line| {
             let line = line.to_ascii_lowercase();
             words.iter().any(|word| line.windows(word.len()).any(|part| part == *word))
@@ -555,7 +566,10 @@ mod tests {
 
     #[test]
     fn a_server_without_room_is_not_asked_again() {
-        assert!(!may_pass(452, "No space left"));
+        assert!(!may_pass(452, "No"));
+        for code in [426, 450, 451] {
+            assert!(!may_pass(code, "x: No space left on device") && may_pass(code, "Failure"));
+        }
     }
 
     #[test]
