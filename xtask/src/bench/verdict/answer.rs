@@ -13,6 +13,8 @@ pub(super) struct NamedCause {
     pub(super) sentence: String,
     pub(super) whole: Option<Whole>,
     pub(super) gain_ms: Option<f64>,
+    /// How long the whole takes.
+    pub(super) whole_ms: Option<f64>,
 }
 
 /// One prediction of the report.
@@ -79,6 +81,7 @@ fn cause(value: &Value) -> NamedCause {
         sentence: text("sentence").to_owned(),
         whole: Whole::named(text("whole")),
         gain_ms: millis(value.get("gain_ns")),
+        whole_ms: millis(value.get("whole_ns")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::rule::Class;
+use super::truth::Whole;
 
 /// What is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -215,13 +216,19 @@ pub(super) const ROWS: [Row; 30] = [
         Resource::Flow,
     )
     .of(quantity("rate", "kbit/s", 4_000, 20_000), quantity("queue", "packets", 3, 8)),
-    row(Kind::Loss, "random loss", ALL_SERVICES, &[Class::PathLoss], Resource::Packets)
-        .of(quantity("loss", "per mille", 15, 80), None),
+    row(
+        Kind::Loss,
+        "random loss",
+        ALL_SERVICES,
+        &[Class::PathLoss, Class::ConnectionSetup],
+        Resource::Packets,
+    )
+    .of(quantity("loss", "per mille", 15, 80), None),
     row(
         Kind::BurstLoss,
         "burst loss",
         &[Login, LoginOwnTcp, FtpGet, TftpGet],
-        &[Class::PathLoss],
+        &[Class::PathLoss, Class::ConnectionSetup],
         Resource::Packets,
     )
     .of(quantity("loss", "per mille", 15, 60), quantity("burst", "packets", 3, 8)),
@@ -291,7 +298,10 @@ pub(super) const ROWS: [Row; 30] = [
         &[Class::SmallSegments],
         Resource::Flow,
     )
-    .of(quantity("MTU of the server's route", "bytes", 128, 240), quantity("rate", "kbit/s", 128, 600)),
+    .of(
+        quantity("MTU of the server's route", "bytes", 128, 240),
+        quantity("rate", "kbit/s", 128, 600),
+    ),
 ];
 
 impl Kind {
@@ -303,6 +313,42 @@ impl Kind {
 
     pub(super) fn name(self) -> &'static str {
         self.row().name
+    }
+
+    /// Returns what can take longer because of it.
+    pub(super) const fn acts_on(self) -> &'static [Whole] {
+        use Whole::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
+        match self {
+            Self::SlowResolver
+            | Self::LostSyn
+            | Self::SlowGreeting
+            | Self::SlowPrompt
+            | Self::SlowLogin => &[Login],
+            Self::SlowFirstByte
+            | Self::SlowCommand
+            | Self::SlowDisk
+            | Self::LateLastReply
+            | Self::SlowReader
+            | Self::ShortQueue
+            | Self::Reordering
+            | Self::Policer
+            | Self::ServerWindow => &[Transfer],
+            Self::SlowReplies | Self::Stalls | Self::Nagle => {
+                &[Echo, EchoUnderLoad, Answer, Screenful]
+            }
+            Self::DeepQueue => &[EchoUnderLoad],
+            Self::Rate | Self::Shaper | Self::HalfDuplex | Self::SmallSegments => {
+                &[Echo, EchoUnderLoad, Answer, Screenful, Transfer]
+            }
+            Self::ReceiveWindow | Self::SendBuffer => &[Screenful, Transfer],
+            Self::BlackHole => &[Answer, Screenful, Transfer],
+            Self::ServerProcessor | Self::OwnProcessor => {
+                &[Echo, EchoUnderLoad, Answer, Screenful, Transfer]
+            }
+            Self::Distance | Self::Loss | Self::BurstLoss => {
+                &[Login, Echo, EchoUnderLoad, Answer, Screenful, Transfer]
+            }
+        }
     }
 }
 

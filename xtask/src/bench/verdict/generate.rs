@@ -92,7 +92,9 @@ fn hides(one: Kind, other: Kind) -> bool {
             )
         }
         Kind::Loss | Kind::BurstLoss => matches!(other, Kind::Distance | Kind::SlowReader),
-        Kind::SlowDisk | Kind::SlowReader => matches!(other, Kind::Rate | Kind::Shaper | Kind::Policer),
+        Kind::SlowDisk | Kind::SlowReader => {
+            matches!(other, Kind::Rate | Kind::Shaper | Kind::Policer)
+        }
         _ => false,
     }
 }
@@ -185,7 +187,9 @@ fn bytes_per_second(path: &Path, causes: &[Cause]) -> f64 {
             Kind::Policer => *size as f64 * 60.0,
             Kind::ShortQueue => *size as f64 * 80.0,
             // Mathis et al. (1997), with some timeouts.
-            Kind::Loss | Kind::BurstLoss => 1_300.0 / (rtt_s.max(0.01) * (*size as f64 / 1e3).sqrt()),
+            Kind::Loss | Kind::BurstLoss => {
+                1_300.0 / (rtt_s.max(0.01) * (*size as f64 / 1e3).sqrt())
+            }
             Kind::Reordering => 200_000.0,
             // Half of a receive buffer is payload.
             Kind::ReceiveWindow | Kind::ServerWindow | Kind::SendBuffer => {
@@ -213,17 +217,26 @@ fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
                 seconds += match kind {
                     Kind::Distance => *size as f64 / 1e3,
                     Kind::SlowDisk => *size as f64 / 1e3 / 11.5,
-                    Kind::Loss | Kind::BurstLoss => *size as f64 / 1e3 * 2.0,
                     _ => 0.0,
                 };
             }
             let lock_step = 1_428.0 / seconds.max(0.001);
+            let lossy =
+                case.causes.iter().find(|cause| matches!(cause.kind, Kind::Loss | Kind::BurstLoss));
+            if let Some(loss) = lossy {
+                // So many packets that some six of them are lost, in either direction.
+                return power_of_two(3.0e3 / loss.size as f64 * 1_428.0, 32 << 10, 512 << 10);
+            }
             (16 << 10, 512 << 10, lock_step.min(bytes_per_second))
         }
     };
-    let wanted = rounded(per_second * 2.5).clamp(least, most);
-    let power = u64::BITS - 1 - wanted.leading_zeros();
-    1 << power
+    power_of_two(per_second * 2.5, least, most)
+}
+
+/// Returns the power of two below `wanted`.
+fn power_of_two(wanted: f64, least: u64, most: u64) -> u64 {
+    let wanted = rounded(wanted).clamp(least, most);
+    1 << (u64::BITS - 1 - wanted.leading_zeros())
 }
 
 #[cfg(test)]

@@ -315,7 +315,9 @@ impl Direction {
 /// Returns what an IPv4 packet of `protocol` carries, unless it is a later fragment.
 fn payload(packet: &[u8], protocol: u8) -> Option<&[u8]> {
     let first = *packet.first()?;
-    let is_first = packet.get(6..8).is_some_and(|offset| matches!(offset, [high, low] if high & 0x1F == 0 && *low == 0));
+    let is_first = packet
+        .get(6..8)
+        .is_some_and(|offset| matches!(offset, [high, low] if high & 0x1F == 0 && *low == 0));
     if first >> 4 != 4 || packet.get(9) != Some(&protocol) || !is_first {
         return None;
     }

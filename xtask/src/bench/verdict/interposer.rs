@@ -25,12 +25,7 @@ pub(super) enum Protocol {
 
 /// Starts it at the `port` of the server's address, in the network of the calling thread; the real
 /// server is at `behind` on the loopback.
-pub(super) fn start(
-    protocol: Protocol,
-    port: u16,
-    behind: u16,
-    delays: Delays,
-) -> Result<Stop> {
+pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) -> Result<Stop> {
     let listener = TcpListener::bind((SERVER, port)).context("the interposer cannot listen")?;
     listener.set_nonblocking(true)?;
     Ok(Stop::start(move |stop| {

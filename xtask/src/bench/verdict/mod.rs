@@ -183,8 +183,7 @@ fn versions() -> Vec<(&'static str, String)> {
 fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
     let options = Options::of_plumb()?;
     // Those that need a processor for themselves come last.
-    let (alone, shared): (Vec<Case>, Vec<Case>) =
-        cases.into_iter().partition(Case::is_exclusive);
+    let (alone, shared): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(Case::is_exclusive);
     let queue: Mutex<VecDeque<Case>> = Mutex::new(shared.into_iter().chain(alone).collect());
     let (turn, done) = (RwLock::new(()), Mutex::new(Vec::new()));
     let work = || {

@@ -27,7 +27,7 @@ pub(super) const OWN_TCP: &str = "tun:plumb0";
 #[derive(Debug)]
 pub(super) struct Networks {
     server: Network,
-    _relay: Relay,
+    relay: Relay,
 }
 
 impl Networks {
@@ -64,7 +64,12 @@ impl Networks {
         }
         let seed = case.seed.wrapping_mul(1_000_003) ^ case.number;
         let wire = Wire::new(setup.to_client, setup.to_server, setup.medium, seed);
-        Ok(Self { server, _relay: Relay::start(near, far, wire) })
+        Ok(Self { server, relay: Relay::start(near, far, wire) })
+    }
+
+    /// Returns by how much the relay was late at most, ms.
+    pub(super) fn late_ms(&self) -> f64 {
+        self.relay.late_ms()
     }
 
     /// Runs `work` in the server's network; programs that it starts stay there.

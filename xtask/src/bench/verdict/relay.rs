@@ -7,7 +7,7 @@ use os::schedule;
 use os::tun::Tun;
 use protocols::time::{Duration, Instant};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 /// The MTU of a TUN, and room to spare.
@@ -23,6 +23,7 @@ const STOP_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Relay {
     stop: Arc<AtomicBool>,
+    late_ns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -30,13 +31,19 @@ impl Relay {
     /// Carries packets between the TUN of the client's network and that of the server's.
     pub(super) fn start(client: Tun, server: Tun, wire: Wire) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
+        let late_ns = Arc::new(AtomicU64::new(0));
+        let (flag, late) = (Arc::clone(&stop), Arc::clone(&late_ns));
         let thread = thread::spawn(move || {
             // Without the right to it the delays are as exact as an ordinary thread's.
             _ = schedule::set_real_time(PRIORITY);
-            carry(&client, &server, wire, &flag);
+            carry(&client, &server, wire, &flag, &late);
         });
-        Self { stop, thread: Some(thread) }
+        Self { stop, late_ns, thread: Some(thread) }
+    }
+
+    /// Returns the longest time by which a packet was forwarded later than the wire says, ms.
+    pub(super) fn late_ms(&self) -> f64 {
+        self.late_ns.load(Ordering::Relaxed) as f64 / 1e6
     }
 }
 
@@ -50,11 +57,13 @@ impl Drop for Relay {
     }
 }
 
-fn carry(client: &Tun, server: &Tun, mut wire: Wire, stop: &AtomicBool) {
+fn carry(client: &Tun, server: &Tun, mut wire: Wire, stop: &AtomicBool, late: &AtomicU64) {
     let clock = Monotonic::start();
     let mut buffer = vec![0; PACKET_BYTES];
     while !stop.load(Ordering::Relaxed) {
         let now_ns = clock.now().as_nanos();
+        let late_ns = wire.next_ns().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+        late.fetch_max(late_ns, Ordering::Relaxed);
         for (towards, tun) in [(Towards::Client, client), (Towards::Server, server)] {
             while let Some(packet) = wire.pop(towards, now_ns) {
                 // A device that is down, or full, drops packets as a network does.

@@ -68,7 +68,8 @@ const fn terms(
 /// The remote host, its programs and its TCP.
 const SERVER: &str = "server|remote (host|side|end|program|system|application)|far (host|side|end|program|application)|peer";
 /// The host that runs `plumb measure`.
-const LOCAL: &str = "this (side|host|machine|computer|end)|local|own (processor|software|cpu)|client";
+const LOCAL: &str =
+    "this (side|host|machine|computer|end)|local|own (processor|software|cpu)|client";
 /// Any name of the network between the hosts.
 const LOSS: &str = r"loss(es)?|lost|drop(s|ped|ping)?|retransmi\w+|sent again";
 const REORDERING: &str = r"reorder\w*|out[- ]of[- ]order|overtak\w+|disorder";
@@ -103,7 +104,7 @@ pub(super) const TABLE: [Terms; 26] = [
     terms(
         Class::ServerLogin,
         "server: slow login",
-        "server|remote host|far (host|side)|login|authentication|password check|logging in",
+        "server|remote host|far (host|side)|login|authentication|password|logging in",
         r"password\w*|authenticat\w*|login|logging in|pam|credential\w*",
         "loss|lost|queue|window|nagle|name ?server|first question|greet|banner|login prompt|limits this login",
     ),
@@ -217,14 +218,21 @@ pub(super) const TABLE: [Terms; 26] = [
         "slow start|congestion window|initial window",
         "loss",
     ),
-    terms(Class::Terminal, "local host: terminal", "terminal|painting", "terminal|painting", "terminal server"),
+    terms(
+        Class::Terminal,
+        "local host: terminal",
+        "terminal|painting",
+        "terminal|painting",
+        "terminal server",
+    ),
     terms(Class::Tls, "TLS", "tls|certificate|cipher", "tls|certificate|cipher", ""),
 ];
 
 /// Phrases in which a word of a component means something else: removed before the comparison.
-const WHOLES: &str = r"(of )?the way to the prompt|limits this (login|transfer)";
+const WHOLES: &str = r"(of )?the way to the prompt|limits this (login|transfer)|^\W*(slow: )?(the |an? |each )?(login|echo|transfer|download|upload|screenful)(es|s)? (takes?|took|needs?|waits?) [0-9.,]+ ?\w+";
 /// The sentence says that nothing is wrong.
-const NOTHING: &str = r"^\W*(nothing stands out|ok\b|no (delay|cause|limit|bottleneck|problem)|healthy|as fast as)";
+const NOTHING: &str =
+    r"^\W*(nothing stands out|ok\b|no (delay|cause|limit|bottleneck|problem)|healthy|as fast as)";
 /// The sentence does not decide between causes.
 const HEDGE: &str = r"\b(possibl[ey]|perhaps|maybe|may be|might be|either|cannot be (told|determined|distinguished)|or the (far|server|remote|local|sender|receiver|network|path))\b";
 /// The sentence says that the cause is not known.
@@ -317,7 +325,7 @@ pub(super) fn read(sentence: &str) -> Reading {
     }
 }
 
-/// Splits `text` into sentences: a full stop, white space, and a capital letter or the end.
+/// Splits `text` into sentences: a full stop, white space, and a capital letter, a digit or the end.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text.trim();
@@ -326,7 +334,8 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
         let mut ends = ends.filter(|end| {
             let after = rest.get(*end..).unwrap_or_default();
             let next = after.trim_start().chars().next();
-            next.is_none_or(|next| after.starts_with(char::is_whitespace) && next.is_uppercase())
+            let begins = |next: char| next.is_uppercase() || next.is_ascii_digit();
+            next.is_none_or(|next| after.starts_with(char::is_whitespace) && begins(next))
         });
         let end = ends.next().unwrap_or(rest.len());
         let (sentence, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
@@ -357,99 +366,164 @@ mod tests {
 
     /// Sentences of three kinds of wording, and the one class that each names.
     const RIGHT: [(Class, &[&str]); 26] = [
-        (Class::Resolver, &[
-            "The name server costs 1.21 s of the 1.22 s of the way to the prompt (99 %): ask a nearer name server.",
-            "DNS resolution took 1.2 s of the 1.3 s before the login prompt.",
-            "Login took 2.1 s, of which the resolver answered after 2.0 s.",
-        ]),
-        (Class::ConnectionSetup, &[
-            "A lost first packet costs 1.02 s of the 1.10 s of the way to the prompt: it was sent again when a timer had run out.",
-            "The connection request (SYN) was lost and retransmitted after 1.0 s.",
-        ]),
-        (Class::ServerGreeting, &[
-            "The far side's first question costs 1.00 s of the 1.20 s of the way to the prompt: there it is often the lookup of this side's name.",
-            "The server sent its greeting 2.0 s after the connection was established: look for reverse DNS.",
-        ]),
-        (Class::ServerLogin, &[
-            "The login itself costs 1.50 s of the 1.53 s of the way to the prompt (98 %): look there at how passwords are checked.",
-            "The server took 1.5 s to check the password.",
-        ]),
-        (Class::ServerProcessing, &[
-            "The far host costs 121 ms of the 121 ms of an echo: it answers a key so long after the round trip of the network.",
-            "The server's application responds 120 ms after each request; the round-trip time is 4 ms.",
-            "The remote host stalls: 3 of 50 echoes took 0.9 s.",
-        ]),
-        (Class::ServerLastReply, &[
-            "The server's final reply (226) costs 1.0 s of the 1.04 s of the transfer.",
-            "The confirmation of the transfer came 1.0 s after the last byte.",
-        ]),
-        (Class::ServerReader, &[
-            "The far side's closed window costs 2.0 s of the 2.4 s of the transfer: its program stops reading for so long.",
-            "The server reads slowly: its window was zero for 2.1 s of 2.4 s.",
-        ]),
-        (Class::LocalProcessor, &[
-            "This side's own software costs 60 ms of the 65 ms of an echo: look at the split by layer.",
-            "The local processor is busy: plumb waited 55 ms of each echo in the run queue.",
-        ]),
-        (Class::PathDelay, &[
-            "The network's round trip costs 120 ms of the 121 ms of an echo (99 %): it is as long as 12,000 km of fibre.",
-            "The round-trip time of the path, 120 ms, is 99 % of each echo.",
-        ]),
-        (Class::PathRate, &[
-            "The line costs 1.79 s of the 1.79 s of the transfer (> 99 %): the slowest link carries 80,450 bit/s of data.",
-            "The path's bottleneck rate of 512 kbit/s takes 3.1 s of the 3.3 s of the transfer.",
-        ]),
-        (Class::PathQueue, &[
-            "The queue in front of the slowest link costs 900 ms of the 912 ms of an echo beside other data: an echo takes 12 ms where nothing else comes; a fair or shorter queue there (fq_codel), or a smaller window here, would keep it so.",
-            "Bufferbloat: echoes under load wait 900 ms in the bottleneck's queue.",
-        ]),
-        (Class::ShortQueue, &[
-            "The bottleneck buffer is too small: it drops packets at 38 % of the rate.",
-        ]),
-        (Class::PathLoss, &[
-            "Loss costs 2.10 s of the 2.30 s of the transfer (91 %): 14 of 812 segments were lost: look at the errors of the links, and at queues that are too short.",
-            "A lost packet now and then costs 39.2 ms of the 161 ms of an echo.",
-            "Waiting for retransmission timers costs 2.1 s of the 2.2 s of a screenful.",
-            "The path loses 3 % of the packets: packet loss adds 2.1 s.",
-        ]),
-        (Class::PathReordering, &[
-            "Disorder on the way costs 90 ms of the 120 ms of an echo.",
-            "The path reorders packets: 12 % arrived out of order.",
-        ]),
-        (Class::RateLimiter, &[
-            "A rate limiter on the way costs 3.89 s of the 4.04 s of the transfer (96 %): the first 37,648 bytes come at 16,794,603 bit/s, all others at 482,281 bit/s.",
-            "A token bucket on the path limits the transfer to 480 kbit/s after the first 38 kB.",
-        ]),
-        (Class::PathMtu, &[
-            "A hole in the way for long packets costs 3.53 s of the 3.57 s of a screenful: packets with 1,448 bytes of data vanish.",
-            "Path MTU black hole: segments above 848 bytes never arrive, and no ICMP reports it.",
-        ]),
-        (Class::HalfDuplex, &[
-            "A way that carries one direction at a time costs 60 ms of the 90 ms of an echo.",
-            "The link is half duplex: keys wait for the turnaround.",
-        ]),
-        (Class::Nagle, &[
-            "The far side's Nagle algorithm costs 40 ms of the 44 ms of a short answer: set TCP_NODELAY there.",
-            "Nagle's algorithm on the server waits for a delayed ACK of the client: 44 ms of 46 ms.",
-        ]),
-        (Class::LocalWindow, &[
-            "This side's small window costs 1.2 s of the 1.4 s of the transfer.",
-            "The local receive buffer of 4 KiB limits the transfer to one window per round trip.",
-        ]),
-        (Class::ServerWindow, &[
-            "The far side's small window costs 1.2 s of the 1.4 s of the transfer: a larger receive buffer there would help.",
-            "The server's receive window of 8 KiB is full for 90 % of the upload.",
-        ]),
-        (Class::SendBuffer, &[
-            "The server's send buffer of 8 KiB limits the transfer to one buffer per round trip.",
-        ]),
-        (Class::SmallSegments, &[
-            "A header for each small packet costs 0.8 s of the 2.1 s of the transfer.",
-            "Small segments (MSS 88 bytes) spend 37 % of the link on headers.",
-        ]),
-        (Class::LockStep, &[
-            "TFTP sends one block per round trip: 46 blocks take 46 round trips of 120 ms.",
-        ]),
+        (
+            Class::Resolver,
+            &[
+                "The name server costs 1.21 s of the 1.22 s of the way to the prompt (99 %): ask a nearer name server.",
+                "DNS resolution took 1.2 s of the 1.3 s before the login prompt.",
+                "Login took 2.1 s, of which the resolver answered after 2.0 s.",
+            ],
+        ),
+        (
+            Class::ConnectionSetup,
+            &[
+                "A lost first packet costs 1.02 s of the 1.10 s of the way to the prompt: it was sent again when a timer had run out.",
+                "The connection request (SYN) was lost and retransmitted after 1.0 s.",
+            ],
+        ),
+        (
+            Class::ServerGreeting,
+            &[
+                "The far side's first question costs 1.00 s of the 1.20 s of the way to the prompt: there it is often the lookup of this side's name.",
+                "The server sent its greeting 2.0 s after the connection was established: look for reverse DNS.",
+            ],
+        ),
+        (
+            Class::ServerLogin,
+            &[
+                "The login itself costs 1.50 s of the 1.53 s of the way to the prompt (98 %): look there at how passwords are checked.",
+                "The server took 1.5 s to check the password.",
+            ],
+        ),
+        (
+            Class::ServerProcessing,
+            &[
+                "The far host costs 121 ms of the 121 ms of an echo: it answers a key so long after the round trip of the network.",
+                "The server's application responds 120 ms after each request; the round-trip time is 4 ms.",
+                "The remote host stalls: 3 of 50 echoes took 0.9 s.",
+            ],
+        ),
+        (
+            Class::ServerLastReply,
+            &[
+                "The server's final reply (226) costs 1.0 s of the 1.04 s of the transfer.",
+                "The confirmation of the transfer came 1.0 s after the last byte.",
+            ],
+        ),
+        (
+            Class::ServerReader,
+            &[
+                "The far side's closed window costs 2.0 s of the 2.4 s of the transfer: its program stops reading for so long.",
+                "The server reads slowly: its window was zero for 2.1 s of 2.4 s.",
+            ],
+        ),
+        (
+            Class::LocalProcessor,
+            &[
+                "This side's own software costs 60 ms of the 65 ms of an echo: look at the split by layer.",
+                "The local processor is busy: plumb waited 55 ms of each echo in the run queue.",
+            ],
+        ),
+        (
+            Class::PathDelay,
+            &[
+                "The network's round trip costs 120 ms of the 121 ms of an echo (99 %): it is as long as 12,000 km of fibre.",
+                "The round-trip time of the path, 120 ms, is 99 % of each echo.",
+            ],
+        ),
+        (
+            Class::PathRate,
+            &[
+                "The line costs 1.79 s of the 1.79 s of the transfer (> 99 %): the slowest link carries 80,450 bit/s of data.",
+                "The path's bottleneck rate of 512 kbit/s takes 3.1 s of the 3.3 s of the transfer.",
+            ],
+        ),
+        (
+            Class::PathQueue,
+            &[
+                "The queue in front of the slowest link costs 900 ms of the 912 ms of an echo beside other data: an echo takes 12 ms where nothing else comes; a fair or shorter queue there (fq_codel), or a smaller window here, would keep it so.",
+                "Bufferbloat: echoes under load wait 900 ms in the bottleneck's queue.",
+            ],
+        ),
+        (
+            Class::ShortQueue,
+            &["The bottleneck buffer is too small: it drops packets at 38 % of the rate."],
+        ),
+        (
+            Class::PathLoss,
+            &[
+                "Loss costs 2.10 s of the 2.30 s of the transfer (91 %): 14 of 812 segments were lost: look at the errors of the links, and at queues that are too short.",
+                "A lost packet now and then costs 39.2 ms of the 161 ms of an echo.",
+                "Waiting for retransmission timers costs 2.1 s of the 2.2 s of a screenful.",
+                "The path loses 3 % of the packets: packet loss adds 2.1 s.",
+            ],
+        ),
+        (
+            Class::PathReordering,
+            &[
+                "Disorder on the way costs 90 ms of the 120 ms of an echo.",
+                "The path reorders packets: 12 % arrived out of order.",
+            ],
+        ),
+        (
+            Class::RateLimiter,
+            &[
+                "A rate limiter on the way costs 3.89 s of the 4.04 s of the transfer (96 %): the first 37,648 bytes come at 16,794,603 bit/s, all others at 482,281 bit/s.",
+                "A token bucket on the path limits the transfer to 480 kbit/s after the first 38 kB.",
+            ],
+        ),
+        (
+            Class::PathMtu,
+            &[
+                "A hole in the way for long packets costs 3.53 s of the 3.57 s of a screenful: packets with 1,448 bytes of data vanish.",
+                "Path MTU black hole: segments above 848 bytes never arrive, and no ICMP reports it.",
+            ],
+        ),
+        (
+            Class::HalfDuplex,
+            &[
+                "A way that carries one direction at a time costs 60 ms of the 90 ms of an echo.",
+                "The link is half duplex: keys wait for the turnaround.",
+            ],
+        ),
+        (
+            Class::Nagle,
+            &[
+                "The far side's Nagle algorithm costs 40 ms of the 44 ms of a short answer: set TCP_NODELAY there.",
+                "Nagle's algorithm on the server waits for a delayed ACK of the client: 44 ms of 46 ms.",
+            ],
+        ),
+        (
+            Class::LocalWindow,
+            &[
+                "This side's small window costs 1.2 s of the 1.4 s of the transfer.",
+                "The local receive buffer of 4 KiB limits the transfer to one window per round trip.",
+            ],
+        ),
+        (
+            Class::ServerWindow,
+            &[
+                "The far side's small window costs 1.2 s of the 1.4 s of the transfer: a larger receive buffer there would help.",
+                "The server's receive window of 8 KiB is full for 90 % of the upload.",
+            ],
+        ),
+        (
+            Class::SendBuffer,
+            &[
+                "The server's send buffer of 8 KiB limits the transfer to one buffer per round trip.",
+            ],
+        ),
+        (
+            Class::SmallSegments,
+            &[
+                "A header for each small packet costs 0.8 s of the 2.1 s of the transfer.",
+                "Small segments (MSS 88 bytes) spend 37 % of the link on headers.",
+            ],
+        ),
+        (
+            Class::LockStep,
+            &["TFTP sends one block per round trip: 46 blocks take 46 round trips of 120 ms."],
+        ),
         (Class::SlowStart, &["Slow start takes 5 round trips of the transfer."]),
         (Class::Terminal, &["Painting on this side's terminal costs 300 ms of a screenful."]),
         (Class::Tls, &["TLS takes 80 ms of the connection."]),
@@ -461,9 +535,8 @@ mod tests {
             for sentence in sentences {
                 let classes = read(sentence).classes;
                 assert!(classes.contains(&class), "{sentence}: {classes:?}");
-                let is_receiver = |class: &Class| {
-                    matches!(class, Class::LocalWindow | Class::ServerWindow)
-                };
+                let is_receiver =
+                    |class: &Class| matches!(class, Class::LocalWindow | Class::ServerWindow);
                 assert!(
                     classes.len() == 1 || classes.iter().all(is_receiver) || is_storage(&classes),
                     "{sentence}: {classes:?}"
@@ -481,18 +554,42 @@ mod tests {
     fn a_sentence_of_one_class_is_not_read_as_another_component() {
         let wrong = [
             // A stall of the server that is called loss, and loss that is called a slow server.
-            (Class::ServerProcessing, "A lost packet now and then costs 73.4 ms of the 115 ms of an echo."),
+            (
+                Class::ServerProcessing,
+                "A lost packet now and then costs 73.4 ms of the 115 ms of an echo.",
+            ),
             (Class::PathLoss, "The far host costs 121 ms of an echo: it answers late."),
             (Class::LocalProcessor, "The far host costs 65 ms of an echo: look there at the load."),
-            (Class::LocalWindow, "The line costs 1.79 s of 1.79 s: nothing but a faster line helps."),
-            (Class::SendBuffer, "The far side's small window costs 1 s of the transfer: a larger receive buffer helps."),
-            (Class::PathReordering, "Loss costs 1.0 s of the transfer: look at the errors of the links."),
-            (Class::ServerLastReply, "The far host costs 1.0 s of the transfer: look at the program."),
-            (Class::ServerGreeting, "The login itself costs 2.00 s: look at how passwords are checked."),
-            (Class::Resolver, "The far side's first question costs 1.0 s: often the lookup of this side's name."),
+            (
+                Class::LocalWindow,
+                "The line costs 1.79 s of 1.79 s: nothing but a faster line helps.",
+            ),
+            (
+                Class::SendBuffer,
+                "The far side's small window costs 1 s of the transfer: a larger receive buffer helps.",
+            ),
+            (
+                Class::PathReordering,
+                "Loss costs 1.0 s of the transfer: look at the errors of the links.",
+            ),
+            (
+                Class::ServerLastReply,
+                "The far host costs 1.0 s of the transfer: look at the program.",
+            ),
+            (
+                Class::ServerGreeting,
+                "The login itself costs 2.00 s: look at how passwords are checked.",
+            ),
+            (
+                Class::Resolver,
+                "The far side's first question costs 1.0 s: often the lookup of this side's name.",
+            ),
             (Class::PathQueue, "The line costs 900 ms of an echo: at 80,450 bit/s."),
             (Class::RateLimiter, "The line costs 3.9 s of the transfer: at 80,450 bit/s."),
-            (Class::ServerProcessing, "The far side's Nagle algorithm costs 3.89 s of the 4.21 s of the transfer."),
+            (
+                Class::ServerProcessing,
+                "The far side's Nagle algorithm costs 3.89 s of the 4.21 s of the transfer.",
+            ),
             (Class::PathMtu, "Loss costs 3.5 s of the 3.6 s of a screenful."),
             (Class::HalfDuplex, "Loss limits this login: 4 of 337 segments had to be sent again."),
         ];
@@ -537,6 +634,8 @@ mod tests {
         let expected =
             ["The far host costs 1.2 s of 1.3 s (92 %): look there.", "Loss costs 0.1 s of it."];
         assert_eq!(sentences(text), expected);
+        let text = "A faster one helps. 1,024 bytes take 59.8 ms.";
+        assert_eq!(sentences(text), ["A faster one helps.", "1,024 bytes take 59.8 ms."]);
         assert_eq!(sentences("one without an end"), ["one without an end"]);
         assert!(sentences("").is_empty());
     }

@@ -11,6 +11,9 @@ use super::truth::{Truth, Whole};
 pub(super) struct Evidence {
     pub(super) with: Truth,
     pub(super) without: Vec<Truth>,
+    /// The longest time by which the relay forwarded a packet later than it should have, ms, in the
+    /// run with all causes: what the machine added.
+    pub(super) relay_late_ms: f64,
 }
 
 /// How a report was scored.
@@ -95,7 +98,8 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
         let outcome = healthy_outcome(healthy, &first);
         return Score { outcome, named, both: None, gains: Vec::new() };
     }
-    let shares: Vec<f64> = (0..case.causes.len()).map(|number| share(evidence, number)).collect();
+    let numbers = 0..case.causes.len();
+    let shares: Vec<f64> = numbers.map(|number| share(case, evidence, number)).collect();
     let most = shares.iter().copied().fold(0.0, f64::max);
     let effective: Vec<&Cause> = case
         .causes
@@ -124,10 +128,11 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
 }
 
 fn healthy_outcome(healthy: Healthy, first: &Reading) -> Outcome {
+    // At a low rate even a queue of ten packets takes long.
     let limit = match healthy {
         Healthy::Near => None,
         Healthy::Far => Some([Class::PathDelay, Class::LockStep]),
-        Healthy::LowRate => Some([Class::PathRate, Class::PathRate]),
+        Healthy::LowRate => Some([Class::PathRate, Class::PathQueue]),
     };
     let is_limit = |class: &Class| limit.is_some_and(|limit| limit.contains(class));
     if first.classes.is_empty() {
@@ -145,21 +150,23 @@ fn is_possible(sentence: &str, causes: &[&Cause]) -> bool {
     let classes: Vec<Class> = parts.flat_map(|part| rule::read(part).classes).collect();
     let right = causes.iter().flat_map(|cause| cause.kind.row().classes);
     right.into_iter().any(|class| classes.contains(class))
-        || causes.iter().flat_map(|cause| cause.kind.row().classes).any(|class| {
-            rule::read(sentence).classes.contains(class)
-        })
+        || causes
+            .iter()
+            .flat_map(|cause| cause.kind.row().classes)
+            .any(|class| rule::read(sentence).classes.contains(class))
 }
 
-/// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it.
-pub(super) fn share(evidence: &Evidence, number: usize) -> f64 {
+/// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it: of
+/// those wholes that the cause can act on, since one run differs from another by chance.
+pub(super) fn share(case: &Case, evidence: &Evidence, number: usize) -> f64 {
     let Some(without) = evidence.without.get(number) else { return 0.0 };
-    let shares = Whole::ALL.iter().filter_map(|whole| {
+    let wholes = case.causes.get(number).map_or(&[][..], |cause| cause.kind.acts_on());
+    let shares = wholes.iter().filter_map(|whole| {
         let gain = evidence.with.gain(without, *whole)?;
         let total = evidence.with.times.get(whole)?.ms;
         let is_noticed = gain.ms >= whole.unnoticed_ms();
         Some(if is_noticed { gain.ms / total.max(0.001) } else { 0.0 })
     });
-    // What could not be finished with the cause and can be without it.
     shares.fold(0.0, f64::max)
 }
 
@@ -174,10 +181,15 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
         let gain = named.and_then(|named| {
             let whole = named.whole?;
             let measured = evidence.with.gain(evidence.without.get(number)?, whole)?;
+            // The long outputs of a login have different lengths: their shares are compared.
+            let scale = match case.service.is_login() && whole == Whole::Transfer {
+                true => evidence.with.times.get(&whole)?.ms / named.whole_ms?,
+                false => 1.0,
+            };
             Some(Gain {
                 kind: cause.kind,
                 whole,
-                predicted_ms: named.gain_ms?,
+                predicted_ms: named.gain_ms? * scale,
                 measured_ms: measured.ms,
                 is_bound: measured.timed_out,
             })
@@ -200,7 +212,8 @@ mod tests {
 
     fn evidence(with: f64, without: &[f64]) -> Evidence {
         let of = |ms: f64| truth(Whole::Transfer, ms);
-        Evidence { with: of(with), without: without.iter().map(|ms| of(*ms)).collect() }
+        let without = without.iter().map(|ms| of(*ms)).collect();
+        Evidence { with: of(with), without, relay_late_ms: 0.0 }
     }
 
     fn case_with(kinds: &[Kind]) -> Case {
@@ -216,7 +229,8 @@ mod tests {
         Answer::read(&record.to_string(), "", Some(0))
     }
 
-    const LOSS: &str = "Loss costs 2.1 s of the 2.3 s of the transfer: 14 of 812 segments were lost.";
+    const LOSS: &str =
+        "Loss costs 2.1 s of the 2.3 s of the transfer: 14 of 812 segments were lost.";
     const HOST: &str = "The far host costs 1.1 s of the 2.3 s of the transfer: look at the load.";
 
     #[test]
@@ -246,9 +260,8 @@ mod tests {
     #[test]
     fn of_two_causes_the_larger_or_a_comparable_one_is_named() {
         let case = case_with(&[Kind::Loss, Kind::SlowDisk]);
-        let score_of = |without: &[f64], text: &str| {
-            score(&case, &evidence(3_000.0, without), &answer(text))
-        };
+        let score_of =
+            |without: &[f64], text: &str| score(&case, &evidence(3_000.0, without), &answer(text));
         assert_eq!(score_of(&[1_000.0, 1_500.0], HOST).outcome, Outcome::Named);
         assert_eq!(score_of(&[500.0, 2_400.0], HOST).outcome, Outcome::Wrong);
         let both = score_of(&[500.0, 2_400.0], &format!("{LOSS} {HOST}"));
@@ -258,9 +271,8 @@ mod tests {
     #[test]
     fn a_healthy_path_may_be_named_by_its_own_delay_or_rate_and_by_nothing_else() {
         let mut case = case_with(&[]);
-        let outcome = |case: &Case, text: &str| {
-            score(case, &Evidence::default(), &answer(text)).outcome
-        };
+        let outcome =
+            |case: &Case, text: &str| score(case, &Evidence::default(), &answer(text)).outcome;
         case.healthy = Some(Healthy::Far);
         let distance = "The network's round trip costs 120 ms of the 121 ms of an echo.";
         assert_eq!(outcome(&case, distance), Outcome::Limit);

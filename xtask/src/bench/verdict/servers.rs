@@ -121,7 +121,10 @@ pub(super) fn path_of(peer: Peer) -> Result<PathBuf> {
         Peer::Pyftpdlib => {
             let known = Command::new(PYTHON).args(["-c", "import pyftpdlib"]).output();
             let is_there = known.is_ok_and(|known| known.status.success());
-            ensure!(is_there, "there is no pyftpdlib: install it (apt-get install python3-pyftpdlib)");
+            ensure!(
+                is_there,
+                "there is no pyftpdlib: install it (apt-get install python3-pyftpdlib)"
+            );
             Ok(PathBuf::from(PYTHON))
         }
         Peer::TftpdHpa => match named("PLUMB_TFTPD_HPA") {
@@ -141,14 +144,17 @@ pub(super) fn version_of(peer: Peer) -> String {
     let question: &[&str] = match peer {
         Peer::Vsftpd => &["-v"],
         Peer::PureFtpd | Peer::BusyboxTelnetd => &["--help"],
-        Peer::Pyftpdlib => &["-W", "ignore", "-c", "import pyftpdlib; print('pyftpdlib', pyftpdlib.__ver__)"],
+        Peer::Pyftpdlib => {
+            &["-W", "ignore", "-c", "import pyftpdlib; print('pyftpdlib', pyftpdlib.__ver__)"]
+        }
         Peer::TftpdHpa | Peer::Atftpd => &["-V"],
         _ => &["--version"],
     };
     let answer = || -> Result<String> {
         // vsftpd prints its version to descriptor 0.
         let file = std::env::temp_dir().join(format!("plumb-version-{}", std::process::id()));
-        let stdin = File::options().create(true).truncate(true).read(true).write(true).open(&file)?;
+        let stdin =
+            File::options().create(true).truncate(true).read(true).write(true).open(&file)?;
         let output = Command::new(path_of(peer)?).args(question).stdin(stdin).output()?;
         let said = fs::read(&file)?;
         fs::remove_file(&file)?;
@@ -351,6 +357,15 @@ fn proftpd_settings(at: &Path, address: &str, port: u16) -> Result<PathBuf> {
     let file = at.join("proftpd.conf");
     fs::write(&file, text)?;
     Ok(file)
+}
+
+/// Returns how long a server is left alone before it is measured: proftpd greets about 0.4 s later
+/// where another connection began or ended within the last second.
+pub(super) const fn settling_time(peer: Peer) -> Duration {
+    match peer {
+        Peer::Proftpd => Duration::from_millis(1_500),
+        _ => Duration::from_millis(50),
+    }
 }
 
 /// Returns the port of a service at the server's address.

@@ -16,6 +16,9 @@ const WIDTH: usize = 120;
 /// A gain that is off by less is right.
 const RIGHT_SHARE: f64 = 0.2;
 
+/// A relay that was later than this has changed what was measured, ms.
+const LATE_MS: f64 = 20.0;
+
 /// A case with its result.
 pub(super) type Done = (Case, Ended);
 
@@ -25,6 +28,23 @@ pub(super) fn progress(case: &Case, ended: &Ended) -> String {
     match ended {
         Ended::Scored { evidence, answer, score } => {
             let mut text = format!("{head}\n  {}: \"{}\"", score.outcome.name(), answer.first());
+            // Writing to a String cannot fail.
+            if case.causes.is_empty() {
+                let times = evidence
+                    .with
+                    .times
+                    .iter()
+                    .map(|(whole, time)| format!("{} {:.0}", whole.name(), time.ms));
+                let times: Vec<String> = times.collect();
+                _ = write!(text, "\n  measured, ms: {}", times.join(", "));
+            }
+            if evidence.relay_late_ms > LATE_MS {
+                _ = write!(
+                    text,
+                    "\n  the machine held the relay up by {:.0} ms",
+                    evidence.relay_late_ms
+                );
+            }
             for (cause, without) in case.causes.iter().zip(&evidence.without) {
                 let gains = Whole::ALL.iter().filter_map(|whole| {
                     let gain = evidence.with.gain(without, *whole)?;
@@ -34,7 +54,6 @@ pub(super) fn progress(case: &Case, ended: &Ended) -> String {
                 });
                 let gains: Vec<String> = gains.collect();
                 let name = cause.kind.name();
-                // Writing to a String cannot fail.
                 _ = write!(text, "\n  measured gain without {name}, ms: {}", gains.join(", "));
             }
             if answer.was_ended {
@@ -53,7 +72,10 @@ pub(super) fn text(done: &[Done]) -> String {
     let mut add = |heading: &str, table: &Table| {
         _ = write!(text, "\n{heading}\n\n{}", table.render(WIDTH));
     };
-    add("What the first sentence names, by service (cases with one or two effective causes)", &services(done));
+    add(
+        "What the first sentence names, by service (cases with one or two effective causes)",
+        &services(done),
+    );
     add("Healthy paths", &healthy(done));
     add("What was named first for what was injected", &confusion(done));
     add("The predicted gain, against the path without the cause", &gains(done));
@@ -126,11 +148,11 @@ fn healthy(done: &[Done]) -> Table {
     let mut table = Table::new().text("service").number("cases").number("quiet");
     table = table.number("path named").number("accused");
     for service in Service::ALL {
-        let of_it = done.iter().filter(|(case, _)| case.healthy.is_some() && case.service == service);
+        let of_it =
+            done.iter().filter(|(case, _)| case.healthy.is_some() && case.service == service);
         let outcomes: Vec<Outcome> = of_it.filter_map(|(_, ended)| outcome_of(ended)).collect();
-        let count = |outcome: Outcome| {
-            outcomes.iter().filter(|one| **one == outcome).count().to_string()
-        };
+        let count =
+            |outcome: Outcome| outcomes.iter().filter(|one| **one == outcome).count().to_string();
         table.row([
             service.name().to_owned(),
             outcomes.len().to_string(),
@@ -170,7 +192,11 @@ fn confusion(done: &[Done]) -> Table {
                 continue;
             }
             let classes: Vec<&str> = score.named.iter().map(|class| class.name()).collect();
-            let text = if classes.is_empty() { score.outcome.name().to_owned() } else { classes.join("; ") };
+            let text = if classes.is_empty() {
+                score.outcome.name().to_owned()
+            } else {
+                classes.join("; ")
+            };
             *instead.entry(text).or_default() += 1;
         }
         let instead: Vec<String> =
@@ -187,9 +213,8 @@ fn confusion(done: &[Done]) -> Table {
 }
 
 fn scored(done: &[Done]) -> impl Iterator<Item = (&Case, &Ended)> {
-    done.iter().filter_map(|(case, ended)| {
-        matches!(ended, Ended::Scored { .. }).then_some((case, ended))
-    })
+    done.iter()
+        .filter_map(|(case, ended)| matches!(ended, Ended::Scored { .. }).then_some((case, ended)))
 }
 
 fn gains_of(done: &[Done]) -> Vec<Gain> {
@@ -215,7 +240,11 @@ fn gains(done: &[Done]) -> Table {
             gain.whole.name().to_owned(),
             format!("{:.1}", gain.predicted_ms),
             format!("{bound}{:.1}", gain.measured_ms),
-            if ratio.is_finite() && ratio > 0.0 { format!("{ratio:.2}") } else { UNKNOWN.to_owned() },
+            if ratio.is_finite() && ratio > 0.0 {
+                format!("{ratio:.2}")
+            } else {
+                UNKNOWN.to_owned()
+            },
             if is_right { "yes" } else { "no" }.to_owned(),
         ]);
     }
@@ -254,7 +283,11 @@ fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
         let Ended::Scored { evidence, answer, .. } = ended else { continue };
         for prediction in &answer.predictions {
             let is_large = prediction.bytes == Some(case.bytes * super::servers::LARGE_FACTOR);
-            let name = if is_large && prediction.measured_ms.is_none() { "estimate" } else { &prediction.what };
+            let name = if is_large && prediction.measured_ms.is_none() {
+                "estimate"
+            } else {
+                &prediction.what
+            };
             let entry = all.entry(name.to_owned()).or_default();
             let error = |truth: f64| (prediction.predicted_ms / truth - 1.0).abs();
             entry.own.extend(prediction.measured_ms.map(error));
@@ -262,7 +295,9 @@ fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
                 let truth = evidence.with.times.get(&Whole::Large).filter(|time| !time.timed_out);
                 entry.truth.extend(truth.map(|time| error(time.ms)));
                 let held = truth.zip(prediction.range_ms);
-                entry.held.extend(held.map(|(time, (least, most))| (least..=most).contains(&time.ms)));
+                entry
+                    .held
+                    .extend(held.map(|(time, (least, most))| (least..=most).contains(&time.ms)));
             }
         }
     }
@@ -278,9 +313,14 @@ fn predictions(done: &[Done]) -> Table {
         table.row([
             what,
             all.len().to_string(),
-            median(all).map_or_else(|| UNKNOWN.to_owned(), |error| format!("{:.1} %", error * 100.0)),
+            median(all)
+                .map_or_else(|| UNKNOWN.to_owned(), |error| format!("{:.1} %", error * 100.0)),
             all.iter().filter(|error| **error > RIGHT_SHARE).count().to_string(),
-            if errors.held.is_empty() { UNKNOWN.to_owned() } else { format!("{held} of {}", errors.held.len()) },
+            if errors.held.is_empty() {
+                UNKNOWN.to_owned()
+            } else {
+                format!("{held} of {}", errors.held.len())
+            },
         ]);
     }
     table
@@ -331,6 +371,7 @@ fn case_json(case: &Case, ended: &Ended) -> Value {
             object.insert("sentences".into(), answer.sentences.clone().into());
             object.insert("exit_code".into(), answer.exit_code.into());
             object.insert("was_interrupted".into(), answer.was_ended.into());
+            object.insert("relay_late_ms".into(), evidence.relay_late_ms.into());
             object.insert("stderr".into(), answer.stderr.clone().into());
             object.insert("times".into(), truth_json(&evidence.with));
             let without: Vec<Value> = evidence.without.iter().map(truth_json).collect();
@@ -364,7 +405,6 @@ mod tests {
         let all = [(case, Ended::NotConfigured("there is no vsftpd".to_owned()))];
         let text = text(&all);
         assert!(text.contains(&format!("not configured: case {number}: there is no vsftpd")));
-        assert!(text.contains("not run"));
     }
 
     #[test]

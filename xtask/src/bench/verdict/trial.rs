@@ -36,7 +36,11 @@ const KEYS: &str = "40";
 /// What came of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ended {
-    Scored { evidence: Evidence, answer: Answer, score: Score },
+    Scored {
+        evidence: Evidence,
+        answer: Answer,
+        score: Score,
+    },
     /// A program or a feature of the kernel is missing.
     NotConfigured(String),
     /// The bench itself could not run it.
@@ -81,8 +85,8 @@ pub(super) fn run(case: &Case, options: &Options) -> Ended {
 
 fn evidence(case: &Case, options: &Options) -> Result<(Evidence, Answer)> {
     let mut evidence = Evidence::default();
-    let (with, answer) = in_networks(case, None, Some(options))?;
-    evidence.with = with;
+    let (with, answer, late_ms) = in_networks(case, None, Some(options))?;
+    (evidence.with, evidence.relay_late_ms) = (with, late_ms);
     for number in 0..case.causes.len() {
         evidence.without.push(in_networks(case, Some(number), None)?.0);
     }
@@ -94,7 +98,7 @@ fn in_networks(
     case: &Case,
     removed: Option<usize>,
     options: Option<&Options>,
-) -> Result<(Truth, Option<Answer>)> {
+) -> Result<(Truth, Option<Answer>, f64)> {
     thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let setup = Setup::of(case, removed);
@@ -110,9 +114,9 @@ fn in_networks(
                 }
                 servers::start(case, &setup, &directory, place)
             })?;
-            let _interposer = setup.needs_interposer().then(|| {
-                networks.at_the_server(|| interpose(case, setup.delays, place.1))
-            });
+            let _interposer = setup
+                .needs_interposer()
+                .then(|| networks.at_the_server(|| interpose(case, setup.delays, place.1)));
             let _interposer = _interposer.transpose()?;
             let resolver_delay = Duration::from_millis(setup.resolver_ms);
             let _resolver = case.by_name.then(|| Resolver::start(resolver_delay)).transpose()?;
@@ -124,10 +128,12 @@ fn in_networks(
             } else if setup.server_busy.is_some() {
                 schedule::pin_to(first)?;
             }
+            thread::sleep(servers::settling_time(case.peer));
             let is_random = case.causes.iter().any(|cause| is_random(cause.kind));
             let truth = Truth::measure(case, &setup, is_random)?;
+            thread::sleep(servers::settling_time(case.peer));
             let answer = options.map(|options| measure(case, &directory, options)).transpose()?;
-            Ok((truth, answer))
+            Ok((truth, answer, networks.late_ms()))
         });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

@@ -26,7 +26,7 @@ pub(super) enum Whole {
     /// A short answer to a command.
     Answer,
     Screenful,
-    /// The largest file, from EPSV to its last reply.
+    /// The largest file, from EPSV to its last reply; of a login a long output.
     Transfer,
     /// The file that `plumb` predicts only.
     Large,

@@ -146,7 +146,8 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
     }
     let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
     let flag = stop.clone();
-    let upload = thread::spawn(move || pump(from_client, to_server, 0, delays.write_block_ms, &flag));
+    let upload =
+        thread::spawn(move || pump(from_client, to_server, 0, delays.write_block_ms, &flag));
     pump(server, client, delays.read_block_ms, 0, stop);
     _ = upload.join();
     Ok(())

@@ -116,6 +116,8 @@ impl Client {
             }
         }
         ensure!(total == bytes, "{total} of {bytes} bytes came");
+        // proftpd waits up to ten seconds for the client's end before its last reply.
+        drop(data);
         self.reply('2')?;
         Ok(())
     }

@@ -59,7 +59,9 @@ fn receive(name: &str) -> Result<u64> {
                 last = vec![0, 4, 0, 0];
                 socket.send_to(&last, peer)?;
             }
-            [0, 3, high, low, data @ ..] if u16::from_be_bytes([*high, *low]) == block.wrapping_add(1) => {
+            [0, 3, high, low, data @ ..]
+                if u16::from_be_bytes([*high, *low]) == block.wrapping_add(1) =>
+            {
                 block = block.wrapping_add(1);
                 bytes += data.len() as u64;
                 unacknowledged += 1;
