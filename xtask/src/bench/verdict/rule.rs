@@ -188,7 +188,7 @@ pub(super) const TABLE: [Terms; 26] = [
         "server: small receive window",
         "server|remote|far|peer|receiver",
         r"window|receive buffer|rcvbuf",
-        "this (side|host|machine)|local|send|congestion|zero|closed|shut",
+        "this (side|host|machine)|local|send|congestion|zero|closed|shut|(reads?|reading) (too )?slow|stops? reading",
     ),
     terms(
         Class::SendBuffer,
