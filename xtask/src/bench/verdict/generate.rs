@@ -164,8 +164,8 @@ fn path(service: Service, kinds: &[Kind], rng: &mut Rng) -> Path {
     let jitter_us = if rng.is(0.3) { rng.log_uniform(100, rtt_us / 10 + 100) } else { 0 };
     let duplicates_per_mille =
         if rng.is(0.1) && service.is_login() { rng.log_uniform(10, 300) } else { 0 };
-    let control = match kinds.contains(&Kind::ShortQueue) {
-        // BBR keeps its rate where a short queue drops.
+    let control = match kinds.contains(&Kind::ShortQueue) || kinds.contains(&Kind::DeepQueue) {
+        // BBR keeps its rate where a short queue drops, and does not fill a deep one.
         true => *rng.pick(&[Control::Cubic, Control::Reno]).unwrap_or(&Control::Cubic),
         false => *rng.pick(&Control::ALL).unwrap_or(&Control::Cubic),
     };

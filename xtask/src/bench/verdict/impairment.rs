@@ -11,7 +11,7 @@
 
 use super::rng::{Rng, rounded};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Loss of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -105,6 +105,8 @@ struct Direction {
     read_at_ns: u64,
     last_ns: u64,
     seen_syns: BTreeSet<[u8; 4]>,
+    /// When the first block for a client's port is read.
+    first_blocks: BTreeMap<u16, u64>,
     waiting: BinaryHeap<Reverse<Due>>,
     order: u64,
 }
@@ -185,6 +187,7 @@ impl Direction {
             read_at_ns: 0,
             last_ns: 0,
             seen_syns: BTreeSet::new(),
+            first_blocks: BTreeMap::new(),
             waiting: BinaryHeap::new(),
             order: 0,
         }
@@ -272,7 +275,8 @@ impl Direction {
         is_to_port && is_syn && self.seen_syns.insert(*ports)
     }
 
-    /// Returns when a TFTP block has been read, or `now_ns` for any other packet.
+    /// Returns when a TFTP block has been read, or `now_ns` for any other packet. A first block that
+    /// the server sends again leaves no later than the first one did.
     fn read_from_disk(&mut self, now_ns: u64, packet: &[u8]) -> u64 {
         let BlockDelay { first_ns, each_ns } = self.settings.blocks;
         if first_ns == 0 && each_ns == 0 {
@@ -280,13 +284,18 @@ impl Direction {
         }
         let Some(datagram) = payload(packet, 17) else { return now_ns };
         // RFC 1350: opcode 3 is DATA, and its block number follows.
-        let delay_ns = match datagram.get(8..12) {
-            Some([0, 3, 0, 1]) => first_ns.max(each_ns),
-            Some([0, 3, ..]) => each_ns,
-            _ => return now_ns,
-        };
-        self.read_at_ns = self.read_at_ns.max(now_ns) + delay_ns;
-        self.read_at_ns
+        match (datagram.get(8..12), datagram.get(2..4)) {
+            (Some([0, 3, 0, 1]), Some([high, low])) if first_ns > 0 => {
+                let client = u16::from_be_bytes([*high, *low]);
+                let read_at_ns = *self.first_blocks.entry(client).or_insert(now_ns + first_ns);
+                now_ns.max(read_at_ns)
+            }
+            (Some([0, 3, ..]), _) => {
+                self.read_at_ns = self.read_at_ns.max(now_ns) + each_ns;
+                self.read_at_ns
+            }
+            _ => now_ns,
+        }
     }
 
     fn schedule(&mut self, at_ns: u64, packet: Vec<u8>) {
@@ -499,15 +508,32 @@ mod tests {
         assert!(wire.pop(Towards::Server, 1).is_some());
     }
 
+    fn block(number: u8) -> Vec<u8> {
+        packet(17, &[&[0; 8][..], &[0, 3, 0, number, 7]].concat())
+    }
+
     #[test]
     fn tftp_blocks_wait_for_the_disk_one_after_the_other() {
-        let blocks = BlockDelay { first_ns: 50 * MS, each_ns: 10 * MS };
+        let blocks = BlockDelay { first_ns: 0, each_ns: 10 * MS };
         let mut wire = wire(Settings { blocks, ..Settings::default() });
-        let block = |number: u8| packet(17, &[&[0; 8][..], &[0, 3, 0, number, 7]].concat());
         wire.push(Towards::Client, 0, block(1));
         wire.push(Towards::Client, 0, block(2));
-        assert_eq!(wire.next_ns(), Some(50 * MS));
-        assert!(wire.pop(Towards::Client, 50 * MS).is_some());
+        assert_eq!(wire.next_ns(), Some(10 * MS));
+        assert!(wire.pop(Towards::Client, 10 * MS).is_some());
+        assert_eq!(wire.next_ns(), Some(20 * MS));
+    }
+
+    #[test]
+    fn a_first_block_that_is_sent_again_is_not_later_than_the_first_time() {
+        let blocks = BlockDelay { first_ns: 50 * MS, each_ns: 0 };
+        let mut wire = wire(Settings { blocks, ..Settings::default() });
+        wire.push(Towards::Client, 0, block(1));
+        wire.push(Towards::Client, 30 * MS, block(1));
+        for _ in 0..2 {
+            assert_eq!(wire.next_ns(), Some(50 * MS));
+            assert!(wire.pop(Towards::Client, 50 * MS).is_some());
+        }
+        wire.push(Towards::Client, 60 * MS, block(2));
         assert_eq!(wire.next_ns(), Some(60 * MS));
     }
 }

@@ -172,30 +172,63 @@ pub(super) fn start(
     case: &Case,
     setup: &Setup,
     directory: &Directory,
-    (address, port): (&str, u16),
+    place: (&str, u16),
 ) -> Result<Servers> {
     let at = &directory.0;
-    let place = format!("{address}:{port}");
     let path = path_of(case.peer)?;
     let mut command = Command::new(&path);
     set_environment(&mut command);
     command.env("XDG_STATE_HOME", at.join("state")).env("HOME", at.join("state"));
-    match case.peer {
-        Peer::InetutilsTelnetd => {
-            command.args(["-h", "-E"]).arg(directory.script());
-            return inetd(command, (address, port), setup.has_nagle);
+    match case.service {
+        Service::Login | Service::LoginOwnTcp => {
+            login_arguments(&mut command, case.peer, directory, place);
         }
-        Peer::BusyboxTelnetd => {
-            command.args(["telnetd", "-i", "-f", "/dev/null", "-l"]).arg(directory.script());
-            return inetd(command, (address, port), setup.has_nagle);
+        Service::FtpGet | Service::FtpPut => {
+            ftp_arguments(&mut command, case.peer, (at, &path), place)?;
         }
-        Peer::PlumbLogin => {
-            command.args(["serve", "--quiet", "--tls", "off", "--listen", &place, "--exec"]);
-            command.arg(directory.script());
+        Service::TftpGet => tftp_arguments(&mut command, case.peer, at, place)?,
+    }
+    if matches!(case.peer, Peer::InetutilsTelnetd | Peer::BusyboxTelnetd) {
+        return inetd(command, place, setup.has_nagle);
+    }
+    let log = File::create(at.join("server.log"))?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let mut program = Program::start(&mut command)
+        .with_context(|| format!("cannot start {}", case.peer.name()))?;
+    await_answer(&mut program, case.service, place).with_context(|| {
+        let said = fs::read_to_string(at.join("server.log")).unwrap_or_default();
+        format!("{} does not start: {}", case.peer.name(), said.trim())
+    })?;
+    Ok(Servers { _inetd: None, _program: Some(program) })
+}
+
+fn login_arguments(
+    command: &mut Command,
+    peer: Peer,
+    directory: &Directory,
+    (address, port): (&str, u16),
+) {
+    match peer {
+        Peer::InetutilsTelnetd => command.args(["-h", "-E"]),
+        Peer::BusyboxTelnetd => command.args(["telnetd", "-i", "-f", "/dev/null", "-l"]),
+        _ => {
+            let place = format!("{address}:{port}");
+            command.args(["serve", "--quiet", "--tls", "off", "--listen", &place, "--exec"])
         }
+    };
+    command.arg(directory.script());
+}
+
+fn ftp_arguments(
+    command: &mut Command,
+    peer: Peer,
+    (at, path): (&Path, &Path),
+    (address, port): (&str, u16),
+) -> Result<()> {
+    match peer {
         Peer::Vsftpd => _ = command.arg(vsftpd_settings(at, address, port)?),
         Peer::PureFtpd => {
-            let users = pure_ftpd_users(at, &path)?;
+            let users = pure_ftpd_users(at, path)?;
             command.args(["-S", &format!("{address},{port}"), "-E", "-H", "-A", "-u", "1", "-l"]);
             command.arg(format!("puredb:{}", users.display())).arg("-g").arg(at.join("pid"));
         }
@@ -206,14 +239,27 @@ pub(super) fn start(
             command.args(["-W", "ignore", "-c", PYFTPDLIB]).arg(at.join("root"));
             command.args([address, &port.to_string()]);
         }
-        Peer::PlumbFtp => {
+        _ => {
+            let root = at.join("root");
             let text = format!(
-                "[ftp]\nroot = \"{}\"\nrights = \"writable\"\nlisten = [\"{place}\"]\n",
-                at.join("root").display()
+                "[ftp]\nroot = \"{}\"\nrights = \"writable\"\nlisten = [\"{address}:{port}\"]\n",
+                root.display()
             );
             fs::write(at.join("ftp.toml"), text)?;
             command.args(["serve", "--quiet", "--no-record", "--config"]).arg(at.join("ftp.toml"));
         }
+    }
+    Ok(())
+}
+
+fn tftp_arguments(
+    command: &mut Command,
+    peer: Peer,
+    at: &Path,
+    (address, port): (&str, u16),
+) -> Result<()> {
+    let place = format!("{address}:{port}");
+    match peer {
         Peer::TftpdHpa => {
             command.args(["-L", "-u", "root", "-a", &place, "-s"]).arg(at.join("root/pub"));
         }
@@ -229,20 +275,12 @@ pub(super) fn start(
             command.arg(format!("--listen-address={address}"));
             command.arg(format!("--tftp-root={}", at.join("root/pub").display()));
         }
-        Peer::PlumbTftp => {
+        _ => {
             command.args(["serve", "--quiet", "--tftp", "--no-record", "--root"]);
             command.arg(at.join("root/pub")).args(["--tftp-listen", &place]);
         }
     }
-    let log = File::create(at.join("server.log"))?;
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    let mut program = Program::start(&mut command)
-        .with_context(|| format!("cannot start {}", case.peer.name()))?;
-    await_answer(&mut program, case.service, (address, port)).with_context(|| {
-        let said = fs::read_to_string(at.join("server.log")).unwrap_or_default();
-        format!("{} does not start: {}", case.peer.name(), said.trim())
-    })?;
-    Ok(Servers { _inetd: None, _program: Some(program) })
+    Ok(())
 }
 
 /// Starts `command` for each connection, with the connection as its standard input and output.

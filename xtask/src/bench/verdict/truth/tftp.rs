@@ -53,6 +53,10 @@ fn receive(name: &str) -> Result<u64> {
             // The server's transfer identifier.
             peer = from;
         }
+        if peer != from {
+            // Of a second transfer, for a request that was sent again.
+            continue;
+        }
         match buffer.get(..length).unwrap_or_default() {
             [0, 6, options @ ..] => {
                 (block_size, window) = accepted(options);
