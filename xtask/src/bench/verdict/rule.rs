@@ -320,8 +320,8 @@ pub(super) fn read(sentence: &str) -> Reading {
     Reading {
         classes: classes.map(|(_, class)| *class).collect(),
         is_nothing,
-        is_possible: rule.hedge.is_match(&sentence),
-        is_unknown: rule.unknown.is_match(&sentence),
+        is_possible: rule.hedge.is_match(main),
+        is_unknown: rule.unknown.is_match(main),
     }
 }
 
@@ -625,7 +625,10 @@ mod tests {
             assert!(read(sentence).is_possible, "{sentence}");
         }
         assert!(read("The cause is unknown: no reply came.").is_unknown);
-        assert!(!read("Loss costs 2.1 s of the transfer.").is_possible);
+        assert!(
+            !read("Loss costs 2.1 s of the transfer: look at the link or the far host.")
+                .is_possible
+        );
     }
 
     #[test]
