@@ -95,7 +95,7 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
     let first = readings.first().cloned().unwrap_or_default();
     let named = first.classes.clone();
     if let Some(healthy) = case.healthy {
-        let outcome = healthy_outcome(healthy, &first);
+        let outcome = healthy_outcome(healthy, case.path.rate_kbps.is_some(), &first);
         return Score { outcome, named, both: None, gains: Vec::new() };
     }
     let numbers = 0..case.causes.len();
@@ -127,14 +127,13 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
     Score { outcome, named, both, gains: gains(case, evidence, answer) }
 }
 
-fn healthy_outcome(healthy: Healthy, first: &Reading) -> Outcome {
-    // At a low rate even a queue of ten packets takes long.
-    let limit = match healthy {
-        Healthy::Near => None,
-        Healthy::Far => Some([Class::PathDelay, Class::LockStep]),
-        Healthy::LowRate => Some([Class::PathRate, Class::PathQueue]),
+fn healthy_outcome(healthy: Healthy, has_rate: bool, first: &Reading) -> Outcome {
+    let is_limit = |class: &Class| match class {
+        Class::PathDelay | Class::LockStep => healthy == Healthy::Far,
+        // At a low rate even a queue of ten packets takes long.
+        Class::PathRate | Class::PathQueue => has_rate,
+        _ => false,
     };
-    let is_limit = |class: &Class| limit.is_some_and(|limit| limit.contains(class));
     if first.classes.is_empty() {
         Outcome::Quiet
     } else if first.classes.iter().all(is_limit) {
@@ -280,6 +279,11 @@ mod tests {
         assert_eq!(outcome(&case, "Nothing stands out."), Outcome::Quiet);
         case.healthy = Some(Healthy::Near);
         assert_eq!(outcome(&case, distance), Outcome::Accused);
+        let line = "The line costs 1.30 s of the 1.34 s of the transfer: at 25,863,666 bit/s.";
+        case.path.rate_kbps = Some(26_000);
+        assert_eq!(outcome(&case, line), Outcome::Limit);
+        case.path.rate_kbps = None;
+        assert_eq!(outcome(&case, line), Outcome::Accused);
     }
 
     #[test]
