@@ -22,6 +22,7 @@ mod steps;
 mod telnetd;
 mod terminal;
 mod typing;
+mod verdict;
 mod wire;
 
 use ::records::table::Table;
@@ -50,6 +51,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   sessions many sessions at once at our login server, on one processor
   files    files by FTP and TFTP, both ends, of ours and of others
   records  what the record of a transfer costs, and what questions to the store cost
+  verdict  whether the first sentence of plumb measure names the cause; it has options of its own
 
   --rounds N     rounds, of which medians are taken (default 7, of files 5; at least 1)
   --keys N       keys in each round (default 200, from 10 to 3000)
@@ -101,6 +103,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "steps" if rest.contains(&"--help") => return say(steps::USAGE),
         "steps" => return steps::run(rest),
         "stack-server" => return stack::serve(rest),
+        "verdict" => return verdict::run(rest),
         _ => {}
     }
     let options = parse(rest)?;

@@ -1,0 +1,223 @@
+//! One case: a service of a peer behind a path, with no cause, one or two.
+
+use super::cause::{Cause, Kind};
+use std::fmt;
+
+/// What `plumb measure` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Service {
+    /// A Telnet login over the kernel's TCP.
+    Login,
+    /// A Telnet login over plumb's own TCP on a TUN.
+    LoginOwnTcp,
+    FtpGet,
+    FtpPut,
+    TftpGet,
+}
+
+impl Service {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Login, Self::LoginOwnTcp, Self::FtpGet, Self::FtpPut, Self::TftpGet];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::LoginOwnTcp => "login, own TCP",
+            Self::FtpGet => "FTP get",
+            Self::FtpPut => "FTP put",
+            Self::TftpGet => "TFTP get",
+        }
+    }
+
+    pub(super) const fn is_login(self) -> bool {
+        matches!(self, Self::Login | Self::LoginOwnTcp)
+    }
+}
+
+/// A server program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Peer {
+    InetutilsTelnetd,
+    BusyboxTelnetd,
+    PlumbLogin,
+    Vsftpd,
+    PureFtpd,
+    Proftpd,
+    Pyftpdlib,
+    PlumbFtp,
+    TftpdHpa,
+    Atftpd,
+    Dnsmasq,
+    PlumbTftp,
+}
+
+impl Peer {
+    pub(super) const ALL: [Self; 12] = [
+        Self::InetutilsTelnetd,
+        Self::BusyboxTelnetd,
+        Self::PlumbLogin,
+        Self::Vsftpd,
+        Self::PureFtpd,
+        Self::Proftpd,
+        Self::Pyftpdlib,
+        Self::PlumbFtp,
+        Self::TftpdHpa,
+        Self::Atftpd,
+        Self::Dnsmasq,
+        Self::PlumbTftp,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::InetutilsTelnetd => "inetutils telnetd",
+            Self::BusyboxTelnetd => "busybox telnetd",
+            Self::PlumbLogin => "plumb serve",
+            Self::Vsftpd => "vsftpd",
+            Self::PureFtpd => "pure-ftpd",
+            Self::Proftpd => "proftpd",
+            Self::Pyftpdlib => "pyftpdlib",
+            Self::PlumbFtp => "plumb serve --ftp",
+            Self::TftpdHpa => "tftpd-hpa",
+            Self::Atftpd => "atftpd",
+            Self::Dnsmasq => "dnsmasq",
+            Self::PlumbTftp => "plumb serve --tftp",
+        }
+    }
+
+    /// Returns the servers of a service that can have the causes `kinds`.
+    pub(super) fn of(service: Service, kinds: &[Kind]) -> Vec<Self> {
+        let all: &[Self] = match service {
+            // plumb serve sets TCP_NODELAY.
+            Service::Login | Service::LoginOwnTcp if kinds.contains(&Kind::Nagle) => {
+                &[Self::InetutilsTelnetd, Self::BusyboxTelnetd]
+            }
+            Service::Login | Service::LoginOwnTcp => {
+                &[Self::InetutilsTelnetd, Self::BusyboxTelnetd, Self::PlumbLogin]
+            }
+            Service::FtpGet => {
+                &[Self::Vsftpd, Self::PureFtpd, Self::Proftpd, Self::Pyftpdlib, Self::PlumbFtp]
+            }
+            Service::FtpPut => &[Self::Vsftpd, Self::Pyftpdlib, Self::PlumbFtp],
+            Service::TftpGet => &[Self::TftpdHpa, Self::Atftpd, Self::Dnsmasq, Self::PlumbTftp],
+        };
+        all.to_vec()
+    }
+}
+
+/// The congestion control of both kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Control {
+    Cubic,
+    Reno,
+    Bbr,
+}
+
+impl Control {
+    pub(super) const ALL: [Self; 3] = [Self::Cubic, Self::Reno, Self::Bbr];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
+/// The path without the causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Path {
+    /// Round-trip time, us.
+    pub(super) rtt_us: u64,
+    /// Largest additional delay of a packet in one direction, us; packets keep their order.
+    pub(super) jitter_us: u64,
+    /// Rate in both directions, kbit/s; `None` for as fast as the machine.
+    pub(super) rate_kbps: Option<u64>,
+    /// Longest wait in the queue of a limited rate, ms.
+    pub(super) queue_ms: u64,
+    /// Packets that arrive twice, per mille.
+    pub(super) duplicates_per_mille: u64,
+    pub(super) control: Control,
+}
+
+/// Why a case without a cause may take long although nothing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Healthy {
+    /// A short, fast path.
+    Near,
+    /// A round trip of 50 to 300 ms.
+    Far,
+    /// A low rate with a queue of the right length.
+    LowRate,
+}
+
+/// One case of the benchmark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) seed: u64,
+    pub(super) number: u64,
+    pub(super) service: Service,
+    pub(super) peer: Peer,
+    pub(super) path: Path,
+    /// None for a healthy case, one, or two.
+    pub(super) causes: Vec<Cause>,
+    pub(super) healthy: Option<Healthy>,
+    /// The server is named and not given by its address.
+    pub(super) by_name: bool,
+    /// The server asks for a name and a password.
+    pub(super) asks_password: bool,
+    /// The largest file, bytes; 0 for a login.
+    pub(super) bytes: u64,
+}
+
+impl Case {
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        self.causes.iter().any(|cause| cause.kind == kind)
+    }
+
+    /// Returns whether it needs a processor for itself.
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.has(Kind::OwnProcessor) || self.has(Kind::ServerProcessor)
+    }
+
+    /// Returns the causes in words, or what kind of healthy path it is.
+    pub(super) fn injected(&self) -> String {
+        match self.healthy {
+            Some(Healthy::Near) => "healthy".to_owned(),
+            Some(Healthy::Far) => "healthy, far".to_owned(),
+            Some(Healthy::LowRate) => "healthy, low rate".to_owned(),
+            None => {
+                let causes: Vec<String> = self.causes.iter().map(Cause::to_string).collect();
+                causes.join(" + ")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RTT {:.1} ms", self.rtt_us as f64 / 1e3)?;
+        if self.jitter_us > 0 {
+            write!(f, ", jitter {:.1} ms", self.jitter_us as f64 / 1e3)?;
+        }
+        if let Some(rate) = self.rate_kbps {
+            write!(f, ", {rate} kbit/s, queue {} ms", self.queue_ms)?;
+        }
+        if self.duplicates_per_mille > 0 {
+            write!(f, ", {} per mille duplicates", self.duplicates_per_mille)?;
+        }
+        write!(f, ", {}", self.control.name())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}, {}", self.service.name(), self.peer.name(), self.path)?;
+        if self.bytes > 0 {
+            write!(f, ", {} KiB", self.bytes >> 10)?;
+        }
+        let login = if self.asks_password { ", password" } else { "" };
+        let name = if self.by_name { ", by name" } else { "" };
+        write!(f, "{login}{name}: {}", self.injected())
+    }
+}

@@ -1,0 +1,83 @@
+//! A relay of TCP connections in front of a real server, in the server's network, that makes named
+//! steps of it late.
+//!
+//! Of FTP it reads the replies (RFC 959, RFC 2428), so that it can delay one of them, and puts itself
+//! between the data connections: the port in the replies 227 and 229 becomes one of its own. The
+//! reply at the end of a transfer is passed on when all data has been.
+
+mod ftp;
+mod login;
+
+use super::network::SERVER;
+use super::setup::Delays;
+use super::stop::{Flag, Stop};
+use anyhow::{Context, Result};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// What is in front of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Login,
+    Ftp,
+}
+
+/// Starts it at the `port` of the server's address, in the network of the calling thread; the real
+/// server is at `behind` on the loopback.
+pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) -> Result<Stop> {
+    let listener = TcpListener::bind((SERVER, port)).context("the interposer cannot listen")?;
+    listener.set_nonblocking(true)?;
+    Ok(Stop::start(move |stop| {
+        while !stop.is_set() {
+            let Ok((client, _)) = listener.accept() else {
+                thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            let stop = stop.clone();
+            thread::spawn(move || {
+                // A connection that fails is one that the client sees fail.
+                _ = serve(protocol, client, behind, delays, &stop);
+            });
+        }
+    }))
+}
+
+fn serve(
+    protocol: Protocol,
+    client: TcpStream,
+    behind: u16,
+    delays: Delays,
+    stop: &Flag,
+) -> Result<()> {
+    client.set_nonblocking(false)?;
+    sleep(delays.greeting_ms, stop);
+    let server = TcpStream::connect(("127.0.0.1", behind))?;
+    for stream in [&client, &server] {
+        stream.set_nodelay(true)?;
+        // So that no thread outlives its case for long.
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    }
+    match protocol {
+        Protocol::Login => login::pass(client, server, delays, stop),
+        Protocol::Ftp => ftp::pass(client, server, delays, stop),
+    }
+}
+
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Waits, unless the case ends.
+fn sleep(ms: u64, stop: &Flag) {
+    let step = Duration::from_millis(50);
+    let mut left = Duration::from_millis(ms);
+    while !left.is_zero() && !stop.is_set() {
+        let now = left.min(step);
+        thread::sleep(now);
+        left -= now;
+    }
+}
+
+/// Returns whether a read has only timed out.
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+}

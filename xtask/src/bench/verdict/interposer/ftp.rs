@@ -1,0 +1,188 @@
+//! An FTP session of which one step is late.
+
+use super::{Delays, Flag, SERVER, is_timeout, sleep};
+use anyhow::{Context, Result};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// What a disk reads or writes at once.
+const BLOCK: usize = 16_384;
+/// How long a data connection may take to come.
+const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Carries the control connection until one side ends it.
+pub(super) fn pass(
+    mut client: TcpStream,
+    server: TcpStream,
+    delays: Delays,
+    stop: &Flag,
+) -> Result<()> {
+    let mut to_server = server.try_clone()?;
+    let (to_client, flag) = (client.try_clone()?, stop.clone());
+    let back = thread::spawn(move || {
+        let mut session = Session { client: to_client, delays, stop: flag, data: None };
+        // The end of the session ends both directions.
+        _ = session.pass_replies(server);
+        _ = session.client.shutdown(Shutdown::Both);
+    });
+    let mut bytes = [0; 4_096];
+    while !stop.is_set() {
+        match client.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => {
+                if to_server.write_all(bytes.get(..count).unwrap_or_default()).is_err() {
+                    break;
+                }
+            }
+            Err(error) if is_timeout(&error) => {}
+            Err(_) => break,
+        }
+    }
+    _ = to_server.shutdown(Shutdown::Both);
+    _ = back.join();
+    Ok(())
+}
+
+struct Session {
+    client: TcpStream,
+    delays: Delays,
+    stop: Flag,
+    /// The data connection that was promised last.
+    data: Option<JoinHandle<()>>,
+}
+
+impl Session {
+    /// Passes on the replies of the server, line by line.
+    fn pass_replies(&mut self, mut server: TcpStream) -> Result<()> {
+        let (mut bytes, mut pending) = ([0; 4_096], Vec::new());
+        while !self.stop.is_set() {
+            let count = match server.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if is_timeout(&error) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            pending.extend_from_slice(bytes.get(..count).unwrap_or_default());
+            while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = pending.drain(..=end).collect();
+                self.pass_line(&line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_line(&mut self, line: &[u8]) -> Result<()> {
+        let text = String::from_utf8_lossy(line).into_owned();
+        let delays = self.delays;
+        let mut line = line.to_vec();
+        match text.get(..4) {
+            Some("230 ") => sleep(delays.login_ms, &self.stop),
+            Some("229 " | "227 ") => {
+                sleep(delays.command_ms, &self.stop);
+                line = self.promise(&text)?;
+            }
+            // Before the first byte of data the server looks for the file.
+            Some("150 " | "125 ") => sleep(delays.first_byte_ms, &self.stop),
+            Some("226 " | "250 ") if self.data.is_some() => {
+                // All data first; a thread that panicked has ended as well.
+                _ = self.data.take().map(JoinHandle::join);
+                sleep(delays.last_reply_ms, &self.stop);
+            }
+            _ => {}
+        }
+        Ok(self.client.write_all(&line)?)
+    }
+
+    /// Returns the reply to EPSV or PASV with a port of the interposer's own.
+    fn promise(&mut self, text: &str) -> Result<Vec<u8>> {
+        let behind = port_in(text).context("the server names no port")?;
+        let listener = TcpListener::bind((SERVER, 0))?;
+        let port = listener.local_addr()?.port();
+        let (delays, stop) = (self.delays, self.stop.clone());
+        self.data = Some(thread::spawn(move || {
+            // What fails is seen by both ends as a data connection that ends early.
+            _ = carry_data(&listener, behind, delays, &stop);
+        }));
+        let reply = match text.starts_with("229") {
+            true => format!("229 Entering Extended Passive Mode (|||{port}|)\r\n"),
+            false => {
+                let [high, low] = port.to_be_bytes();
+                let host = SERVER.replace('.', ",");
+                format!("227 Entering Passive Mode ({host},{high},{low}).\r\n")
+            }
+        };
+        Ok(reply.into_bytes())
+    }
+}
+
+/// Returns the port in a reply 227 or 229.
+fn port_in(reply: &str) -> Option<u16> {
+    let inside = reply.split_once('(')?.1.split_once(')')?.0;
+    if reply.starts_with("229") {
+        return inside.trim_matches('|').parse().ok();
+    }
+    let mut numbers = inside.rsplit(',').map(|number| number.trim().parse::<u8>().ok());
+    let (low, high) = (numbers.next()??, numbers.next()??);
+    Some(u16::from_be_bytes([high, low]))
+}
+
+/// Waits for the client, connects to the server, and carries both directions.
+fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) -> Result<()> {
+    listener.set_nonblocking(true)?;
+    let until = Instant::now() + ACCEPT_LIMIT;
+    let client = loop {
+        match listener.accept() {
+            Ok((client, _)) => break client,
+            Err(_) if Instant::now() > until || stop.is_set() => anyhow::bail!("no client"),
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    client.set_nonblocking(false)?;
+    let server = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], behind)))?;
+    for stream in [&client, &server] {
+        stream.set_read_timeout(Some(super::READ_TIMEOUT))?;
+    }
+    let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    let flag = stop.clone();
+    let upload =
+        thread::spawn(move || pump(from_client, to_server, 0, delays.write_block_ms, &flag));
+    pump(server, client, delays.read_block_ms, 0, stop);
+    _ = upload.join();
+    Ok(())
+}
+
+/// Carries one direction block by block: each is late, or is followed by a pause.
+fn pump(mut from: TcpStream, mut to: TcpStream, before_ms: u64, after_ms: u64, stop: &Flag) {
+    let mut block = vec![0; BLOCK];
+    while !stop.is_set() {
+        let count = match from.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if is_timeout(&error) => continue,
+            Err(_) => break,
+        };
+        // A part of a block takes its part of the time.
+        let part = |ms: u64| ms * count as u64 / BLOCK as u64;
+        sleep(part(before_ms), stop);
+        if to.write_all(block.get(..count).unwrap_or_default()).is_err() {
+            break;
+        }
+        sleep(part(after_ms), stop);
+    }
+    _ = to.shutdown(Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_either_reply_is_read() {
+        assert_eq!(port_in("229 Entering Extended Passive Mode (|||40001|)\r\n"), Some(40_001));
+        assert_eq!(port_in("227 Entering Passive Mode (127,0,0,1,156,65).\r\n"), Some(40_001));
+        assert_eq!(port_in("229 no port"), None);
+        assert_eq!(port_in("227 (1,2,3,4,5,999)"), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! A Telnet session whose server answers late, or stalls.
+
+use super::{Delays, Flag, is_timeout, sleep};
+use anyhow::Result;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const BUFFER: usize = 16_384;
+
+/// Carries both directions until one ends.
+pub(super) fn pass(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    delays: Delays,
+    stop: &Flag,
+) -> Result<()> {
+    let has_typed = Arc::new(AtomicBool::new(false));
+    let (mut from_server, to_client) = (server.try_clone()?, client.try_clone()?);
+    let (typed, flag) = (Arc::clone(&has_typed), stop.clone());
+    let back = thread::spawn(move || answers(&mut from_server, to_client, delays, &typed, &flag));
+    let (mut bytes, mut text) = ([0; BUFFER], Text::default());
+    while !stop.is_set() {
+        let count = match client.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if is_timeout(&error) => continue,
+            Err(_) => break,
+        };
+        let piece = bytes.get(..count).unwrap_or_default();
+        if text.has_character(piece) {
+            has_typed.store(true, Ordering::Relaxed);
+        }
+        if server.write_all(piece).is_err() {
+            break;
+        }
+    }
+    // Either may have been closed by its peer.
+    _ = server.shutdown(Shutdown::Both);
+    _ = client.shutdown(Shutdown::Both);
+    _ = back.join();
+    Ok(())
+}
+
+/// Passes on what the server sends, each piece as late as `delays` say once a key was typed.
+fn answers(
+    server: &mut TcpStream,
+    mut client: TcpStream,
+    delays: Delays,
+    has_typed: &AtomicBool,
+    stop: &Flag,
+) {
+    let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
+    let ended = stop.clone();
+    let writer = thread::spawn(move || {
+        for (due, piece) in receiver {
+            let left = due.saturating_duration_since(Instant::now());
+            sleep(u64::try_from(left.as_millis()).unwrap_or(0), &ended);
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            if client.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        _ = client.shutdown(Shutdown::Both);
+    });
+    let (mut bytes, mut count_of_pieces, mut free_at) = ([0; BUFFER], 0_u64, Instant::now());
+    while !stop.is_set() {
+        let count = match server.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if is_timeout(&error) => continue,
+            Err(_) => break,
+        };
+        let mut due = Instant::now();
+        if has_typed.load(Ordering::Relaxed) {
+            count_of_pieces += 1;
+            due += Duration::from_millis(delays.reply_ms);
+            // A program that stalls sends everything that follows later, too.
+            if let Some((one_in, ms)) = delays.stall
+                && count_of_pieces.is_multiple_of(one_in)
+            {
+                free_at = due + Duration::from_millis(ms);
+            }
+        }
+        let piece = bytes.get(..count).unwrap_or_default().to_vec();
+        if sender.send((due.max(free_at), piece)).is_err() {
+            break;
+        }
+    }
+    drop(sender);
+    _ = writer.join();
+}
+
+/// Finds characters between the commands of Telnet (RFC 854, RFC 855).
+#[derive(Debug, Default)]
+struct Text {
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Data,
+    Command,
+    Option,
+    Subnegotiation,
+    SubnegotiationCommand,
+}
+
+const IAC: u8 = 255;
+const SB: u8 = 250;
+const SE: u8 = 240;
+
+impl Text {
+    /// Returns whether `bytes` contain a key: a printable character, or Return.
+    fn has_character(&mut self, bytes: &[u8]) -> bool {
+        let mut has = false;
+        for byte in bytes {
+            self.state = match (self.state, *byte) {
+                (State::Data, IAC) => State::Command,
+                (State::Data, byte) => {
+                    has |= byte == b'\r' || (0x20..0x7F).contains(&byte);
+                    State::Data
+                }
+                (State::Command, SB) => State::Subnegotiation,
+                (State::Command, 251..=254) => State::Option,
+                (State::Command | State::Option, _) => State::Data,
+                (State::Subnegotiation, IAC) => State::SubnegotiationCommand,
+                (State::SubnegotiationCommand, SE) => State::Data,
+                (State::Subnegotiation | State::SubnegotiationCommand, _) => State::Subnegotiation,
+            };
+        }
+        has
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negotiation_has_no_characters_and_a_key_is_one() {
+        let mut text = Text::default();
+        assert!(!text.has_character(&[IAC, 253, 1, IAC, SB, 24, 0, b'x', b't', IAC, SE]));
+        assert!(!text.has_character(&[0]));
+        assert!(text.has_character(b"a"));
+        assert!(text.has_character(b"\r"));
+        assert!(!text.has_character(&[IAC]));
+        assert!(!text.has_character(&[251, b'a']));
+    }
+}

@@ -1,0 +1,240 @@
+//! `bench verdict`: does the first sentence of `plumb measure` name the cause?
+//!
+//! Cases are drawn from a seed ([`generate`]): a service of a real server behind a relay of packets
+//! between two network namespaces, with no cause, one, or two. Clients of the bench's own measure
+//! what a user waits for with the causes and without each of them ([`truth`]); `plumb measure` runs
+//! as a user runs it, and its first sentence is read by a rule that was written down before
+//! ([`rule`]). The relay ([`impairment`]) shares no code with the simulator.
+//!
+//! Attribution against injected causes follows Siekkinen et al. (2008), "A root cause analysis
+//! toolkit for TCP"; the classes of limits (sender, receiver, path) are those of the triage of Web100
+//! (Mathis, Heffner and Reddy, 2003).
+
+mod answer;
+mod case;
+mod cause;
+mod generate;
+mod impairment;
+mod interposer;
+mod network;
+mod relay;
+mod resolver;
+mod rng;
+mod rule;
+mod score;
+mod servers;
+mod setup;
+mod starve;
+mod stop;
+mod tables;
+mod trial;
+mod truth;
+
+use anyhow::{Context, Result, bail};
+use case::{Case, Peer};
+use os::load::{Machine, load_average};
+use os::schedule;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Instant;
+use tables::Done;
+use trial::{Ended, Options};
+
+/// What `bench verdict` takes.
+pub(super) const USAGE: &str = "\
+usage: ./x bench verdict [--seed N] [--cases M] [--case K] [--jobs J] [--list] [--json FILE]
+
+  --seed N     the seed from which all cases are drawn (default 1)
+  --cases M    how many cases (default 60, at most 10000)
+  --case K     only the case number K
+  --jobs J     how many cases run at once (default 3, at most 8); one that starves a processor runs
+               alone
+  --list       print the cases and run none
+  --json FILE  also write every case with its times and sentences
+  --rule       print the rule and the causes as tables in Markdown";
+
+/// The greatest share of a processor that an ordinary program can have.
+const NICE: i8 = -20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Arguments {
+    seed: u64,
+    cases: u64,
+    case: Option<u64>,
+    jobs: u64,
+    is_list: bool,
+    json: Option<PathBuf>,
+}
+
+/// Runs the cases, and prints a line for each and the tables.
+///
+/// # Errors
+///
+/// If the arguments are wrong, or this user may not make namespaces: never for a wrong verdict.
+pub(super) fn run(arguments: &[&str]) -> Result<()> {
+    if arguments.contains(&"--help") {
+        return say(USAGE);
+    }
+    if arguments.contains(&"--rule") {
+        return say(&format!("{}\n{}", cause::markdown(), rule::markdown()));
+    }
+    let arguments = parse(arguments)?;
+    let numbers = match arguments.case {
+        Some(number) => number..number + 1,
+        None => 0..arguments.cases,
+    };
+    let cases: Vec<Case> = numbers.map(|number| generate::case(arguments.seed, number)).collect();
+    if arguments.is_list {
+        let lines: Vec<String> =
+            cases.iter().map(|case| format!("case {} {case}", case.number)).collect();
+        return say(&lines.join("\n"));
+    }
+    let load_before = load_average();
+    say(&head(&arguments))?;
+    let began = Instant::now();
+    let mut done = run_all(cases, arguments.jobs)?;
+    done.sort_by_key(|(case, _)| case.number);
+    let seconds = began.elapsed().as_secs();
+    let loads = [load_before, load_average()].map(|load| {
+        load.map_or_else(|| "?".to_owned(), |[one, five, _]| format!("{one:.1} {five:.1}"))
+    });
+    let [before, after] = &loads;
+    say(&format!(
+        "{}\nseed {}, {} cases, {seconds} s; load before {before}, after {after} (1, 5 min)",
+        tables::text(&done),
+        arguments.seed,
+        done.len()
+    ))?;
+    if let Some(file) = &arguments.json {
+        let data = json!({
+            "seed": arguments.seed,
+            "seconds": seconds,
+            "load_before": load_before,
+            "load_after": load_average(),
+            "kernel": Machine::this().kernel,
+            "peers": versions(),
+            "results": tables::to_json(&done),
+        });
+        std::fs::write(file, format!("{data:#}\n"))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[&str]) -> Result<Arguments> {
+    let mut parsed =
+        Arguments { seed: 1, cases: 60, case: None, jobs: 3, is_list: false, json: None };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let mut number = |most: u64| -> Result<u64> {
+            let number = words.next().and_then(|word| word.parse().ok());
+            number
+                .filter(|number| *number <= most)
+                .with_context(|| format!("{word} needs a number up to {most}\n{USAGE}"))
+        };
+        match *word {
+            "--seed" => parsed.seed = number(u64::MAX)?,
+            "--cases" => parsed.cases = number(10_000)?,
+            "--case" => parsed.case = Some(number(u64::MAX - 1)?),
+            "--jobs" => parsed.jobs = number(8)?.max(1),
+            "--list" => parsed.is_list = true,
+            "--json" => parsed.json = Some(words.next().context(USAGE)?.into()),
+            _ => bail!("there is no option '{}'\n{USAGE}", word.escape_debug()),
+        }
+    }
+    Ok(parsed)
+}
+
+fn say(text: &str) -> Result<()> {
+    writeln!(std::io::stdout(), "{text}").context("the report cannot be written")
+}
+
+/// Returns the conditions: what was drawn from, the machine, and the peers with their versions.
+fn head(arguments: &Arguments) -> String {
+    let machine = Machine::this();
+    let load = load_average().map_or_else(|| "?".to_owned(), |[one, ..]| format!("{one:.1}"));
+    let controls = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let mut text = format!(
+        "bench verdict: seed {}, {} cases, {} at once\n{} {}, {} processors, load {load}; congestion \
+         control: {}\n",
+        arguments.seed,
+        if arguments.case.is_some() { 1 } else { arguments.cases },
+        arguments.jobs,
+        machine.kernel,
+        machine.architecture,
+        machine.processors.unwrap_or(0),
+        controls.unwrap_or_default().trim()
+    );
+    for (peer, version) in versions() {
+        text += &format!("  {peer}: {version}\n");
+    }
+    text
+}
+
+fn versions() -> Vec<(&'static str, String)> {
+    Peer::ALL.iter().map(|peer| (peer.name(), servers::version_of(*peer))).collect()
+}
+
+/// Runs all cases, `jobs` at once, and prints a line when each has ended.
+fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
+    let options = Options::of_plumb()?;
+    // Those that need a processor for themselves come last.
+    let (alone, shared): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(Case::is_exclusive);
+    let queue: Mutex<VecDeque<Case>> = Mutex::new(shared.into_iter().chain(alone).collect());
+    let (turn, done) = (RwLock::new(()), Mutex::new(Vec::new()));
+    let work = || {
+        // Other programs of the machine disturb the less; without the right to it they disturb.
+        _ = schedule::set_nice(NICE);
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(case) = next else { return };
+            let ended = if case.is_exclusive() {
+                let _turn = turn.write().unwrap_or_else(PoisonError::into_inner);
+                run_one(&case, &options)
+            } else {
+                let _turn = turn.read().unwrap_or_else(PoisonError::into_inner);
+                run_one(&case, &options)
+            };
+            // A closed stdout ends the report and not the cases.
+            _ = say(&tables::progress(&case, &ended));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((case, ended));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(work);
+        }
+    });
+    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn run_one(case: &Case, options: &Options) -> Ended {
+    trial::run(case, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_in_any_order_and_wrong_ones_are_refused() {
+        let parsed = parse(&["--jobs", "2", "--seed", "9", "--case", "4"]).unwrap();
+        assert_eq!((parsed.seed, parsed.case, parsed.jobs), (9, Some(4), 2));
+        for wrong in [&["--seed"][..], &["--cases", "x"], &["--jobs", "9"], &["--fast"]] {
+            assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_the_rule_and_the_causes_of_the_code() {
+        let root = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+        let page = std::fs::read_to_string(format!("{root}/../docs/verdict-bench.md")).unwrap();
+        for table in [cause::markdown(), rule::markdown()] {
+            assert!(page.contains(&table), "./x bench verdict --rule prints the tables");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The relay: a thread that carries packets between two TUN devices as a [`Wire`] says.
+
+use super::impairment::{Towards, Wire};
+use os::clock::Monotonic;
+use os::readiness::{PollFd, PollFlags, wait};
+use os::schedule;
+use os::tun::Tun;
+use protocols::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// The MTU of a TUN, and room to spare.
+const PACKET_BYTES: usize = 2_048;
+/// Packets that are read at once from one side before the other side has its turn.
+const BATCH: usize = 64;
+/// Above the threads that starve a processor.
+const PRIORITY: u8 = 20;
+/// The thread looks at its flag at least as often.
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A running relay; dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Relay {
+    stop: Arc<AtomicBool>,
+    late_ns: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Carries packets between the TUN of the client's network and that of the server's.
+    pub(super) fn start(client: Tun, server: Tun, wire: Wire) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let late_ns = Arc::new(AtomicU64::new(0));
+        let (flag, late) = (Arc::clone(&stop), Arc::clone(&late_ns));
+        let thread = thread::spawn(move || {
+            // Without the right to it the delays are as exact as an ordinary thread's.
+            _ = schedule::set_real_time(PRIORITY);
+            carry(&client, &server, wire, &flag, &late);
+        });
+        Self { stop, late_ns, thread: Some(thread) }
+    }
+
+    /// Returns the longest time by which a packet was forwarded later than the wire says, ms.
+    pub(super) fn late_ms(&self) -> f64 {
+        self.late_ns.load(Ordering::Relaxed) as f64 / 1e6
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed by it.
+            _ = thread.join();
+        }
+    }
+}
+
+fn carry(client: &Tun, server: &Tun, mut wire: Wire, stop: &AtomicBool, late: &AtomicU64) {
+    let clock = Monotonic::start();
+    let mut buffer = vec![0; PACKET_BYTES];
+    while !stop.load(Ordering::Relaxed) {
+        let now_ns = clock.now().as_nanos();
+        let late_ns = wire.next_ns().map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+        late.fetch_max(late_ns, Ordering::Relaxed);
+        for (towards, tun) in [(Towards::Client, client), (Towards::Server, server)] {
+            while let Some(packet) = wire.pop(towards, now_ns) {
+                // A device that is down, or full, drops packets as a network does.
+                _ = tun.write(&packet);
+            }
+        }
+        let stop_at = clock.now() + STOP_INTERVAL;
+        let until = wire.next_ns().map_or(stop_at, |ns| Instant::from_nanos(ns).min(stop_at));
+        let mut descriptors =
+            [PollFd::new(client, PollFlags::IN), PollFd::new(server, PollFlags::IN)];
+        if wait(&mut descriptors, &clock, Some(until)).is_err() {
+            return;
+        }
+        for (towards, tun) in [(Towards::Server, client), (Towards::Client, server)] {
+            for _ in 0..BATCH {
+                let Ok(Some(length)) = tun.read(&mut buffer) else { break };
+                let packet = buffer.get(..length).unwrap_or_default().to_vec();
+                wire.push(towards, clock.now().as_nanos(), packet);
+            }
+        }
+    }
+}

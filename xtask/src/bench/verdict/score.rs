@@ -1,0 +1,307 @@
+//! The score of one case: what the report names, against what was injected and measured.
+
+use super::answer::Answer;
+use super::case::{Case, Healthy};
+use super::cause::{Cause, Kind};
+use super::rule::{self, Class, Reading};
+use super::truth::{Truth, Whole};
+
+/// The ground truth of a case: the times with everything, and without each cause.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Evidence {
+    pub(super) with: Truth,
+    pub(super) without: Vec<Truth>,
+    /// The longest time by which the relay forwarded a packet later than it should have, ms, in the
+    /// run with all causes: what the machine added.
+    pub(super) relay_late_ms: f64,
+}
+
+/// How a report was scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Outcome {
+    /// The first sentence names the cause.
+    Named,
+    /// A later sentence names it.
+    Listed,
+    /// The first sentence names it among several without deciding.
+    Possible,
+    /// The first sentence says that the cause is unknown.
+    Unknown,
+    /// The first sentence says that nothing is wrong.
+    Nothing,
+    /// The first sentence names another cause.
+    Wrong,
+    /// The first sentence names no cause: an error, or a remark.
+    Other,
+    /// Nothing was injected, and nothing is named.
+    Quiet,
+    /// Nothing was injected, and the delay or the rate of the healthy path itself is named.
+    Limit,
+    /// Nothing was injected, and a cause is named.
+    Accused,
+    /// The injected cause costs no client of the bench anything: it is not counted.
+    Ineffective,
+}
+
+impl Outcome {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Named => "named first",
+            Self::Listed => "in the list",
+            Self::Possible => "possible",
+            Self::Unknown => "unknown",
+            Self::Nothing => "nothing",
+            Self::Wrong => "wrong",
+            Self::Other => "no cause",
+            Self::Quiet => "quiet",
+            Self::Limit => "path named",
+            Self::Accused => "ACCUSED",
+            Self::Ineffective => "ineffective",
+        }
+    }
+}
+
+/// A predicted gain against the measured one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Gain {
+    pub(super) kind: Kind,
+    pub(super) whole: Whole,
+    pub(super) predicted_ms: f64,
+    pub(super) measured_ms: f64,
+    /// The measured gain is a lower bound.
+    pub(super) is_bound: bool,
+}
+
+/// The score of one case.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Score {
+    pub(super) outcome: Outcome,
+    /// The classes that the first sentence names.
+    pub(super) named: Vec<Class>,
+    /// Of two causes, whether both are named somewhere.
+    pub(super) both: Option<bool>,
+    pub(super) gains: Vec<Gain>,
+}
+
+/// A cause is effective if it costs a tenth of a whole, and more than a user notices.
+const EFFECTIVE_SHARE: f64 = 0.1;
+/// Of two causes the smaller one may be named first if its share is at least this of the larger.
+const COMPARABLE: f64 = 0.5;
+
+/// Scores `answer`.
+pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score {
+    let readings: Vec<Reading> =
+        answer.sentences.iter().map(|sentence| rule::read(sentence)).collect();
+    let first = readings.first().cloned().unwrap_or_default();
+    let named = first.classes.clone();
+    if let Some(healthy) = case.healthy {
+        let outcome = healthy_outcome(healthy, case.path.rate_kbps.is_some(), &first);
+        return Score { outcome, named, both: None, gains: Vec::new() };
+    }
+    let numbers = 0..case.causes.len();
+    let shares: Vec<f64> = numbers.map(|number| share(case, evidence, number)).collect();
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    let effective: Vec<&Cause> = case
+        .causes
+        .iter()
+        .zip(&shares)
+        .filter(|(_, share)| **share >= EFFECTIVE_SHARE && **share >= most * COMPARABLE)
+        .map(|(cause, _)| cause)
+        .collect();
+    let is_named = |reading: &Reading, causes: &[&Cause]| {
+        let right = causes.iter().flat_map(|cause| cause.kind.row().classes);
+        right.into_iter().any(|class| reading.classes.contains(class))
+    };
+    let is_listed = |cause: &Cause| readings.iter().any(|reading| is_named(reading, &[cause]));
+    let outcome = match () {
+        () if effective.is_empty() => Outcome::Ineffective,
+        () if first.is_possible && is_possible(answer.first(), &effective) => Outcome::Possible,
+        () if first.is_unknown => Outcome::Unknown,
+        () if is_named(&first, &effective) => Outcome::Named,
+        () if effective.iter().any(|cause| is_listed(cause)) => Outcome::Listed,
+        () if first.is_nothing => Outcome::Nothing,
+        () if first.classes.is_empty() => Outcome::Other,
+        () => Outcome::Wrong,
+    };
+    let both = (case.causes.len() == 2).then(|| case.causes.iter().all(is_listed));
+    Score { outcome, named, both, gains: gains(case, evidence, answer) }
+}
+
+fn healthy_outcome(healthy: Healthy, has_rate: bool, first: &Reading) -> Outcome {
+    let is_limit = |class: &Class| match class {
+        Class::PathDelay | Class::LockStep => healthy == Healthy::Far,
+        // At a low rate even a queue of ten packets takes long.
+        Class::PathRate | Class::PathQueue => has_rate,
+        _ => false,
+    };
+    if first.classes.is_empty() {
+        Outcome::Quiet
+    } else if first.classes.iter().all(is_limit) {
+        Outcome::Limit
+    } else {
+        Outcome::Accused
+    }
+}
+
+/// Returns whether a sentence that does not decide names a right class anywhere in it.
+fn is_possible(sentence: &str, causes: &[&Cause]) -> bool {
+    let parts = sentence.split([',', '(', ')', ':', ';']).flat_map(|part| part.split(" or "));
+    let classes: Vec<Class> = parts.flat_map(|part| rule::read(part).classes).collect();
+    let right = causes.iter().flat_map(|cause| cause.kind.row().classes);
+    right.into_iter().any(|class| classes.contains(class))
+        || causes
+            .iter()
+            .flat_map(|cause| cause.kind.row().classes)
+            .any(|class| rule::read(sentence).classes.contains(class))
+}
+
+/// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it: of
+/// those wholes that the cause can act on, since one run differs from another by chance.
+pub(super) fn share(case: &Case, evidence: &Evidence, number: usize) -> f64 {
+    let Some(without) = evidence.without.get(number) else { return 0.0 };
+    let wholes = case.causes.get(number).map_or(&[][..], |cause| cause.kind.acts_on());
+    let shares = wholes.iter().filter_map(|whole| {
+        let gain = evidence.with.gain(without, *whole)?;
+        let total = evidence.with.times.get(whole)?.ms;
+        let is_noticed = gain.ms >= whole.unnoticed_ms();
+        Some(if is_noticed { gain.ms / total.max(0.001) } else { 0.0 })
+    });
+    shares.fold(0.0, f64::max)
+}
+
+/// Returns the gain that the report predicts for each injected cause, and the measured one.
+fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
+    let mut found = Vec::new();
+    for (number, cause) in case.causes.iter().enumerate() {
+        let classes = cause.kind.row().classes;
+        let named = answer.causes.iter().find(|named| {
+            rule::read(&named.sentence).classes.iter().any(|class| classes.contains(class))
+        });
+        let gain = named.and_then(|named| {
+            let whole = named.whole?;
+            let measured = evidence.with.gain(evidence.without.get(number)?, whole)?;
+            // The long outputs of a login have different lengths: their shares are compared.
+            let scale = match case.service.is_login() && whole == Whole::Transfer {
+                true => evidence.with.times.get(&whole)?.ms / named.whole_ms?,
+                false => 1.0,
+            };
+            Some(Gain {
+                kind: cause.kind,
+                whole,
+                predicted_ms: named.gain_ms? * scale,
+                measured_ms: measured.ms,
+                is_bound: measured.timed_out,
+            })
+        });
+        found.extend(gain);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generate;
+    use super::super::truth::Time;
+    use super::*;
+
+    fn truth(whole: Whole, ms: f64) -> Truth {
+        let times = [(whole, Time { ms, timed_out: false })].into();
+        Truth { times }
+    }
+
+    fn evidence(with: f64, without: &[f64]) -> Evidence {
+        let of = |ms: f64| truth(Whole::Transfer, ms);
+        let without = without.iter().map(|ms| of(*ms)).collect();
+        Evidence { with: of(with), without, relay_late_ms: 0.0 }
+    }
+
+    fn case_with(kinds: &[Kind]) -> Case {
+        let mut case = generate::case(1, 0);
+        case.healthy = None;
+        let causes = kinds.iter().map(|kind| Cause { kind: *kind, size: 1, second: 1 });
+        case.causes = causes.collect();
+        case
+    }
+
+    fn answer(text: &str) -> Answer {
+        let record = serde_json::json!({ "verdict": text });
+        Answer::read(&record.to_string(), "", Some(0))
+    }
+
+    const LOSS: &str =
+        "Loss costs 2.1 s of the 2.3 s of the transfer: 14 of 812 segments were lost.";
+    const HOST: &str = "The far host costs 1.1 s of the 2.3 s of the transfer: look at the load.";
+
+    #[test]
+    fn the_first_sentence_names_and_a_later_one_lists() {
+        let case = case_with(&[Kind::Loss]);
+        let evidence = evidence(2_300.0, &[200.0]);
+        let outcome = |text: &str| score(&case, &evidence, &answer(text)).outcome;
+        assert_eq!(outcome(LOSS), Outcome::Named);
+        assert_eq!(outcome(&format!("{HOST} {LOSS}")), Outcome::Listed);
+        assert_eq!(outcome(HOST), Outcome::Wrong);
+        assert_eq!(outcome("Nothing stands out."), Outcome::Nothing);
+        assert_eq!(outcome(&format!("Nothing stands out. {LOSS}")), Outcome::Listed);
+        assert_eq!(outcome("Possible causes: packet loss, or a busy server."), Outcome::Possible);
+        assert_eq!(outcome("The cause is unknown."), Outcome::Unknown);
+        assert_eq!(outcome("plumb: no answer within 8 s"), Outcome::Other);
+    }
+
+    #[test]
+    fn a_cause_without_an_effect_is_not_counted() {
+        let case = case_with(&[Kind::Loss]);
+        for (with, without) in [(2_300.0, 2_250.0), (60.0, 10.0)] {
+            let score = score(&case, &evidence(with, &[without]), &answer(LOSS));
+            assert_eq!(score.outcome, Outcome::Ineffective);
+        }
+    }
+
+    #[test]
+    fn of_two_causes_the_larger_or_a_comparable_one_is_named() {
+        let case = case_with(&[Kind::Loss, Kind::SlowDisk]);
+        let score_of =
+            |without: &[f64], text: &str| score(&case, &evidence(3_000.0, without), &answer(text));
+        assert_eq!(score_of(&[1_000.0, 1_500.0], HOST).outcome, Outcome::Named);
+        assert_eq!(score_of(&[500.0, 2_400.0], HOST).outcome, Outcome::Wrong);
+        let both = score_of(&[500.0, 2_400.0], &format!("{LOSS} {HOST}"));
+        assert_eq!((both.outcome, both.both), (Outcome::Named, Some(true)));
+    }
+
+    #[test]
+    fn a_healthy_path_may_be_named_by_its_own_delay_or_rate_and_by_nothing_else() {
+        let mut case = case_with(&[]);
+        let outcome =
+            |case: &Case, text: &str| score(case, &Evidence::default(), &answer(text)).outcome;
+        case.healthy = Some(Healthy::Far);
+        let distance = "The network's round trip costs 120 ms of the 121 ms of an echo.";
+        assert_eq!(outcome(&case, distance), Outcome::Limit);
+        assert_eq!(outcome(&case, HOST), Outcome::Accused);
+        assert_eq!(outcome(&case, "Nothing stands out."), Outcome::Quiet);
+        case.healthy = Some(Healthy::Near);
+        assert_eq!(outcome(&case, distance), Outcome::Accused);
+        let line = "The line costs 1.30 s of the 1.34 s of the transfer: at 25,863,666 bit/s.";
+        case.path.rate_kbps = Some(26_000);
+        assert_eq!(outcome(&case, line), Outcome::Limit);
+        case.path.rate_kbps = None;
+        assert_eq!(outcome(&case, line), Outcome::Accused);
+    }
+
+    #[test]
+    fn a_predicted_gain_is_compared_in_its_own_whole() {
+        let case = case_with(&[Kind::Loss]);
+        let record = serde_json::json!({
+            "verdict": LOSS,
+            "causes": [{ "sentence": LOSS, "whole": "the transfer", "gain_ns": 2_000_000_000_u64 }],
+        });
+        let answer = Answer::read(&record.to_string(), "", Some(0));
+        let gains = score(&case, &evidence(2_300.0, &[200.0]), &answer).gains;
+        let expected = Gain {
+            kind: Kind::Loss,
+            whole: Whole::Transfer,
+            predicted_ms: 2_000.0,
+            measured_ms: 2_100.0,
+            is_bound: false,
+        };
+        assert_eq!(gains, [expected]);
+    }
+}

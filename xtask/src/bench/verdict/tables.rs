@@ -1,0 +1,432 @@
+//! The report: what was named for what was injected, in tables and as JSON.
+
+use super::case::{Case, Service};
+use super::cause::ROWS;
+use super::score::{Gain, Outcome};
+use super::trial::Ended;
+use super::truth::{Time, Truth, Whole, median};
+use records::figures::UNKNOWN;
+use records::table::Table;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Columns of the tables.
+const WIDTH: usize = 120;
+/// A gain that is off by less is right.
+const RIGHT_SHARE: f64 = 0.2;
+
+/// A relay that was later than this has changed what was measured, ms.
+const LATE_MS: f64 = 20.0;
+
+/// A case with its result.
+pub(super) type Done = (Case, Ended);
+
+/// Returns the line that is printed when a case has ended.
+pub(super) fn progress(case: &Case, ended: &Ended) -> String {
+    let head = format!("case {} {case}", case.number);
+    match ended {
+        Ended::Scored { evidence, answer, score } => {
+            let mut text = format!("{head}\n  {}: \"{}\"", score.outcome.name(), answer.first());
+            // Writing to a String cannot fail.
+            if case.causes.is_empty() {
+                let times = evidence
+                    .with
+                    .times
+                    .iter()
+                    .map(|(whole, time)| format!("{} {:.0}", whole.name(), time.ms));
+                let times: Vec<String> = times.collect();
+                _ = write!(text, "\n  measured, ms: {}", times.join(", "));
+            }
+            if evidence.relay_late_ms > LATE_MS {
+                _ = write!(
+                    text,
+                    "\n  the machine held the relay up by {:.0} ms",
+                    evidence.relay_late_ms
+                );
+            }
+            for (cause, without) in case.causes.iter().zip(&evidence.without) {
+                let gains = Whole::ALL.iter().filter_map(|whole| {
+                    let gain = evidence.with.gain(without, *whole)?;
+                    let total = evidence.with.times.get(whole)?.ms;
+                    let bound = if gain.timed_out { "> " } else { "" };
+                    Some(format!("{} {bound}{:.0} of {total:.0}", whole.name(), gain.ms))
+                });
+                let gains: Vec<String> = gains.collect();
+                let name = cause.kind.name();
+                _ = write!(text, "\n  measured gain without {name}, ms: {}", gains.join(", "));
+            }
+            if answer.was_ended {
+                text += "\n  plumb measure did not end and was interrupted";
+            }
+            text
+        }
+        Ended::NotConfigured(why) => format!("{head}\n  not configured: {why}"),
+        Ended::Failed(why) => format!("{head}\n  failed: {why}"),
+    }
+}
+
+/// Returns all tables as text.
+pub(super) fn text(done: &[Done]) -> String {
+    let mut text = String::new();
+    let mut add = |heading: &str, table: &Table| {
+        _ = write!(text, "\n{heading}\n\n{}", table.render(WIDTH));
+    };
+    add(
+        "What the first sentence names, by service (cases with one or two effective causes)",
+        &services(done),
+    );
+    add("Healthy paths", &healthy(done));
+    add("What was named first for what was injected", &confusion(done));
+    add("The predicted gain, against the path without the cause", &gains(done));
+    add("Predictions", &predictions(done));
+    let missing = done.iter().filter_map(|(case, ended)| match ended {
+        Ended::NotConfigured(why) => Some(format!("not configured: case {}: {why}\n", case.number)),
+        Ended::Failed(why) => Some(format!("failed: case {}: {why}\n", case.number)),
+        Ended::Scored { .. } => None,
+    });
+    let missing: String = missing.collect();
+    if !missing.is_empty() {
+        text += "\n";
+        text += &missing;
+    }
+    text
+}
+
+fn outcome_of(ended: &Ended) -> Option<Outcome> {
+    match ended {
+        Ended::Scored { score, .. } => Some(score.outcome),
+        Ended::NotConfigured(_) | Ended::Failed(_) => None,
+    }
+}
+
+/// Outcomes of an effective cause, in the order of the columns.
+const COLUMNS: [Outcome; 7] = [
+    Outcome::Named,
+    Outcome::Listed,
+    Outcome::Possible,
+    Outcome::Unknown,
+    Outcome::Nothing,
+    Outcome::Wrong,
+    Outcome::Other,
+];
+
+fn services(done: &[Done]) -> Table {
+    let mut table = Table::new().text("service").number("cases");
+    for column in COLUMNS {
+        table = table.number(column.name());
+    }
+    table = table.number("both of two").number("ineffective").number("not run");
+    let named = Service::ALL.iter().map(|service| (service.name(), Some(*service)));
+    for (name, service) in named.chain([("all", None)]) {
+        let of_it = done.iter().filter(|(case, _)| {
+            case.healthy.is_none() && service.is_none_or(|service| case.service == service)
+        });
+        let of_it: Vec<&Done> = of_it.collect();
+        let count = |outcome: Outcome| {
+            of_it.iter().filter(|(_, ended)| outcome_of(ended) == Some(outcome)).count()
+        };
+        let counted: usize = COLUMNS.iter().map(|outcome| count(*outcome)).sum();
+        let both = of_it.iter().filter_map(|(_, ended)| match ended {
+            Ended::Scored { score, .. } if score.outcome != Outcome::Ineffective => score.both,
+            _ => None,
+        });
+        let both: Vec<bool> = both.collect();
+        let mut row = vec![name.to_owned(), counted.to_string()];
+        row.extend(COLUMNS.iter().map(|outcome| count(*outcome).to_string()));
+        let both_named = both.iter().filter(|both| **both).count();
+        row.push(format!("{both_named} of {}", both.len()));
+        row.push(count(Outcome::Ineffective).to_string());
+        let not_run = of_it.iter().filter(|(_, ended)| outcome_of(ended).is_none()).count();
+        row.push(not_run.to_string());
+        table.row(row);
+    }
+    table
+}
+
+fn healthy(done: &[Done]) -> Table {
+    let mut table = Table::new().text("service").number("cases").number("quiet");
+    table = table.number("path named").number("accused");
+    for service in Service::ALL {
+        let of_it =
+            done.iter().filter(|(case, _)| case.healthy.is_some() && case.service == service);
+        let outcomes: Vec<Outcome> = of_it.filter_map(|(_, ended)| outcome_of(ended)).collect();
+        let count =
+            |outcome: Outcome| outcomes.iter().filter(|one| **one == outcome).count().to_string();
+        table.row([
+            service.name().to_owned(),
+            outcomes.len().to_string(),
+            count(Outcome::Quiet),
+            count(Outcome::Limit),
+            count(Outcome::Accused),
+        ]);
+    }
+    table
+}
+
+fn confusion(done: &[Done]) -> Table {
+    let mut table = Table::new().text("injected").number("cases").number("named first");
+    table = table.number("in the list").text("first sentence instead");
+    let names = ROWS.iter().map(|row| row.name).chain(["two causes"]);
+    for name in names {
+        let of_it = done.iter().filter(|(case, ended)| {
+            let is_counted = outcome_of(ended).is_some_and(|outcome| COLUMNS.contains(&outcome));
+            let is_name = match case.causes.as_slice() {
+                [cause] => cause.kind.name() == name,
+                [_, _] => name == "two causes",
+                _ => false,
+            };
+            is_counted && is_name
+        });
+        let of_it: Vec<&Done> = of_it.collect();
+        if of_it.is_empty() {
+            continue;
+        }
+        let count = |outcome: Outcome| {
+            of_it.iter().filter(|(_, ended)| outcome_of(ended) == Some(outcome)).count()
+        };
+        let mut instead: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, ended) in &of_it {
+            let Ended::Scored { score, .. } = ended else { continue };
+            if score.outcome == Outcome::Named {
+                continue;
+            }
+            let classes: Vec<&str> = score.named.iter().map(|class| class.name()).collect();
+            let text = if classes.is_empty() {
+                score.outcome.name().to_owned()
+            } else {
+                classes.join("; ")
+            };
+            *instead.entry(text).or_default() += 1;
+        }
+        let instead: Vec<String> =
+            instead.iter().map(|(text, count)| format!("{text} x{count}")).collect();
+        table.row([
+            name.to_owned(),
+            of_it.len().to_string(),
+            count(Outcome::Named).to_string(),
+            count(Outcome::Listed).to_string(),
+            instead.join(", "),
+        ]);
+    }
+    table
+}
+
+fn scored(done: &[Done]) -> impl Iterator<Item = (&Case, &Ended)> {
+    done.iter()
+        .filter_map(|(case, ended)| matches!(ended, Ended::Scored { .. }).then_some((case, ended)))
+}
+
+fn gains_of(done: &[Done]) -> Vec<Gain> {
+    let all = scored(done).filter_map(|(_, ended)| match ended {
+        Ended::Scored { score, .. } if score.outcome != Outcome::Ineffective => Some(&score.gains),
+        _ => None,
+    });
+    all.flatten().copied().collect()
+}
+
+fn gains(done: &[Done]) -> Table {
+    let mut table = Table::new().text("cause").text("of").number("predicted (ms)");
+    table = table.number("measured (ms)").number("predicted / measured").text("within 20 %");
+    let mut right = 0;
+    let all = gains_of(done);
+    for gain in &all {
+        let ratio = gain.predicted_ms / gain.measured_ms;
+        let is_right = is_within(*gain);
+        right += usize::from(is_right);
+        let bound = if gain.is_bound { "> " } else { "" };
+        table.row([
+            gain.kind.name().to_owned(),
+            gain.whole.name().to_owned(),
+            format!("{:.1}", gain.predicted_ms),
+            format!("{bound}{:.1}", gain.measured_ms),
+            if ratio.is_finite() && ratio > 0.0 {
+                format!("{ratio:.2}")
+            } else {
+                UNKNOWN.to_owned()
+            },
+            if is_right { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table.row([
+        "all".to_owned(),
+        String::new(),
+        String::new(),
+        String::new(),
+        String::new(),
+        format!("{right} of {}", all.len()),
+    ]);
+    table
+}
+
+fn is_within(gain: Gain) -> bool {
+    let Gain { predicted_ms, measured_ms, is_bound, .. } = gain;
+    // Of a lower bound more is right as well.
+    let is_enough = predicted_ms >= measured_ms * (1.0 - RIGHT_SHARE);
+    is_enough && (is_bound || predicted_ms <= measured_ms * (1.0 + RIGHT_SHARE))
+}
+
+/// The errors of one kind of prediction.
+#[derive(Clone, Debug, Default)]
+struct Errors {
+    /// |predicted / measured - 1|, of the program's own measurement.
+    own: Vec<f64>,
+    /// The same against the bench's client.
+    truth: Vec<f64>,
+    /// Whether the printed range held the time of the bench's client.
+    held: Vec<bool>,
+}
+
+fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
+    let mut all: BTreeMap<String, Errors> = BTreeMap::new();
+    for (case, ended) in scored(done) {
+        let Ended::Scored { evidence, answer, .. } = ended else { continue };
+        for prediction in &answer.predictions {
+            let is_large = prediction.bytes == Some(case.bytes * super::servers::LARGE_FACTOR);
+            let name = if is_large && prediction.measured_ms.is_none() {
+                "estimate"
+            } else {
+                &prediction.what
+            };
+            let entry = all.entry(name.to_owned()).or_default();
+            let error = |truth: f64| (prediction.predicted_ms / truth - 1.0).abs();
+            entry.own.extend(prediction.measured_ms.map(error));
+            if name == "estimate" {
+                let truth = evidence.with.times.get(&Whole::Large).filter(|time| !time.timed_out);
+                entry.truth.extend(truth.map(|time| error(time.ms)));
+                let held = truth.zip(prediction.range_ms);
+                entry
+                    .held
+                    .extend(held.map(|(time, (least, most))| (least..=most).contains(&time.ms)));
+            }
+        }
+    }
+    all
+}
+
+fn predictions(done: &[Done]) -> Table {
+    let mut table = Table::new().text("what").number("predictions").number("median error");
+    table = table.number("off by > 20 %").number("range held");
+    for (what, errors) in errors(done) {
+        let all = if what == "estimate" { &errors.truth } else { &errors.own };
+        let held = errors.held.iter().filter(|held| **held).count();
+        table.row([
+            what,
+            all.len().to_string(),
+            median(all)
+                .map_or_else(|| UNKNOWN.to_owned(), |error| format!("{:.1} %", error * 100.0)),
+            all.iter().filter(|error| **error > RIGHT_SHARE).count().to_string(),
+            if errors.held.is_empty() {
+                UNKNOWN.to_owned()
+            } else {
+                format!("{held} of {}", errors.held.len())
+            },
+        ]);
+    }
+    table
+}
+
+/// Returns everything as data.
+pub(super) fn to_json(done: &[Done]) -> Value {
+    let cases: Vec<Value> = done.iter().map(|(case, ended)| case_json(case, ended)).collect();
+    let counts = COLUMNS.iter().map(|outcome| {
+        let is_it = |(_, ended): &&Done| outcome_of(ended) == Some(*outcome);
+        (outcome.name().to_owned(), Value::from(done.iter().filter(is_it).count()))
+    });
+    json!({ "outcomes": counts.collect::<serde_json::Map<String, Value>>(), "cases": cases })
+}
+
+fn truth_json(truth: &Truth) -> Value {
+    let times = truth.times.iter().map(|(whole, Time { ms, timed_out })| {
+        (whole.name().to_owned(), json!({ "ms": ms, "timed_out": timed_out }))
+    });
+    Value::Object(times.collect())
+}
+
+fn case_json(case: &Case, ended: &Ended) -> Value {
+    let mut value = json!({
+        "seed": case.seed,
+        "case": case.number,
+        "service": case.service.name(),
+        "peer": case.peer.name(),
+        "path": case.path.to_string(),
+        "injected": case.injected(),
+        "bytes": case.bytes,
+    });
+    let Some(object) = value.as_object_mut() else { return value };
+    match ended {
+        Ended::Scored { evidence, answer, score } => {
+            let classes: Vec<&str> = score.named.iter().map(|class| class.name()).collect();
+            let gains = score.gains.iter().map(|gain| {
+                json!({
+                    "cause": gain.kind.name(), "whole": gain.whole.name(),
+                    "predicted_ms": gain.predicted_ms, "measured_ms": gain.measured_ms,
+                    "is_lower_bound": gain.is_bound,
+                })
+            });
+            object.insert("outcome".into(), score.outcome.name().into());
+            object.insert("named".into(), classes.into());
+            object.insert("both".into(), score.both.into());
+            object.insert("gains".into(), gains.collect::<Vec<_>>().into());
+            object.insert("sentences".into(), answer.sentences.clone().into());
+            object.insert("exit_code".into(), answer.exit_code.into());
+            object.insert("was_interrupted".into(), answer.was_ended.into());
+            object.insert("relay_late_ms".into(), evidence.relay_late_ms.into());
+            object.insert("stderr".into(), answer.stderr.clone().into());
+            object.insert("times".into(), truth_json(&evidence.with));
+            let without: Vec<Value> = evidence.without.iter().map(truth_json).collect();
+            object.insert("times_without".into(), without.into());
+        }
+        Ended::NotConfigured(why) => _ = object.insert("not_configured".into(), why.clone().into()),
+        Ended::Failed(why) => _ = object.insert("failed".into(), why.clone().into()),
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Answer;
+    use super::super::generate;
+    use super::super::score::{Evidence, Score};
+    use super::*;
+
+    fn done(number: u64, outcome: Outcome) -> Done {
+        let score = Score { outcome, named: Vec::new(), both: None, gains: Vec::new() };
+        let ended =
+            Ended::Scored { evidence: Evidence::default(), answer: Answer::default(), score };
+        (generate::case(1, number), ended)
+    }
+
+    #[test]
+    fn cases_that_were_not_run_are_counted_and_explained() {
+        let mut cases = (0..).map(|number| generate::case(1, number));
+        let case = cases.find(|case| case.causes.len() == 1).unwrap();
+        let number = case.number;
+        let all = [(case, Ended::NotConfigured("there is no vsftpd".to_owned()))];
+        let text = text(&all);
+        assert!(text.contains(&format!("not configured: case {number}: there is no vsftpd")));
+    }
+
+    #[test]
+    fn an_outcome_is_counted_for_its_service() {
+        let number = (0..).find(|number| generate::case(1, *number).causes.len() == 1).unwrap();
+        let all = [done(number, Outcome::Wrong)];
+        let json = to_json(&all);
+        assert_eq!(json["outcomes"]["wrong"], 1);
+        assert_eq!(json["cases"][0]["outcome"], "wrong");
+    }
+
+    #[test]
+    fn a_gain_within_a_fifth_is_right_and_a_lower_bound_may_be_exceeded() {
+        let gain = |predicted_ms, is_bound| Gain {
+            kind: super::super::cause::Kind::Loss,
+            whole: Whole::Transfer,
+            predicted_ms,
+            measured_ms: 100.0,
+            is_bound,
+        };
+        assert!(is_within(gain(81.0, false)) && is_within(gain(119.0, false)));
+        assert!(!is_within(gain(79.0, false)) && !is_within(gain(121.0, false)));
+        assert!(is_within(gain(900.0, true)) && !is_within(gain(79.0, true)));
+    }
+}

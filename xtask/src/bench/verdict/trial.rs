@@ -1,0 +1,279 @@
+//! One case in real time: networks, relay, servers and clients, and what came out.
+//!
+//! Each case has networks of its own for every run: with all causes, and without each of them. A run
+//! begins with the bench's own client; where all causes act, `plumb measure` follows over the same
+//! path.
+
+use super::super::typing::plumb;
+use super::answer::Answer;
+use super::case::{Case, Service};
+use super::cause::Kind;
+use super::interposer::{self, Protocol};
+use super::network::{Networks, OWN_TCP, SERVER};
+use super::resolver::{NAME, Resolver};
+use super::score::{Evidence, Score, score};
+use super::servers::{self, Directory, LARGE_FACTOR, port_of, user_of};
+use super::setup::{Delays, Setup};
+use super::starve;
+use super::truth::Truth;
+use anyhow::{Context, Result};
+use os::process::Program;
+use os::schedule;
+use protocols::time::Duration;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// After so long `plumb measure` is interrupted, as a user would do.
+const MEASURE_LIMIT: Duration = Duration::from_secs(50);
+/// And after so much longer it is killed.
+const END_LIMIT: Duration = Duration::from_secs(5);
+/// What it waits for something at most, s: the default is 30.
+const TIMEOUT_S: &str = "8";
+/// Keys of an echo measurement: the default is 200.
+const KEYS: &str = "40";
+
+/// What came of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Ended {
+    Scored {
+        evidence: Evidence,
+        answer: Answer,
+        score: Score,
+    },
+    /// A program or a feature of the kernel is missing.
+    NotConfigured(String),
+    /// The bench itself could not run it.
+    Failed(String),
+}
+
+/// Names of options that were renamed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Options {
+    /// `--estimate`, or `--foretell` before.
+    pub(super) estimate: Option<&'static str>,
+}
+
+impl Options {
+    /// Asks the program's help.
+    pub(super) fn of_plumb() -> Result<Self> {
+        let help = Command::new(plumb()?).args(["measure", "--help"]).output()?;
+        let help = String::from_utf8_lossy(&help.stdout).into_owned();
+        let known = ["--estimate", "--foretell"];
+        Ok(Self { estimate: known.into_iter().find(|option| help.contains(option)) })
+    }
+}
+
+/// Runs a case in a thread of its own, which ends in networks of its own.
+pub(super) fn run(case: &Case, options: &Options) -> Ended {
+    if let Err(error) = servers::path_of(case.peer) {
+        return Ended::NotConfigured(format!("{error:#}"));
+    }
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let control = case.path.control.name();
+    if !available.unwrap_or_default().split_whitespace().any(|name| name == control) {
+        return Ended::NotConfigured(format!("the kernel has no congestion control {control}"));
+    }
+    match evidence(case, options) {
+        Ok((evidence, answer)) => {
+            let score = score(case, &evidence, &answer);
+            Ended::Scored { evidence, answer, score }
+        }
+        Err(error) => Ended::Failed(format!("{error:#}")),
+    }
+}
+
+fn evidence(case: &Case, options: &Options) -> Result<(Evidence, Answer)> {
+    let mut evidence = Evidence::default();
+    let (with, answer, late_ms) = in_networks(case, None, Some(options))?;
+    (evidence.with, evidence.relay_late_ms) = (with, late_ms);
+    for number in 0..case.causes.len() {
+        evidence.without.push(in_networks(case, Some(number), None)?.0);
+    }
+    Ok((evidence, answer.unwrap_or_default()))
+}
+
+/// Makes the networks and servers of one run, and uses them.
+fn in_networks(
+    case: &Case,
+    removed: Option<usize>,
+    options: Option<&Options>,
+) -> Result<(Truth, Option<Answer>, f64)> {
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let setup = Setup::of(case, removed);
+            let networks = Networks::make(case, &setup)?;
+            let directory = Directory::make(case, &setup)?;
+            let place = servers::place_of(case, &setup);
+            let processors = schedule::processors()?;
+            let (first, last) = (processors.first(), processors.last());
+            let (first, last) = (*first.context("no processor")?, *last.context("no processor")?);
+            let _servers = networks.at_the_server(|| {
+                if setup.server_busy.is_some() {
+                    schedule::pin_to(last)?;
+                }
+                servers::start(case, &setup, &directory, place)
+            })?;
+            let _interposer = setup
+                .needs_interposer()
+                .then(|| networks.at_the_server(|| interpose(case, setup.delays, place.1)));
+            let _interposer = _interposer.transpose()?;
+            let resolver_delay = Duration::from_millis(setup.resolver_ms);
+            let _resolver = case.by_name.then(|| Resolver::start(resolver_delay)).transpose()?;
+            let busy = setup.server_busy.or(setup.client_busy);
+            let _busy = busy.map(|busy| starve::start(last, busy)).transpose()?;
+            if setup.client_busy.is_some() {
+                // The client shares the processor with the busy program, the server has the other.
+                schedule::pin_to(last)?;
+            } else if setup.server_busy.is_some() {
+                schedule::pin_to(first)?;
+            }
+            thread::sleep(servers::settling_time(case.peer));
+            let is_random = case.causes.iter().any(|cause| is_random(cause.kind));
+            let truth = Truth::measure(case, &setup, is_random)?;
+            thread::sleep(servers::settling_time(case.peer));
+            let answer = options.map(|options| measure(case, &directory, options)).transpose()?;
+            Ok((truth, answer, networks.late_ms()))
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<super::stop::Stop> {
+    let protocol = if case.service.is_login() { Protocol::Login } else { Protocol::Ftp };
+    interposer::start(protocol, port_of(case.service), behind, delays)
+}
+
+/// Returns whether the cause acts on some packets or replies only, so that a mean says more than a
+/// median.
+const fn is_random(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Loss
+            | Kind::BurstLoss
+            | Kind::Reordering
+            | Kind::Stalls
+            | Kind::OwnProcessor
+            | Kind::ServerProcessor
+            | Kind::ShortQueue
+            | Kind::Policer
+    )
+}
+
+/// Runs `plumb measure` in the network of the calling thread.
+fn measure(case: &Case, directory: &Directory, options: &Options) -> Result<Answer> {
+    let at = &directory.0;
+    let mut command = match case.by_name {
+        false => Command::new(plumb()?),
+        true => {
+            // The resolver is that of a mount namespace of the program's own.
+            let file = at.join("resolv.conf");
+            fs::write(&file, "nameserver 127.0.0.1\n")?;
+            let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c", script, "sh"]).arg(file).arg(plumb()?);
+            command
+        }
+    };
+    command.args(arguments(case, &at.join("password").display().to_string(), options));
+    command.env("XDG_STATE_HOME", at.join("state")).env("HOME", at.join("state"));
+    command.env("PLUMB_FTP_PASSWORD", user_of(case.peer).1);
+    let (out, err) = (at.join("stdout"), at.join("stderr"));
+    command.stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);
+    let mut program = Program::start(&mut command)?;
+    let mut status = program.wait_for_end(MEASURE_LIMIT)?;
+    let was_ended = status.is_none();
+    if was_ended {
+        interrupt(&program)?;
+        status = program.wait_for_end(END_LIMIT)?;
+    }
+    drop(program);
+    let (stdout, stderr) = (fs::read_to_string(&out)?, fs::read(&err)?);
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    let answer = Answer::read(&stdout, &stderr, status.and_then(|status| status.code()));
+    Ok(Answer { was_ended, ..answer })
+}
+
+/// Sends SIGINT to the program by its id.
+fn interrupt(program: &Program) -> Result<()> {
+    let id = program.id().to_string();
+    Command::new("kill").args(["-INT", &id]).status().context("cannot run kill")?;
+    Ok(())
+}
+
+/// Returns the arguments of `plumb` for a case.
+fn arguments(case: &Case, password_file: &str, options: &Options) -> Vec<String> {
+    let mut words = vec!["measure", "--json", "--timeout", TIMEOUT_S];
+    let host = if case.by_name { NAME } else { SERVER };
+    let port = port_of(case.service);
+    let size = case.bytes.to_string();
+    let large = (case.bytes * LARGE_FACTOR).to_string();
+    let user = match user_of(case.peer) {
+        ("anonymous", _) => String::new(),
+        (user, _) => format!("{user}@"),
+    };
+    let target = match case.service {
+        Service::Login | Service::LoginOwnTcp => {
+            words.extend(["--keys", KEYS]);
+            if case.asks_password {
+                words.extend(["--login", "me", "--password-file", password_file]);
+            }
+            if case.service == Service::LoginOwnTcp {
+                words.extend(["--via", OWN_TCP]);
+            }
+            format!("{host}:{port}")
+        }
+        Service::FtpGet => {
+            words.extend(["--rounds", "1", "--bytes", &size]);
+            words.extend(options.estimate.iter().flat_map(|option| [*option, &large]));
+            format!("ftp://{user}{host}:{port}/pub/file")
+        }
+        Service::FtpPut => {
+            words.extend(["--write", "--rounds", "1", "--bytes", &size]);
+            format!("ftp://{user}{host}:{port}/incoming/")
+        }
+        Service::TftpGet => {
+            words.extend(["--rounds", "1", "--bytes", &size]);
+            format!("tftp://{host}:{port}/file")
+        }
+    };
+    words.push(&target);
+    words.into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generate;
+    use super::*;
+
+    fn first(service: Service, by_name: bool) -> Case {
+        let mut cases = (0..).map(|number| generate::case(1, number));
+        cases.find(|case| case.service == service && case.by_name == by_name).unwrap()
+    }
+
+    #[test]
+    fn a_file_is_measured_up_to_the_size_of_the_case_and_predicted_beyond() {
+        let case = first(Service::FtpGet, false);
+        let options = Options { estimate: Some("--foretell") };
+        let words = arguments(&case, "", &options);
+        let after = |word: &str| {
+            let at = words.iter().position(|other| other == word).unwrap();
+            words[at + 1].clone()
+        };
+        assert_eq!(after("--bytes"), case.bytes.to_string());
+        assert_eq!(after("--foretell"), (case.bytes * LARGE_FACTOR).to_string());
+        assert!(words.last().unwrap().ends_with("10.0.0.1:2121/pub/file"));
+        let words = arguments(&case, "", &Options { estimate: None });
+        assert!(!words.contains(&"--foretell".to_owned()));
+    }
+
+    #[test]
+    fn a_server_is_named_where_the_case_has_a_resolver() {
+        let options = Options { estimate: None };
+        let words = arguments(&first(Service::Login, true), "", &options);
+        assert_eq!(words.last().unwrap(), "server.example:2323");
+        let words = arguments(&first(Service::LoginOwnTcp, false), "", &options);
+        assert_eq!(words.last().unwrap(), "10.0.0.1:2323");
+        assert!(words.contains(&OWN_TCP.to_owned()));
+    }
+}

@@ -1,0 +1,209 @@
+//! The ground truth: what a user of an ordinary client waits for, measured by clients of the bench's
+//! own over the kernel's TCP. Nothing here is taken from `plumb`.
+
+mod ftp;
+mod login;
+mod tftp;
+
+use super::case::{Case, Service};
+use super::network::SERVER;
+use super::resolver;
+use super::servers::port_of;
+use super::setup::Setup;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// What a user waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Whole {
+    /// From the name to the first prompt that takes a command; of FTP to the reply 230.
+    Login,
+    Echo,
+    /// An echo while a long output arrives.
+    EchoUnderLoad,
+    /// A short answer to a command.
+    Answer,
+    Screenful,
+    /// The largest file, from EPSV to its last reply; of a login a long output.
+    Transfer,
+    /// The file that `plumb` predicts only.
+    Large,
+}
+
+impl Whole {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Login,
+        Self::Echo,
+        Self::EchoUnderLoad,
+        Self::Answer,
+        Self::Screenful,
+        Self::Transfer,
+        Self::Large,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Login => "login",
+            Self::Echo => "echo",
+            Self::EchoUnderLoad => "echo under load",
+            Self::Answer => "short answer",
+            Self::Screenful => "screenful",
+            Self::Transfer => "transfer",
+            Self::Large => "large transfer",
+        }
+    }
+
+    /// Returns what is so small that no user notices it, ms (TM-233 section 3.1 for an echo).
+    pub(super) const fn unnoticed_ms(self) -> f64 {
+        match self {
+            Self::Echo | Self::Answer | Self::Screenful => 20.0,
+            Self::EchoUnderLoad => 50.0,
+            Self::Transfer | Self::Large | Self::Login => 100.0,
+        }
+    }
+
+    /// Returns the whole that `text` names, as a report prints it.
+    pub(super) fn named(text: &str) -> Option<Self> {
+        let text = text.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        if has(&["echo", "key"]) {
+            let is_loaded = has(&["beside", "load", "while", "during"]);
+            return Some(if is_loaded { Self::EchoUnderLoad } else { Self::Echo });
+        }
+        match () {
+            () if has(&["screen"]) => Some(Self::Screenful),
+            () if has(&["answer"]) => Some(Self::Answer),
+            () if has(&["transfer", "file", "download", "upload"]) => Some(Self::Transfer),
+            () if has(&["prompt", "login", "connect"]) => Some(Self::Login),
+            () => None,
+        }
+    }
+}
+
+/// One measured time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Time {
+    pub(super) ms: f64,
+    /// The limit was reached: the time is a lower bound.
+    pub(super) timed_out: bool,
+}
+
+/// The times of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Truth {
+    pub(super) times: BTreeMap<Whole, Time>,
+}
+
+/// The longest wait for one thing.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Transfers and screens are repeated for no longer than this.
+const BUDGET: Duration = Duration::from_secs(4);
+
+impl Truth {
+    /// Uses the service as a user would, in the network of the calling thread. `is_random` says that
+    /// the cause acts by chance, so that means are taken and not medians.
+    pub(super) fn measure(case: &Case, setup: &Setup, is_random: bool) -> Result<Self> {
+        let mut truth = Self::default();
+        let began = Instant::now();
+        if case.by_name {
+            resolver::ask(LIMIT)?;
+        }
+        let run = Run { case, setup, began, is_random };
+        match case.service {
+            Service::Login | Service::LoginOwnTcp => login::measure(&run, &mut truth)?,
+            Service::FtpGet | Service::FtpPut => ftp::measure(&run, &mut truth)?,
+            Service::TftpGet => tftp::measure(&run, &mut truth)?,
+        }
+        Ok(truth)
+    }
+
+    /// Returns by how much `without` is shorter, ms, and whether that is a lower bound.
+    pub(super) fn gain(&self, without: &Self, whole: Whole) -> Option<Time> {
+        let (with, without) = (self.times.get(&whole)?, without.times.get(&whole)?);
+        let timed_out = with.timed_out || without.timed_out;
+        Some(Time { ms: with.ms - without.ms, timed_out })
+    }
+
+    fn set(&mut self, whole: Whole, times: &[f64], is_random: bool) {
+        let ms = if is_random { mean(times) } else { median(times) };
+        if let Some(ms) = ms {
+            self.times.insert(whole, Time { ms, timed_out: false });
+        }
+    }
+
+    fn set_limit(&mut self, whole: Whole) {
+        self.times.insert(whole, Time { ms: millis(LIMIT), timed_out: true });
+    }
+}
+
+/// What a client needs to know.
+struct Run<'a> {
+    case: &'a Case,
+    setup: &'a Setup,
+    began: Instant,
+    is_random: bool,
+}
+
+impl Run<'_> {
+    /// Connects to the service.
+    fn connect(&self) -> Result<TcpStream> {
+        let address: SocketAddr = format!("{SERVER}:{}", port_of(self.case.service)).parse()?;
+        let stream = TcpStream::connect_timeout(&address, LIMIT).context("no connection")?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn mean(times: &[f64]) -> Option<f64> {
+    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+}
+
+/// Returns the median of `times`: the smaller middle one of an even number.
+pub(super) fn median(times: &[f64]) -> Option<f64> {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_is_recognized_in_the_words_of_a_report() {
+        let wholes = [
+            ("the way to the prompt", Whole::Login),
+            ("an echo", Whole::Echo),
+            ("an echo beside other data", Whole::EchoUnderLoad),
+            ("echo under load", Whole::EchoUnderLoad),
+            ("a short answer", Whole::Answer),
+            ("a screenful", Whole::Screenful),
+            ("the transfer", Whole::Transfer),
+            ("the download", Whole::Transfer),
+        ];
+        for (text, whole) in wholes {
+            assert_eq!(Whole::named(text), Some(whole), "{text}");
+        }
+        assert_eq!(Whole::named(""), None);
+    }
+
+    #[test]
+    fn a_gain_is_the_difference_of_two_runs_and_a_limit_makes_it_a_lower_bound() {
+        let mut with = Truth::default();
+        with.set(Whole::Echo, &[30.0, 20.0, 400.0], false);
+        with.set_limit(Whole::Screenful);
+        let mut without = Truth::default();
+        without.set(Whole::Echo, &[10.0], false);
+        without.set(Whole::Screenful, &[40.0], false);
+        assert_eq!(with.gain(&without, Whole::Echo), Some(Time { ms: 20.0, timed_out: false }));
+        let gain = with.gain(&without, Whole::Screenful).unwrap();
+        assert!(gain.timed_out && gain.ms > 14_000.0);
+        assert_eq!(with.gain(&without, Whole::Transfer), None);
+    }
+}

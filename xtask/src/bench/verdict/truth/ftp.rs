@@ -1,0 +1,141 @@
+//! An FTP client of one session: RFC 959 with EPSV (RFC 2428), one file after the other.
+
+use super::super::case::Service;
+use super::super::servers::{LARGE_FACTOR, user_of};
+use super::{BUDGET, LIMIT, Run, Truth, Whole, millis};
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// How often the file is moved at most.
+const TIMES: usize = 3;
+/// The large file is left out where it would take longer.
+const LARGE_LIMIT: Duration = Duration::from_secs(14);
+
+pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
+    let stream = run.connect()?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    let mut client = Client { control: BufReader::new(stream) };
+    client.reply('2')?;
+    let (user, password) = user_of(run.case.peer);
+    let reply = client.command(&format!("USER {user}"), &['2', '3'])?;
+    if reply.starts_with('3') {
+        client.command(&format!("PASS {password}"), &['2'])?;
+    }
+    truth.set(Whole::Login, &[millis(run.began.elapsed())], false);
+    client.command("TYPE I", &['2'])?;
+    let (began, mut times) = (Instant::now(), Vec::new());
+    for _ in 0..TIMES {
+        let asked = Instant::now();
+        let moved = match run.case.service {
+            Service::FtpPut => client.store("incoming/truth", run.case.bytes),
+            _ => client.retrieve("pub/file", run.case.bytes),
+        };
+        if moved.is_err() {
+            truth.set_limit(Whole::Transfer);
+            return Ok(());
+        }
+        times.push(millis(asked.elapsed()));
+        if began.elapsed() > BUDGET {
+            break;
+        }
+    }
+    truth.set(Whole::Transfer, &times, run.is_random);
+    let expected_ms = times.iter().copied().fold(0.0, f64::max) * LARGE_FACTOR as f64;
+    if run.case.service == Service::FtpGet && expected_ms < millis(LARGE_LIMIT) {
+        let asked = Instant::now();
+        client.retrieve("pub/large", run.case.bytes * LARGE_FACTOR)?;
+        truth.set(Whole::Large, &[millis(asked.elapsed())], false);
+    }
+    // The server may close first.
+    _ = client.command("QUIT", &['2']);
+    Ok(())
+}
+
+struct Client {
+    control: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn command(&mut self, line: &str, classes: &[char]) -> Result<String> {
+        self.control.get_mut().write_all(format!("{line}\r\n").as_bytes())?;
+        let reply = self.read_reply()?;
+        let is_right = classes.iter().any(|class| reply.starts_with(*class));
+        ensure!(is_right, "the reply to {line} is {}", reply.trim());
+        Ok(reply)
+    }
+
+    fn reply(&mut self, class: char) -> Result<String> {
+        let reply = self.read_reply()?;
+        ensure!(reply.starts_with(class), "the reply is {}", reply.trim());
+        Ok(reply)
+    }
+
+    /// Reads a reply, and returns its last line.
+    fn read_reply(&mut self) -> Result<String> {
+        let mut first: Option<String> = None;
+        loop {
+            let mut line = Vec::new();
+            let count = self.control.read_until(b'\n', &mut line).context("no reply")?;
+            ensure!(count > 0, "the server has closed the connection");
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let code = line.get(..3).unwrap_or_default();
+            // RFC 959 section 4.2: a reply of several lines ends with its code and a space.
+            let is_last = line.get(3..4) != Some("-");
+            match &first {
+                None if is_last => return Ok(line),
+                None => first = Some(code.to_owned()),
+                Some(first) if first == code && is_last => return Ok(line),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Opens a data connection to the port that the server names.
+    fn open_data(&mut self) -> Result<TcpStream> {
+        let reply = self.command("EPSV", &['2'])?;
+        let inside = reply.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        let port: u16 = inside.context("no port")?.0.trim_matches('|').parse()?;
+        let mut address = self.control.get_ref().peer_addr()?;
+        address.set_port(port);
+        let data = TcpStream::connect_timeout(&address, LIMIT)?;
+        data.set_read_timeout(Some(LIMIT))?;
+        data.set_write_timeout(Some(LIMIT))?;
+        Ok(data)
+    }
+
+    fn retrieve(&mut self, name: &str, bytes: u64) -> Result<()> {
+        let mut data = self.open_data()?;
+        self.command(&format!("RETR {name}"), &['1'])?;
+        let (mut buffer, mut total) = (vec![0; 65_536], 0_u64);
+        loop {
+            match data.read(&mut buffer)? {
+                0 => break,
+                count => total += count as u64,
+            }
+        }
+        ensure!(total == bytes, "{total} of {bytes} bytes came");
+        // proftpd waits up to ten seconds for the client's end before its last reply.
+        drop(data);
+        self.reply('2')?;
+        Ok(())
+    }
+
+    fn store(&mut self, name: &str, bytes: u64) -> Result<()> {
+        let mut data = self.open_data()?;
+        self.command(&format!("STOR {name}"), &['1'])?;
+        let buffer = vec![b'.'; 65_536];
+        let mut left = usize::try_from(bytes)?;
+        while left > 0 {
+            let piece = buffer.get(..left.min(buffer.len())).unwrap_or_default();
+            data.write_all(piece)?;
+            left -= piece.len();
+        }
+        drop(data);
+        self.reply('2')?;
+        // vsftpd refuses to overwrite a file of an anonymous user.
+        self.command(&format!("DELE {name}"), &['2', '5'])?;
+        Ok(())
+    }
+}
