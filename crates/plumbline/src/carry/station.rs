@@ -22,7 +22,7 @@ use protocols::station::{
     Application, Carried, Layers, Opening, Scheduler, Settings, Station, Step, ethernet,
 };
 use protocols::time::Instant;
-use protocols::transport::tcp::{Acknowledgment, Ending, Profile, SendLimit};
+use protocols::transport::tcp::{Acknowledgment, Ending, Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -49,6 +49,8 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(40);
 /// How much a session of packets may have outstanding, bytes: what is typed, and what is pasted.
 const PASTE_BYTES: usize = 256 * 1024;
+/// The most output that may be under way to a session of packets, bytes.
+const OUTPUT_BYTES: usize = 512 * 1024;
 /// A screen of 200 by 60 in colour: the window of an interactive session.
 const SCREENFUL: usize = 32 * 1024;
 
@@ -201,6 +203,8 @@ fn carried<S: Session>(session: S, device: &Device, opening: Opening) -> Carried
             acknowledgment: Acknowledgment::Delayed(ACKNOWLEDGED_WITHIN),
             // A file on the standard input must not wait for a round trip per segment.
             send_limit: SendLimit::Bytes(PASTE_BYTES),
+            // It grows only as fast as the display takes what comes.
+            receive_window: ReceiveWindow::Tuned { start: SCREENFUL, limit: OUTPUT_BYTES },
             ..interactive
         },
         Device::Serial(_) => interactive,

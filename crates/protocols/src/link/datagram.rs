@@ -198,6 +198,15 @@ mod tests {
     }
 
     #[test]
+    fn a_super_segment_may_be_longer_than_the_mtu_as_the_device_cuts_it() {
+        let (mut link, mut lab) = (Datagram::new(4), Lab::default());
+        let mut packet = Packet::from_slice(b"12345");
+        packet.offload.segment_size = 2;
+        link.send(packet, &mut lab.cx()).unwrap();
+        assert_eq!(link.take_waiting().unwrap().offload.segment_size, 2);
+    }
+
+    #[test]
     fn the_account_entered_before_a_call_is_entered_again_after_it() {
         let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
         lab.meter.enter(Account::Internet);

@@ -81,7 +81,8 @@ impl OutputQueue {
 
     /// Accepts a packet, or counts the refusal and gives it back.
     pub(super) fn accept(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
-        if packet.len() > self.mtu {
+        // The device cuts a super-segment into packets that are short enough.
+        if packet.len() > self.mtu && packet.offload.segment_size == 0 {
             cx.meter.count(Counter::LinkPacketsTooLong);
             return Err(packet);
         }
