@@ -103,6 +103,33 @@ pub(super) async fn get(
     }
 }
 
+/// Asks for what is not known of a file.
+async fn learn_facts(
+    dialogue: &mut Dialogue,
+    errand: &mut Errand,
+    terms: &Terms,
+) -> Result<(), Trouble> {
+    let is_image = terms.representation.keeps_octets();
+    if is_image && errand.size.is_none() {
+        (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
+        // Whoever watches knows now how much there is.
+        let expected = errand.size.unwrap_or(0);
+        dialogue.caller.shared.expected.fetch_add(expected, Ordering::Relaxed);
+    } else if !is_image && errand.modified.is_none() {
+        (errand.size, errand.modified) = match terms.representation.mode {
+            // What is compressed may become any size.
+            Mode::Deflate => dialogue.size_and_time(&errand.path).await?,
+            _ => dialogue.facts_of_text(&errand.path, terms.keeps_time).await?,
+        };
+    }
+    if errand.has_rough_time {
+        let exact = dialogue.told_time(&errand.path).await?;
+        errand.modified = exact.or(errand.modified);
+        errand.has_rough_time = false;
+    }
+    Ok(())
+}
+
 async fn fetch(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -114,22 +141,8 @@ async fn fetch(
     let plain = plain_file(&errand.to)?;
     let needs_facts = terms.continues || terms.segments > 1 || plain.is_none();
     dialogue.ready().await?;
-    if needs_facts && is_image && errand.size.is_none() {
-        (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
-        // Whoever watches knows now how much there is.
-        let expected = errand.size.unwrap_or(0);
-        dialogue.caller.shared.expected.fetch_add(expected, Ordering::Relaxed);
-    } else if needs_facts && !is_image && errand.modified.is_none() {
-        (errand.size, errand.modified) = match terms.representation.mode {
-            // What is compressed may become any size.
-            Mode::Deflate => dialogue.size_and_time(&errand.path).await?,
-            _ => dialogue.facts_of_text(&errand.path, terms.keeps_time).await?,
-        };
-    }
-    if errand.has_rough_time && needs_facts {
-        let exact = dialogue.told_time(&errand.path).await?;
-        errand.modified = exact.or(errand.modified);
-        errand.has_rough_time = false;
+    if needs_facts {
+        learn_facts(dialogue, &mut errand, terms).await?;
     }
     let most = most_bytes(&errand, terms);
     // The size there is that of another form of the file.
