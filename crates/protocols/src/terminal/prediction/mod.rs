@@ -29,7 +29,9 @@
 //! **Epochs.** Keys that are predicted on the same grounds are an epoch: Enter, arrows, text after
 //! arrows, and keys of unknown effect begin another one, as does output that no key explains, so
 //! also a prompt for a password. What belongs to an epoch is shown only when the far side has
-//! confirmed one key of it by a character that was not there before. A wrong prediction takes its
+//! confirmed one key of it by a character that was not there before, and which was typed behind the
+//! answer to the last Enter: a terminal echoes what is typed ahead until a program that asks for a
+//! password switches its echo off. A wrong prediction takes its
 //! whole epoch with it, and keys that are not due yet are predicted again from where the cursor is.
 //!
 //! **What is shown.** In the mode [`Mode::Auto`] predictions are shown while echoes take more than
@@ -141,6 +143,9 @@ struct Past {
     is_seen: bool,
     /// Its fate is counted, and what becomes of it later is not.
     is_counted: bool,
+    /// It was typed before the answer to an Enter, and may be echoed before a program asks for a
+    /// password: its echo says nothing of the keys behind it.
+    is_ahead: bool,
 }
 
 /// What becomes of a prediction.
@@ -398,7 +403,9 @@ impl Predictor {
             self.interrupt();
         }
         self.judge(cx);
-        self.enqueue(key, self.statistics.keys, cx.now, Past::default(), cx);
+        let is_ahead = self.queue.iter().any(|typed| typed.key == Key::Enter);
+        let past = Past { is_ahead, ..Past::default() };
+        self.enqueue(key, self.statistics.keys, cx.now, past, cx);
         let may_show = self.may_show();
         let Some(last) = self.queue.back_mut() else { return };
         if may_show && last.expected.is_some() && last.epoch <= self.confirmed_epoch {
@@ -557,7 +564,7 @@ impl Predictor {
                 cx.meter.count(Counter::PredictionsConfirmed);
             }
             self.count(&mut typed.past, Fate::Confirmed);
-            if expected.is_evidence && is_believed {
+            if expected.is_evidence && is_believed && !typed.past.is_ahead {
                 self.confirmed_epoch = self.confirmed_epoch.max(typed.epoch);
                 if at == last && !was_wrong {
                     self.round_trip.sample(cx.now - typed.typed_at);
