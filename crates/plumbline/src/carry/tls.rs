@@ -77,6 +77,8 @@ pub(crate) enum Refusal {
     },
     /// The other end does not speak TLS, or breaks its rules.
     Broken(String),
+    /// The TLS session failed after it was established.
+    Failed(String),
     /// The other end was silent for that many seconds.
     Silent(u64),
     /// The other end closed before TLS had begun.
@@ -103,6 +105,11 @@ impl fmt::Display for Refusal {
             Self::Broken(why) => write!(
                 f,
                 "there is no TLS with this server ({why}): check that this port is one for TLS"
+            ),
+            Self::Failed(why) => write!(
+                f,
+                "the TLS session failed ({why}): what came was changed on the way, or the server \
+                 broke the rules of TLS; log in again"
             ),
             Self::Silent(seconds) => write!(
                 f,
@@ -232,7 +239,8 @@ impl<S: Session> Tls<S> {
     fn why_refused(&self, error: &TlsError) -> Refusal {
         match (&self.trust, &self.state) {
             (Some(trust), State::Handshake { seen, .. }) => trust.why_refused(error, seen.get()),
-            _ => Refusal::Broken(error.to_string()),
+            (None, State::Handshake { .. }) => Refusal::Broken(error.to_string()),
+            _ => Refusal::Failed(error.to_string()),
         }
     }
 

@@ -244,6 +244,17 @@ fn what_is_no_tls_is_refused() {
 }
 
 #[test]
+fn a_record_that_was_changed_on_the_way_is_no_lack_of_tls() {
+    let folder = Folder::new("changed");
+    let mut bay = Bay::new(folder.trust(), &Identity::new(), 4096);
+    bay.open();
+    let record = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
+    bay.tls.receive(&record, &mut bay.bench.cx());
+    let refusal = bay.tls.refusal.take().unwrap();
+    assert!(matches!(refusal, Refusal::Failed(_)), "{refusal}");
+}
+
+#[test]
 fn a_server_that_says_nothing_is_given_up() {
     let folder = Folder::new("silent");
     let mut bay = Bay::new(folder.trust(), &Identity::new(), 4096);

@@ -14,6 +14,7 @@ use protocols::application::ftp::listing::{Entry, Kind, Pattern, Unread};
 use protocols::application::ftp::user::{ListKind, Task};
 use protocols::application::ftp::{LocalName, Name, Reply, Timestamp};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 /// The most entries of a tree, and how deep it may be: links may lead in circles.
@@ -236,6 +237,11 @@ impl Dialogue {
         };
         let unsafe_one = found.iter().find(|found| !is_safe(found));
         let Some(one) = unsafe_one.map(|found| shown(&found.below)) else { return found };
+        if self.caller.shared.is_verbose.load(Ordering::Relaxed) {
+            for name in found.iter().filter(|found| !is_safe(found)) {
+                say(&format!("'{}' there is no name for a file here", shown(&name.below)));
+            }
+        }
         let before = found.len();
         found.retain(is_safe);
         let count = before - found.len();

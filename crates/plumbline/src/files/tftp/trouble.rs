@@ -137,6 +137,9 @@ impl Trouble {
     }
 }
 
+/// The most of the text of an ERROR packet that is shown, bytes.
+const TEXT_MAX_LEN: usize = 400;
+
 /// Returns the sentence for an ERROR of the far side.
 fn refused(code: ErrorCode, text: &[u8], facts: &Facts, name: &str) -> String {
     let peer = facts.remote;
@@ -154,7 +157,10 @@ fn refused(code: ErrorCode, text: &[u8], facts: &Facts, name: &str) -> String {
     match text.trim_ascii() {
         [] => why,
         // What comes from afar must not speak to the terminal.
-        text => format!("{why}: it says '{}'", shown(text)),
+        text => match text.get(..TEXT_MAX_LEN) {
+            Some(start) => format!("{why}: it says '{}...'", shown(start)),
+            None => format!("{why}: it says '{}'", shown(text)),
+        },
     }
 }
 
