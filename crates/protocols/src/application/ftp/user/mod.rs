@@ -439,7 +439,11 @@ impl User {
             // Without its reply nobody knows what the next one would belong to.
             _ => {
                 self.learn_silence(step, route, is_ahead);
-                self.close(Some(Failure { step, why: Why::Timeout }), cx);
+                // What failed before ABOR is the reason, and not that ABOR has no reply.
+                let is_abort = matches!(step, Step::Abort | Step::Resynchronize);
+                let failed = self.failed.take().filter(|_| is_abort);
+                let failure = failed.unwrap_or(Failure { step, why: Why::Timeout });
+                self.close(Some(failure), cx);
             }
         }
     }
