@@ -7,6 +7,8 @@ use std::boxed::Box;
 use std::format;
 use std::string::String;
 
+#[path = "password_tests.rs"]
+mod passwords;
 #[path = "path_tests.rs"]
 mod paths;
 #[path = "wrap_tests.rs"]
@@ -517,48 +519,6 @@ fn a_password_typed_ahead_of_its_prompt_is_never_on_the_screen() {
         world.types_slowly(&String::from(key), 50);
         let text = world.real.text();
         assert!(!text.contains(['x', 'y', 'z']), "{text}");
-    }
-    world.rest(10_000);
-    assert!(world.is_as_the_far_side_made_it());
-}
-
-/// A terminal that echoes the first key of a password typed ahead, until the program asks for it.
-fn slow_login() -> Program {
-    let mut keys_behind_enter: Option<u32> = None;
-    Box::new(move |bytes| {
-        let mut written = Vec::new();
-        for byte in bytes {
-            match (&mut keys_behind_enter, byte) {
-                (None, b'\r') => {
-                    keys_behind_enter = Some(0);
-                    written.extend_from_slice(b"\r\n");
-                }
-                (None, _) => written.push(*byte),
-                (Some(count), _) => {
-                    *count += 1;
-                    match *count {
-                        1 => written.push(*byte),
-                        6 => written.extend_from_slice(b"\r\nPassword: "),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        written
-    })
-}
-
-#[test]
-fn the_echo_of_one_key_typed_ahead_shows_no_more_of_a_password() {
-    let mut world = World::warm(300, 80, slow_login());
-    world.types_slowly("er\r", 20);
-    for key in "hunter".chars() {
-        world.types_slowly(&String::from(key), 20);
-    }
-    for _ in 0..100 {
-        let text = world.real.text();
-        assert!(!text.contains(['u', 'n', 't']), "{text}");
-        world.rest(10);
     }
     world.rest(10_000);
     assert!(world.is_as_the_far_side_made_it());
