@@ -181,8 +181,10 @@ if sys.argv[2] == "refused":
     try:
         ftp.retrbinary("RETR here", print)
         ftp.voidcmd("NOOP")
-    except (ftplib.Error, OSError):
-        # The handshake on the data connection fails first.
+    except ftplib.Error as error:
+        print("refused:", error)
+    except OSError:
+        # The handshake on the data connection failed before the reply came.
         print("refused:", ftp.getline())
     sys.exit()
 for kind in [lambda: kinds[sys.argv[2]](**({} if sys.argv[2] == "clear" else {"context": context}))]:
