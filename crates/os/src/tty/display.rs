@@ -52,7 +52,7 @@ pub(super) fn reset() {
         *byte = place.load(Ordering::Relaxed);
     }
     if let (Some(display), Some(bytes)) = (DISPLAY.get(), bytes.get(..len)) {
-        // There is nobody to tell of an error.
+        // An error cannot be reported: the program ends.
         let _ = display.write(bytes);
     }
 }

@@ -212,7 +212,7 @@ fn one_source_holds_a_quarter_of_the_passive_ports_at_most() {
     within_the_limit(|| (passive(ATTACKER).1 == 229).then_some(()));
 }
 
-// attack row 116
+// attack row 117
 #[test]
 fn a_handshake_that_does_not_come_delays_no_end() {
     let desk = Desk::new();

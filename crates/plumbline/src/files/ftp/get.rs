@@ -630,7 +630,7 @@ fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool, caller: &Call
         To::File(path) => path.with_file_name(std::ffi::OsStr::from_bytes(&part)).into_os_string(),
         _ => std::ffi::OsStr::from_bytes(&part).to_owned(),
     };
-    // Where it cannot be kept it comes anew. A file of that name may be somebody's own.
+    // Where it cannot be kept it is fetched anew. A file of that name may be one of the user's.
     if !errand.has_no_part && draft.keep_as(&part).is_ok() && !caller.is_quiet {
         say(&format!(
             "{} bytes of '{}' are kept in '{}': --continue, or the next mirror, goes on there",

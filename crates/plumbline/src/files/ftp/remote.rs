@@ -239,7 +239,7 @@ impl Dialogue {
         let Some(one) = unsafe_one.map(|found| shown(&found.below)) else { return found };
         if self.caller.shared.is_verbose.load(Ordering::Relaxed) {
             for name in found.iter().filter(|found| !is_safe(found)) {
-                say(&format!("'{}' there is no name for a file here", shown(&name.below)));
+                say(&format!("'{}' on the server is no valid file name here", shown(&name.below)));
             }
         }
         let before = found.len();
