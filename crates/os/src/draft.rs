@@ -240,22 +240,27 @@ impl Draft {
         lend(self.rights.as_deref(), || Ok(fs::fsync(&self.file)?))
     }
 
-    /// Makes the file what its name stands for, and returns how many bytes the regular file had that
-    /// it replaces. The name is lasting behind [`Self::sync_name`].
+    /// Returns the length of the regular file that [`Self::take_name`] would replace now, bytes;
+    /// `None` if there is none.
+    #[must_use]
+    pub fn replaced_bytes(&self) -> Option<u64> {
+        let name = OsStr::from_bytes(&self.name);
+        lend(self.rights.as_deref(), || {
+            let old = fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let is_file = FileType::from_raw_mode(old.st_mode) == FileType::RegularFile;
+            Ok(is_file.then(|| u64::try_from(old.st_size).unwrap_or(0)))
+        })
+        .unwrap_or(None)
+    }
+
+    /// Makes the file what its name stands for. The name is lasting behind [`Self::sync_name`].
     ///
     /// # Errors
     ///
     /// As [`Self::commit`], but the draft is still there.
-    pub fn take_name(&mut self) -> io::Result<u64> {
+    pub fn take_name(&mut self) -> io::Result<()> {
         let rights = self.rights.clone();
-        lend(rights.as_deref(), || {
-            let name = OsStr::from_bytes(&self.name);
-            let old = fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
-            let is_file = |mode| FileType::from_raw_mode(mode) == FileType::RegularFile;
-            let old = old.ok().filter(|old| is_file(old.st_mode));
-            self.publish()?;
-            Ok(old.and_then(|old| u64::try_from(old.st_size).ok()).unwrap_or(0))
-        })
+        lend(rights.as_deref(), || self.publish())
     }
 
     /// Brings the name to the disk. This waits for it.

@@ -111,7 +111,8 @@ A configuration:
   sessions-per-source-max = 1000
   bytes-per-second-max = 10000000
   file-max-bytes = 1000000000
-  quota-bytes = 1000000000       # of anonymous users
+  quota-bytes = 1000000000       # of anonymous users; also limits the number of files and
+                                 # directories: one for each 4096 bytes, and at least 1000
   anonymous-hash-max-bytes = 4294967296 # of a file, by one HASH or XCRC and its kind
   login-timeout-s = 60
   idle-timeout-s = 300

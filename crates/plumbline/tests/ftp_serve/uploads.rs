@@ -346,6 +346,35 @@ fn a_quota_notices_files_that_were_removed_outside_of_ftp_and_links_count_nothin
     within_the_limit(|| (line.asks("AVBL") == "213 1000\r\n").then_some(()));
 }
 
+// attack row 152
+#[test]
+fn a_quota_limits_the_number_of_files_and_directories() {
+    const MOST: usize = 1000;
+    let desk = Desk::new();
+    fs::create_dir(desk.there("many")).unwrap();
+    for number in 0..MOST - 6 {
+        fs::write(desk.there(&format!("many/{number}")), b"").unwrap();
+    }
+    let lines = "rights = \"writable\"\nquota-bytes = 100000\nrecount-s = 1\n";
+    let server = Server::configured(&desk, lines, &[]);
+    let mut line = Line::logged_in(&server);
+    line.says("TYPE I");
+    let mut deep = String::new();
+    for _ in 0..4 {
+        deep += "/d";
+        assert_eq!(line.says(&format!("MKD {deep}")), 257);
+    }
+    assert_eq!(line.stores("STOR empty", b""), 226);
+    assert_eq!(line.says("MKD one-more"), 552);
+    assert_eq!(line.asks("STOR other"), "552 Quota used up, remove something first\r\n");
+    assert_eq!(line.stores("STOR empty", b"replaced"), 226);
+    assert_eq!(line.says("RMD /d/d/d/d"), 250);
+    assert_eq!(line.stores("STOR other", b""), 226);
+    assert_eq!(line.says("MKD one-more"), 552);
+    fs::remove_file(desk.there("many/0")).unwrap();
+    within_the_limit(|| (line.says("MKD one-more") == 257).then_some(()));
+}
+
 /// Returns the records of a server once there are so many.
 fn records(desk: &Desk, count: usize) -> Vec<serde_json::Value> {
     let journal = desk.0.join("state/plumb/transfers/journal/00000001.jsonl");

@@ -6,7 +6,7 @@
 //! the name, SITE PARTIAL asks for it. Number, bytes and age are limited for each root; the oldest go
 //! first. With a quota they count as files do.
 
-use super::space::Space;
+use super::space::{Amount, Space};
 use os::jail::{Draft, Jail, Kept};
 use ring::digest::{Context, SHA256};
 use std::fs::File;
@@ -57,7 +57,10 @@ impl Partials {
         let key = self.key(path);
         self.remove(path);
         let kept = match &self.space {
-            Some(space) => space.store(len, || self.jail.keep(draft, &key).map(|()| 0)),
+            Some(space) => space.store(len, |may_add| {
+                may_add()?;
+                self.jail.keep(draft, &key).map(|()| None)
+            }),
             None => self.jail.keep(draft, &key),
         };
         if kept.is_ok() {
@@ -94,7 +97,10 @@ pub(super) fn trim(jail: &Jail, space: Option<&Space>, limits: Limits, newest: O
 fn remove(jail: &Jail, space: Option<&Space>, key: &[u8]) {
     // Most of the time there is none.
     _ = match space {
-        Some(space) => space.remove(|| jail.remove_kept(key)),
+        Some(space) => space.remove(|| {
+            let bytes = jail.remove_kept(key)?;
+            Ok(Amount { bytes, entries: 1 })
+        }),
         None => jail.remove_kept(key).map(drop),
     };
 }

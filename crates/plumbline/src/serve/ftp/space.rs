@@ -4,26 +4,69 @@
 //! removed and renamed under the lock of the count, and what is given back is looked up there: of
 //! several uploads that replace one file, each gives back what the one before it has left. Links
 //! count nothing. What comes and goes outside of FTP is found by counting again now and then.
+//!
+//! Files and directories are also limited in number, since a file system has a limited number of
+//! inodes: one for each [`BYTES_PER_ENTRY`] of the quota, and [`ENTRIES_MIN`] at least.
 
-use os::jail::{Jail, Kind};
+use os::jail::{Jail, Kind, Status};
 use protocols::application::ftp::server::FileError;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The deepest directory that is counted; ours.
-pub(super) const DEPTH_MAX: usize = 64;
+/// Bytes of a quota for which it allows one file or directory: a block of most file systems.
+const BYTES_PER_ENTRY: u64 = 4096;
+/// Files and directories that the smallest quota allows.
+const ENTRIES_MIN: u64 = 1000;
+
+/// What files and directories take of a quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    /// Bytes of files.
+    pub(super) bytes: u64,
+    /// Files and directories.
+    pub(super) entries: u64,
+}
+
+impl Amount {
+    /// Returns what a name takes that has `status`.
+    pub(super) fn of(status: &Status) -> Self {
+        match status.kind {
+            Kind::File => Self { bytes: status.len, entries: 1 },
+            Kind::Folder => Self { bytes: 0, entries: 1 },
+            Kind::Other => Self::default(),
+        }
+    }
+
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            entries: self.entries.saturating_add(other.entries),
+        }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            entries: self.entries.saturating_sub(other.entries),
+        }
+    }
+
+    fn min(self, other: Self) -> Self {
+        Self { bytes: self.bytes.min(other.bytes), entries: self.entries.min(other.entries) }
+    }
+}
 
 /// The room of one root.
 #[derive(Debug)]
 pub(super) struct Space {
-    limit_bytes: u64,
+    limit: Amount,
     usage: Mutex<Usage>,
 }
 
 #[derive(Debug, Default)]
 struct Usage {
-    /// Files, and partial uploads that are kept.
-    stored_bytes: u64,
+    /// Files, directories, and partial uploads that are kept.
+    stored: Amount,
     /// Taken by uploads that run.
     running_bytes: u64,
     /// What has happened since the last count began.
@@ -33,7 +76,7 @@ struct Usage {
 #[derive(Debug, Default)]
 struct Changes {
     count: u64,
-    added_bytes: u64,
+    added: Amount,
     /// Whether a name has moved, so that the count may have missed it.
     has_moved: bool,
 }
@@ -41,30 +84,30 @@ struct Changes {
 impl Space {
     /// Counts what there is; looks at all directories.
     pub(super) fn of(jail: &Jail, limit_bytes: u64) -> Self {
-        let stored_bytes = stored_bytes(jail);
-        Self { limit_bytes, usage: Mutex::new(Usage { stored_bytes, ..Usage::default() }) }
+        let entries = (limit_bytes / BYTES_PER_ENTRY).max(ENTRIES_MIN);
+        let usage = Usage { stored: stored(jail), ..Usage::default() };
+        Self { limit: Amount { bytes: limit_bytes, entries }, usage: Mutex::new(usage) }
     }
 
     /// Counts again what there is. Where files come in meanwhile, the count may only lower the usage;
     /// where a name moves, it says nothing.
     pub(super) fn recount(&self, jail: &Jail) {
         self.usage().changes = Changes::default();
-        let counted = stored_bytes(jail);
+        let counted = stored(jail);
         let mut usage = self.usage();
-        let Changes { count, added_bytes, has_moved } = usage.changes;
+        let Changes { count, added, has_moved } = usage.changes;
         if count == 0 {
-            usage.stored_bytes = counted;
+            usage.stored = counted;
         } else if !has_moved {
-            let most = counted.saturating_add(added_bytes);
-            usage.stored_bytes = usage.stored_bytes.min(most);
+            usage.stored = usage.stored.min(counted.plus(added));
         }
     }
 
     /// Takes room for a running upload.
     pub(super) fn take(&self, bytes: u64) -> Result<(), FileError> {
         let mut usage = self.usage();
-        let used = usage.stored_bytes.saturating_add(usage.running_bytes);
-        if bytes > self.limit_bytes.saturating_sub(used) {
+        let used = usage.stored.bytes.saturating_add(usage.running_bytes);
+        if bytes > self.limit.bytes.saturating_sub(used) {
             return Err(FileError::Quota);
         }
         usage.running_bytes += bytes;
@@ -77,32 +120,55 @@ impl Space {
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
     }
 
-    /// Stores an upload of so many bytes by `work`, which returns how many bytes it replaces.
+    /// Stores an upload of so many bytes by `work`, which returns the length of the file that it
+    /// replaces, if there is one. Where there is none it calls its argument first, which fails with
+    /// [`io::ErrorKind::QuotaExceeded`] if there may be no more files.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`.
     pub(super) fn store(
         &self,
         bytes: u64,
-        work: impl FnOnce() -> io::Result<u64>,
+        work: impl FnOnce(&dyn Fn() -> io::Result<()>) -> io::Result<Option<u64>>,
     ) -> io::Result<()> {
         let mut usage = self.usage();
-        let replaced = work()?;
+        let replaced = work(&|| self.check_entry(&usage))?;
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
-        usage.stored_bytes = (usage.stored_bytes + bytes).saturating_sub(replaced);
-        usage.changes.count += 1;
-        usage.changes.added_bytes += bytes;
+        usage.add(Amount { bytes, entries: u64::from(replaced.is_none()) });
+        usage.stored.bytes = usage.stored.bytes.saturating_sub(replaced.unwrap_or(0));
         Ok(())
     }
 
-    /// Removes something by `work`, which returns how many bytes it had.
-    pub(super) fn remove(&self, work: impl FnOnce() -> io::Result<u64>) -> io::Result<()> {
+    /// Makes a directory by `work`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`; [`io::ErrorKind::QuotaExceeded`] if there may be no more directories.
+    pub(super) fn make_directory(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let mut usage = self.usage();
+        self.check_entry(&usage)?;
+        work()?;
+        usage.add(Amount { bytes: 0, entries: 1 });
+        Ok(())
+    }
+
+    fn check_entry(&self, usage: &Usage) -> io::Result<()> {
+        let is_full = usage.stored.entries >= self.limit.entries;
+        if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
+    }
+
+    /// Removes something by `work`, which returns what it took.
+    pub(super) fn remove(&self, work: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
         let mut usage = self.usage();
         let removed = work()?;
-        usage.stored_bytes = usage.stored_bytes.saturating_sub(removed);
+        usage.stored = usage.stored.minus(removed);
         usage.changes.count += 1;
         Ok(())
     }
 
     /// As [`Self::remove`], of what is replaced when a name moves.
-    pub(super) fn rename(&self, work: impl FnOnce() -> io::Result<u64>) -> io::Result<()> {
+    pub(super) fn rename(&self, work: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
         self.remove(work)?;
         self.usage().changes.has_moved = true;
         Ok(())
@@ -111,14 +177,19 @@ impl Space {
     /// Takes a partial upload of `stored` bytes up again, of which `kept` stay.
     pub(super) fn resume(&self, stored: u64, kept: u64) {
         let mut usage = self.usage();
-        usage.stored_bytes = usage.stored_bytes.saturating_sub(stored);
+        usage.stored = usage.stored.minus(Amount { bytes: stored, entries: 1 });
         usage.running_bytes += kept;
         usage.changes.count += 1;
     }
 
     pub(super) fn left_bytes(&self) -> u64 {
         let usage = self.usage();
-        self.limit_bytes.saturating_sub(usage.stored_bytes.saturating_add(usage.running_bytes))
+        self.limit.bytes.saturating_sub(usage.stored.bytes.saturating_add(usage.running_bytes))
+    }
+
+    /// Returns whether there may be one more file or directory.
+    pub(super) fn has_entry_left(&self) -> bool {
+        self.check_entry(&self.usage()).is_ok()
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
@@ -126,20 +197,26 @@ impl Space {
     }
 }
 
-fn stored_bytes(jail: &Jail) -> u64 {
+impl Usage {
+    fn add(&mut self, added: Amount) {
+        self.stored = self.stored.plus(added);
+        self.changes.count += 1;
+        self.changes.added = self.changes.added.plus(added);
+    }
+}
+
+fn stored(jail: &Jail) -> Amount {
     let kept = jail.all_kept().unwrap_or_default();
-    let mut stored = kept.iter().fold(0_u64, |sum, kept| sum.saturating_add(kept.len));
-    let mut folders = vec![(Vec::new(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
+    let kept = kept.iter().map(|kept| Amount { bytes: kept.len, entries: 1 });
+    let mut stored = kept.fold(Amount::default(), Amount::plus);
+    let mut folders = vec![Vec::new()];
+    while let Some(folder) = folders.pop() {
         // What cannot be read cannot be counted, nor written.
         let Ok(entries) = jail.entries(&folder) else { continue };
         for entry in entries.flatten() {
-            match entry.status.kind {
-                Kind::File => stored = stored.saturating_add(entry.status.len),
-                Kind::Folder if depth < DEPTH_MAX => {
-                    folders.push(([&folder, b"/".as_slice(), &entry.name].concat(), depth + 1));
-                }
-                Kind::Folder | Kind::Other => {}
+            stored = stored.plus(Amount::of(&entry.status));
+            if entry.status.kind == Kind::Folder {
+                folders.push([&folder, b"/".as_slice(), &entry.name].concat());
             }
         }
     }
@@ -197,6 +274,41 @@ mod tests {
         assert_eq!((space.left_bytes(), space.take(41)), (40, Err(FileError::Quota)));
         space.give_back(50);
         assert_eq!(space.left_bytes(), 90);
+    }
+
+    #[test]
+    fn what_lies_deep_counts() {
+        let root = Root::new();
+        let mut name = String::new();
+        for _ in 0..200 {
+            name += "d/";
+            root.1.make_folder(name.trim_end_matches('/').as_bytes()).unwrap();
+        }
+        root.write(&format!("{name}file"), 60);
+        let space = Space::of(&root.1, 100);
+        assert_eq!((space.left_bytes(), space.usage().stored.entries), (40, 201));
+    }
+
+    #[test]
+    fn files_and_directories_are_limited_in_number() {
+        let root = Root::new();
+        let space = Space::of(&root.1, 100);
+        let left = |space: &Space| space.limit.entries - space.usage().stored.entries;
+        assert_eq!(left(&space), ENTRIES_MIN);
+        for name in 0..ENTRIES_MIN {
+            space.make_directory(|| root.1.make_folder(format!("{name}").as_bytes())).unwrap();
+        }
+        assert!(!space.has_entry_left());
+        let quota = |result: io::Result<()>| result.unwrap_err().kind();
+        assert_eq!(quota(space.make_directory(|| Ok(()))), io::ErrorKind::QuotaExceeded);
+        let new = space.store(0, |may_add| may_add().map(|()| None));
+        assert_eq!(quota(new), io::ErrorKind::QuotaExceeded);
+        space.store(0, |_| Ok(Some(0))).unwrap();
+        let removed = Amount { bytes: 0, entries: 1 };
+        space.remove(|| root.1.remove_folder(b"7").map(|()| removed)).unwrap();
+        assert_eq!(left(&space), 1);
+        space.recount(&root.1);
+        assert_eq!(left(&space), 1, "a count finds the same");
     }
 
     #[test]

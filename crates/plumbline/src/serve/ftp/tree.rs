@@ -4,7 +4,7 @@ use super::listing::entry_of;
 use super::mail::Spool;
 use super::partial::Partials;
 use super::rights::Access;
-use super::space::Space;
+use super::space::{Amount, Space};
 use super::upload::Upload;
 use os::jail::{Existing, Jail, Kind, Status};
 use protocols::application::ftp::server::{
@@ -180,6 +180,9 @@ impl Tree {
                 return Err(FileError::Missing(needed));
             }
         }
+        if old.is_none() && self.space.as_ref().is_some_and(|space| !space.has_entry_left()) {
+            return Err(FileError::Quota);
+        }
         // Two may append to what is not there yet: the second is not to replace what the first brings.
         let is_first = is_append && old.is_none();
         let may_replace =
@@ -246,8 +249,11 @@ impl Tree {
                 self.jail.entries(&path.to_bytes()).map_err(|error| file_error(&error))?;
                 Ok(Outcome::Done)
             }
-            Operation::MakeDirectory(path) => done(self.jail.make_folder(&path.to_bytes())),
-            Operation::RemoveDirectory(path) => done(self.jail.remove_folder(&path.to_bytes())),
+            Operation::MakeDirectory(path) => {
+                let make = || self.jail.make_folder(&path.to_bytes());
+                done(self.space.as_ref().map_or_else(make, |space| space.make_directory(make)))
+            }
+            Operation::RemoveDirectory(path) => self.remove_directory(path),
             Operation::Delete(path) => self.delete(path),
             Operation::Exists(path) => self.status(path).map(|_| Outcome::Done),
             Operation::Rename { from, to } => self.rename(from, to),
@@ -328,14 +334,27 @@ impl Tree {
     }
 
     fn delete(&self, path: &VirtualPath) -> Result<Outcome, FileError> {
+        self.remove(path, |name| self.jail.remove_file(name))
+    }
+
+    fn remove_directory(&self, path: &VirtualPath) -> Result<Outcome, FileError> {
+        self.remove(path, |name| self.jail.remove_folder(name))
+    }
+
+    /// Removes a name by `work`, and gives back what it took of the quota.
+    fn remove(
+        &self,
+        path: &VirtualPath,
+        work: impl FnOnce(&[u8]) -> io::Result<()>,
+    ) -> Result<Outcome, FileError> {
         let name = path.to_bytes();
         done(match &self.space {
             Some(space) => space.remove(|| {
                 let old = self.jail.status_of_name(&name)?;
-                self.jail.remove_file(&name)?;
-                Ok(len_of_file(&old))
+                work(&name)?;
+                Ok(Amount::of(&old))
             }),
-            None => self.jail.remove_file(&name),
+            None => work(&name),
         })
     }
 
@@ -356,7 +375,7 @@ impl Tree {
                 self.jail.rename(&from, &to)?;
                 // Of two names of one file both stay.
                 let old = old.ok().filter(|old| old.unique != moved.unique);
-                Ok(old.as_ref().map_or(0, len_of_file))
+                Ok(old.as_ref().map_or_else(Amount::default, Amount::of))
             }),
             None => self.jail.rename(&from, &to),
         })
@@ -389,11 +408,6 @@ impl Tree {
         let draft = self.jail.create(&name, existing).map_err(|error| file_error(&error))?;
         Ok(Upload::new(draft, self.space.clone(), self.file_max_bytes))
     }
-}
-
-/// Returns the bytes that a name has taken of a quota.
-fn len_of_file(status: &Status) -> u64 {
-    if status.kind == Kind::File { status.len } else { 0 }
 }
 
 /// Copies what is read of `from` to `to`, at most `len` bytes.

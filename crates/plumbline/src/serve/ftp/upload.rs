@@ -3,7 +3,7 @@
 //! One that is not committed is kept as a partial upload, if its beginning may be continued.
 
 use super::partial::{Limits, Partials, trim};
-use super::space::{DEPTH_MAX, Space};
+use super::space::Space;
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
 use protocols::application::ftp::server::FileError;
@@ -22,13 +22,13 @@ use std::sync::Arc;
 pub(super) fn sweep(root: &Path, limits: Limits) {
     let Ok(jail) = Jail::open(root) else { return };
     trim(&jail, None, limits, None);
-    let mut folders = vec![(Vec::new(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
+    let mut folders = vec![Vec::new()];
+    while let Some(folder) = folders.pop() {
         _ = jail.sweep(&folder);
         let Ok(entries) = jail.entries(&folder) else { continue };
         for entry in entries.flatten() {
-            if entry.status.kind == Kind::Folder && depth < DEPTH_MAX {
-                folders.push(([&folder, b"/".as_slice(), &entry.name].concat(), depth + 1));
+            if entry.status.kind == Kind::Folder {
+                folders.push([&folder, b"/".as_slice(), &entry.name].concat());
             }
         }
     }
@@ -305,8 +305,17 @@ impl Upload {
             copied.hold()?;
         }
         match &self.space {
-            Some(space) => space.store(self.len_bytes, || draft.take_name()).map_err(local)?,
-            None => draft.take_name().map(drop).map_err(local)?,
+            Some(space) => {
+                let stored = space.store(self.len_bytes, |may_add| {
+                    let replaced = draft.replaced_bytes();
+                    if replaced.is_none() {
+                        may_add()?;
+                    }
+                    draft.take_name().map(|()| replaced)
+                });
+                stored.map_err(local)?;
+            }
+            None => draft.take_name().map_err(local)?,
         }
         // It is a file now, whose room stays taken.
         self.len_bytes = 0;
