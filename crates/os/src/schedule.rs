@@ -124,6 +124,20 @@ pub fn processor_time(id: u32) -> Option<Duration> {
     Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
+/// Returns for how long the calling thread has waited for a processor while it was ready to run, since
+/// it began (the second number of `/proc/thread-self/schedstat`); `None` if the kernel does not keep
+/// account.
+#[must_use]
+pub fn run_queue_wait() -> Option<Duration> {
+    let account = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    waiting_nanos(&account).map(Duration::from_nanos)
+}
+
+/// Reads the second of the three numbers in a thread's schedstat: nanoseconds in a run queue.
+fn waiting_nanos(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Reads the first of the three numbers in a thread's schedstat: nanoseconds that it ran.
 fn running_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
@@ -139,6 +153,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,60}") {
             _ = running_nanos(&text);
+            _ = waiting_nanos(&text);
         }
     }
 
@@ -146,6 +161,26 @@ mod tests {
     fn the_time_that_a_thread_ran_is_the_first_number_of_its_account() {
         assert_eq!(running_nanos("527519 12 1\n"), Some(527_519));
         assert_eq!(running_nanos(""), None);
+    }
+
+    #[test]
+    fn the_time_that_a_thread_waited_is_the_second_number_and_grows_where_two_share_a_processor() {
+        assert_eq!(waiting_nanos("527519 12 1\n"), Some(12));
+        assert_eq!(waiting_nanos("527519"), None);
+        let processor = processors().unwrap()[0];
+        let spin = move || {
+            pin_to(processor).unwrap();
+            let (began, before) = (std::time::Instant::now(), run_queue_wait()?);
+            while began.elapsed() < Duration::from_millis(60) {
+                std::hint::spin_loop();
+            }
+            Some(run_queue_wait()? - before)
+        };
+        let both = [thread::spawn(spin), thread::spawn(spin)];
+        let waited = both.map(|thread| thread.join().unwrap());
+        if let [Some(one), Some(other)] = waited {
+            assert!(one + other >= Duration::from_millis(20), "{one:?} and {other:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use os::process::Program;
 use protocols::time::Duration;
-use records::Layer::{self, FarSideAndNetwork, InterruptOrSystemCall, Telnet, Terminal};
+use records::Layer::{self, FarSideAndNetwork, InterruptOrSystemCall, RunQueue, Telnet, Terminal};
 use records::Measurement;
 use records::measurement::{PromptKind, ScreenfulMethod};
 use rustix::process::Signal;
@@ -102,7 +102,7 @@ fn a_shell_is_measured_over_the_kernel_without_layers_that_are_not_ours() {
     in_new_network(|| {
         let record = record_of(&measure(shell(), &["--json"]));
         is_whole(&record);
-        let ours = [InterruptOrSystemCall, Telnet, Terminal, FarSideAndNetwork];
+        let ours = [InterruptOrSystemCall, Telnet, Terminal, RunQueue, FarSideAndNetwork];
         assert_eq!(layers_of_echo(&record), ours);
         assert_eq!(record.screenful.unwrap().segments_in, None);
     });

@@ -122,6 +122,7 @@ fn paint(layer: Layer, bar: String, colour: bool) -> String {
         Layer::TcpPerByte => 36,
         Layer::Telnet => 35,
         Layer::Terminal => 39,
+        Layer::RunQueue => 91,
         Layer::FarSideAndNetwork => 90,
     };
     format!("\x1b[{code}m{bar}\x1b[0m")
@@ -211,7 +212,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_line_is_wider_than_the_terminal(
-            times in proptest::collection::vec(any::<u64>(), 0..9),
+            times in proptest::collection::vec(any::<u64>(), 0..10),
             width in 0..300_usize,
             ascii in any::<bool>(),
         ) {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The schema that this version writes.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// One run of `plumb measure` against one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -400,13 +400,15 @@ pub enum Layer {
     Telnet,
     /// The grid and what paints it.
     Terminal,
-    /// What is left: the network, the far host, and waiting.
+    /// Ready to run, and waiting for a processor of this machine.
+    RunQueue,
+    /// What is left: the network and the far host.
     FarSideAndNetwork,
 }
 
 impl Layer {
     /// Every layer, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Line,
         Self::InterruptOrSystemCall,
         Self::Link,
@@ -415,6 +417,7 @@ impl Layer {
         Self::TcpPerByte,
         Self::Telnet,
         Self::Terminal,
+        Self::RunQueue,
         Self::FarSideAndNetwork,
     ];
 
@@ -430,6 +433,7 @@ impl Layer {
             Self::TcpPerByte => "TCP, per byte",
             Self::Telnet => "Telnet",
             Self::Terminal => "terminal",
+            Self::RunQueue => "waiting for a processor",
             Self::FarSideAndNetwork => "far side and network",
         }
     }
@@ -441,6 +445,7 @@ impl Layer {
             Self::InterruptOrSystemCall => "int/syscall",
             Self::TcpFixed => "TCP fixed",
             Self::TcpPerByte => "TCP by byte",
+            Self::RunQueue => "processor",
             Self::FarSideAndNetwork => "far side",
             _ => self.text(),
         }
@@ -513,7 +518,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SAMPLE: &str = include_str!("../samples/measurement-2.json");
+    const SAMPLE: &str = include_str!("../samples/measurement-3.json");
 
     fn sample(total_ns: u64, telnet_ns: u64) -> EchoSample {
         EchoSample { total_ns, parts: vec![LayerTime { layer: Layer::Telnet, ns: telnet_ns }] }
@@ -527,7 +532,13 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_record_of_schema_2_is_written_the_same() {
+    fn the_committed_record_of_schema_2_still_parses() {
+        let read = Measurement::from_json(include_str!("../samples/measurement-2.json")).unwrap();
+        assert_eq!(read.transfers.as_ref().unwrap().samples.len(), 3);
+    }
+
+    #[test]
+    fn the_committed_record_of_schema_3_is_written_the_same() {
         let read = Measurement::from_json(SAMPLE).unwrap();
         assert_eq!(read.transfers.as_ref().unwrap().samples.len(), 3);
         assert_eq!(read.to_json(), SAMPLE.trim_end());
@@ -535,7 +546,7 @@ mod tests {
 
     #[test]
     fn schema_comes_first_in_the_json() {
-        assert!(SAMPLE.starts_with("{\n  \"schema\": 2,"));
+        assert!(SAMPLE.starts_with("{\n  \"schema\": 3,"));
     }
 
     #[test]
@@ -557,8 +568,8 @@ mod tests {
 
     #[test]
     fn a_newer_schema_is_refused_by_name() {
-        let json = SAMPLE.replacen("\"schema\": 2", "\"schema\": 3", 1);
-        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(3)));
+        let json = SAMPLE.replacen("\"schema\": 3", "\"schema\": 4", 1);
+        assert_eq!(Measurement::from_json(&json), Err(ParseError::SchemaUnknown(4)));
     }
 
     #[test]
@@ -582,7 +593,7 @@ mod tests {
             (Some(1_410_000), Some(60_000));
         let rows = screenful.rows();
         let last = rows.iter().rev().take(2).map(|row| (row.name, row.time.ns));
-        let wanted = [("far side and network", 1_100_000), ("wait for the first byte", 60_000)];
+        let wanted = [("far side and network", 1_060_000), ("wait for the first byte", 60_000)];
         assert!(last.eq(wanted), "{rows:?}");
         assert_eq!(rows.iter().map(|row| row.time.ns).sum::<u64>(), screenful.total_ns());
     }

@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 /// Forty echoes of `echo_ns` over a network of `trip_ns`.
 fn echoing(echo_ns: u64, trip_ns: Option<u64>) -> Observation {
     Observation {
-        echo: Some(Echoes { samples_ns: vec![echo_ns; 40], layers: Vec::new() }),
+        echo: Some(Echoes { samples_ns: vec![echo_ns; 40], ..Echoes::default() }),
         path: Path { min_rtt_ns: trip_ns, mss_bytes: Some(1_448), ..Path::default() },
         ..Observation::default()
     }
@@ -128,10 +128,61 @@ fn a_first_byte_that_was_late_once_is_not_the_far_hosts() {
 #[test]
 fn echoes_that_wait_while_acknowledgments_come_at_once_wait_in_no_queue() {
     let mut observed = echoing(2 * MS, Some(2 * MS));
-    observed.echo_under_load = Some(Echoes { samples_ns: vec![264 * MS; 6], layers: Vec::new() });
+    observed.echo_under_load = Some(Echoes { samples_ns: vec![264 * MS; 6], ..Echoes::default() });
     observed.path.rtt_under_load_ns = Some(140 * MS);
     assert_eq!(causes(&observed)[0].kind, Kind::Queue);
     observed.path.rtt_under_load_ns = Some(20 * MS);
+    assert_eq!(causes(&observed)[0].kind, Kind::Unknown);
+    observed.path.rtt_under_load_ns = Some(10 * MS);
+    let found = causes(&observed);
+    assert_eq!((found[0].kind, found[0].of, found.len()), (Kind::FarHost, Whole::EchoUnderLoad, 1));
+    observed.path.rtt_under_load_ns = None;
+    observed.echo_under_load = Some(Echoes { samples_ns: vec![200 * MS; 6], ..Echoes::default() });
+    assert_eq!(causes(&observed)[0].kind, Kind::Queue);
+}
+
+#[test]
+fn late_echoes_are_pauses_of_a_program_where_nothing_was_sent_again() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    let late = |observed: &mut Observation, again| {
+        let echo = observed.echo.as_mut().unwrap();
+        echo.samples_ns = [vec![20 * MS; 34], vec![700 * MS; 6]].concat();
+        echo.counts.retransmissions = again;
+        observed.screenful = None;
+        causes(observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(late(&mut observed, Some(0)), [Kind::Pauses]);
+    assert_eq!(late(&mut observed, Some(6)), [Kind::RetransmissionTimeouts]);
+    assert_eq!(late(&mut observed, None), [Kind::RetransmissionTimeouts]);
+    assert_eq!(late(&mut observed, Some(2)), [Kind::RetransmissionTimeouts]);
+}
+
+#[test]
+fn the_wait_for_a_processor_of_this_machine_is_never_the_far_hosts() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    let echo = observed.echo.as_mut().unwrap();
+    echo.samples_ns = (0..40).map(|at| (20 + at * 8) * MS).collect();
+    assert_ne!(causes(&observed)[0].kind, Kind::OwnProcessor);
+    let echo = observed.echo.as_mut().unwrap();
+    echo.own_wait_ns = (0..40).map(|at| at * 8 * MS).collect();
+    let found = causes(&observed);
+    assert_eq!((found[0].kind, found[0].gain_ns, found.len()), (Kind::OwnProcessor, 156 * MS, 1));
+}
+
+#[test]
+fn a_silence_after_the_connection_is_the_greeting() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    observed.steps = Steps {
+        connect_ns: Some(20 * MS),
+        greeting_ns: Some(2_020 * MS),
+        negotiation_ns: Some(2_060 * MS),
+        prompt_ns: Some(25 * MS),
+        ..Steps::default()
+    };
+    let found = causes(&observed);
+    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::SlowGreeting, 2_000 * MS));
+    observed.steps.negotiation_ns = Some(60 * MS);
+    observed.steps.greeting_ns = Some(20 * MS);
     assert_eq!(causes(&observed), []);
 }
 
@@ -241,7 +292,7 @@ fn a_handshake_of_tls_that_is_longer_than_its_round_trips_is_the_far_sides() {
 #[test]
 fn keys_that_wait_where_packets_overtake_each_other_wait_for_those() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
-    observed.echo_train = Some(Echoes { samples_ns: vec![60 * MS; 40], layers: Vec::new() });
+    observed.echo_train = Some(Echoes { samples_ns: vec![60 * MS; 40], ..Echoes::default() });
     assert_eq!(causes(&observed)[0].kind, Kind::Nagle);
     let counts =
         FlowCounts { reorderings: Some(4), retransmissions: Some(3), ..FlowCounts::default() };
@@ -282,7 +333,7 @@ proptest! {
         screenful in proptest::option::of(any_flow()),
         transfers in proptest::collection::vec(any_flow(), 0..3),
     ) {
-        let echoes = |samples_ns| Some(Echoes { samples_ns, layers: Vec::new() });
+        let echoes = |samples_ns| Some(Echoes { samples_ns, ..Echoes::default() });
         let observed = Observation {
             echo: echoes(samples),
             echo_train: echoes(train),

@@ -172,7 +172,7 @@ impl Load {
                 return Err(give_up_at);
             }
             let echoes = std::mem::take(&mut self.keys.echoed);
-            return Ok(Loaded { screens, shown: self.showing.shown(console), echoes });
+            return Ok(Loaded { screens, shown: self.showing.shown(prompts, console), echoes });
         }
         // The shell waits for the end of the line before there is an output.
         if !self.showing.is_showing() {

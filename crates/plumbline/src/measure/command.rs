@@ -2,7 +2,7 @@
 
 use super::console::{Console, Watch};
 use super::echo::KILL_LINE;
-use super::prompt::{Prompts, Wait};
+use super::prompt::{Prompt, Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(crate) struct Shown {
     pub(crate) output: Vec<u8>,
     /// Whether all came that was waited for.
     pub(crate) is_whole: bool,
+    /// Whether it did not, and no prompt came behind it either: the rest is still to come.
+    pub(crate) is_stuck: bool,
 }
 
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl Showing {
                     }
                     self.state = State::Over;
                 }
-                State::Over => return Ok(self.shown(console)),
+                State::Over => return Ok(self.shown(prompts, console)),
             }
         }
     }
@@ -140,6 +142,11 @@ impl Showing {
     ) -> Result<(), Instant> {
         match self.screen {
             Screen::Command { cells: None, .. } => wait.look(console, prompts, now).map(|_| ()),
+            Screen::Command { .. } if has_prompt(prompts, console) => {
+                // The shell waits for the next command: nothing follows.
+                let quiet_at = wait.latest(console) + AFTER_PROMPT.min(self.patience);
+                if now < quiet_at { Err(quiet_at) } else { Ok(()) }
+            }
             Screen::Command { .. } | Screen::Typed => {
                 let quiet_at = wait.latest(console) + self.patience;
                 if now < quiet_at { Err(quiet_at) } else { Ok(()) }
@@ -158,10 +165,20 @@ impl Showing {
     }
 
     /// Ends it, and returns what has come so far.
-    pub(crate) fn shown(&self, console: &mut Console) -> Shown {
+    pub(crate) fn shown(&self, prompts: &Prompts, console: &mut Console) -> Shown {
+        let is_stuck = !has_prompt(prompts, console);
         let watch = console.end_watch().unwrap_or_else(|| Watch::new(0));
         let is_open_ended = matches!(self.screen, Screen::Command { cells: None, .. });
         let is_whole = is_open_ended || watch.is_complete();
-        Shown { watch, output: console.end_capture(), is_whole }
+        let is_stuck = is_stuck && !is_whole;
+        Shown { watch, output: console.end_capture(), is_whole, is_stuck }
     }
+}
+
+/// How long a prompt must stand that came before all of the output.
+const AFTER_PROMPT: Duration = Duration::from_secs(2);
+
+/// Returns whether a shell waits for a command.
+fn has_prompt(prompts: &Prompts, console: &Console) -> bool {
+    prompts.recognize(&console.line()) == Some(Prompt::Shell)
 }

@@ -32,6 +32,15 @@ struct Screen {
     capture: Option<Vec<u8>>,
     tally: Option<Tally>,
     data_at: Option<Instant>,
+    /// Reads for how long this program has waited for a processor.
+    run_queue_wait: fn() -> Option<Duration>,
+    /// What it said when the watch began.
+    waited: Option<Duration>,
+}
+
+/// Returns by how much what `read` says is more than `before`.
+fn waited_since(before: Option<Duration>, read: fn() -> Option<Duration>) -> Option<Duration> {
+    Some(read()?.saturating_sub(before?))
 }
 
 /// How often a byte has come.
@@ -44,7 +53,8 @@ struct Tally {
 /// What has been painted since the watch began, up to the number of cells that were wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
-    wanted_cells: u64,
+    /// Cells that are waited for.
+    pub(crate) wanted_cells: u64,
     /// Cells in which a character was written.
     pub(crate) cells: u64,
     /// Bytes of data that did it.
@@ -59,6 +69,8 @@ pub(crate) struct Watch {
     pub(crate) first: Option<Stamp>,
     /// Just after the last one was written.
     pub(crate) last: Option<Stamp>,
+    /// For how long this program waited for a processor until the last cell was written.
+    pub(crate) run_queue_wait: Option<Duration>,
     data_at: Option<Instant>,
     /// When the watch began.
     began: Option<Instant>,
@@ -80,6 +92,7 @@ impl Watch {
             arrived: None,
             first: None,
             last: None,
+            run_queue_wait: None,
             data_at: None,
             began: None,
             longest_gap: None,
@@ -151,8 +164,15 @@ impl Console {
                 capture: None,
                 tally: None,
                 data_at: None,
+                run_queue_wait: || None,
+                waited: None,
             },
         }
+    }
+
+    /// Has `read` say for how long this program has waited for a processor.
+    pub(crate) fn account_run_queue(&mut self, read: fn() -> Option<Duration>) {
+        self.screen.run_queue_wait = read;
     }
 
     /// Begins to negotiate, where there is somebody to negotiate with.
@@ -230,6 +250,8 @@ impl Console {
 
     /// Begins to watch for `cells` cells.
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
+        // Both readings of it lie outside of what the stamps enclose.
+        self.screen.waited = (self.screen.run_queue_wait)();
         let before = Some(Stamp::now(cx));
         let asked = before;
         self.screen.watch = Some(Watch { asked, before, began: Some(cx.now), ..Watch::new(cells) });
@@ -242,7 +264,12 @@ impl Console {
 
     /// Ends the watch, and returns what it has seen.
     pub(crate) fn end_watch(&mut self) -> Option<Watch> {
-        self.screen.watch.take()
+        let screen = &mut self.screen;
+        let mut watch = screen.watch.take()?;
+        if watch.run_queue_wait.is_none() {
+            watch.run_queue_wait = waited_since(screen.waited, screen.run_queue_wait);
+        }
+        Some(watch)
     }
 
     /// Begins to keep the data that comes.
@@ -306,6 +333,9 @@ impl Screen {
                 let before = Stamp::now(cx);
                 let written = self.terminal.receive(run, cx);
                 watch.on_painted(before, run.len(), written.cells, cx);
+                if watch.is_complete() {
+                    watch.run_queue_wait = waited_since(self.waited, self.run_queue_wait);
+                }
             }
         }
     }

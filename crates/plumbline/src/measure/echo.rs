@@ -36,6 +36,8 @@ pub(crate) struct Keystroke {
     pub(crate) away: Spent,
     /// From there until the cell was written.
     pub(crate) up: Spent,
+    /// For how long this program waited for a processor in all of that.
+    pub(crate) run_queue_wait: Option<Duration>,
 }
 
 impl Keystroke {
@@ -194,6 +196,7 @@ impl Echo {
                 down: gone.since(&stamp),
                 away: arrived.since(&gone),
                 up: painted.since(&arrived),
+                run_queue_wait: watch.run_queue_wait,
             });
             self.keys_on_line += 1;
             self.erase(place, console, cx);

@@ -229,6 +229,7 @@ impl Logins<'_> {
             errands: Vec::new(),
             patience: self.patience(),
             cpu_time: os::clock::process_cpu_time,
+            run_queue_wait: os::schedule::run_queue_wait,
         }
     }
 }
@@ -252,5 +253,7 @@ fn measured(
     let has_measured = record.echo.is_some() || record.screenful.is_some();
     let picture = waterfall(&findings, circumstances.rates()).map(Section::Waterfall);
     let sections = picture.into_iter().collect();
-    Measured { record, notes: findings.notes, sections, accuracy, response_ns, has_measured }
+    let is_incomplete = findings.is_refused || findings.is_cut_off || findings.unfinished.is_some();
+    let notes = findings.notes;
+    Measured { record, notes, sections, accuracy, response_ns, has_measured, is_incomplete }
 }

@@ -106,6 +106,7 @@ fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
 
 fn result(ended: &Ended) -> exit::Result {
     match (&ended.measured, &ended.failed) {
+        (Some(measured), _) if measured.is_incomplete => Err(Failure::FarSide),
         (Some(measured), _) if measured.has_measured => Ok(()),
         (None, Some(failed)) => Err(failed.failure),
         _ => Err(Failure::NothingMeasured),

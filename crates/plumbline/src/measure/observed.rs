@@ -12,15 +12,21 @@ use records::measurement::NamedCause;
 use records::sizes::Direction;
 use records::statistics::median;
 use records::transfer::{Tcp, Transfer};
-use records::verdict::{self, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps};
+use records::verdict::{self, Echoes, Flow, FlowCounts, Limit, Observation, Origin, Path, Steps};
 use std::collections::BTreeMap;
 
-/// Puts the causes that follow from `observed` before what the verdict of `record` says already.
+/// Makes the causes that follow from `observed` the verdict of `record`. Without one, what the verdict
+/// says already stays, behind the statement that there is none.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
     record.causes = causes.iter().map(NamedCause::from).collect();
+    let accuses = matches!(verdict::limit(record), Limit::Retransmissions | Limit::NagleStall);
     let conclusion = verdict::conclusion(&causes);
-    record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned();
+    match causes.is_empty() {
+        true if accuses => {}
+        true => record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned(),
+        false => record.verdict = conclusion,
+    }
 }
 
 /// Returns what was seen of transfers by FTP, of which the largest that came brought `sequence`.
@@ -105,7 +111,7 @@ pub(super) fn of_tftp(
 /// Returns what can be seen in a recording.
 pub(super) fn of_recording(record: &Measurement) -> Observation {
     let echo = record.echo.as_ref();
-    let echo = echo.map(|echo| Echoes { samples_ns: echo.times_ns.clone(), layers: Vec::new() });
+    let echo = echo.map(|echo| Echoes { samples_ns: echo.times_ns.clone(), ..Echoes::default() });
     // Without keys a wait of the person looks like one of the far side.
     let has_keys = record.recording.as_ref().is_some_and(|recording| recording.keys > 0);
     let screenful = record.screenful.as_ref().filter(|_| has_keys).map(|screenful| Flow {
@@ -146,6 +152,7 @@ fn flow(direction: Direction, transfer: &Transfer, sequence: &[Arrival]) -> Flow
         arrivals: if is_incoming { arrivals(sequence, first_ns) } else { Vec::new() },
         data_packets: if is_incoming { tcp.data_segs_in } else { tcp.data_segs_out },
         layers: Vec::new(),
+        own_wait_ns: None,
         tls_own_ns: None,
         counts: FlowCounts {
             segments_out: tcp.segs_out,

@@ -3,6 +3,7 @@
 use super::answers::Answered;
 use super::command::Shown;
 use super::console::Watch;
+use super::echo::Keystroke;
 use super::record::{Circumstances, nanos};
 use super::stamp::Rates;
 use super::walk::Findings;
@@ -11,6 +12,7 @@ use protocols::time::Duration;
 use records::measurement::PromptKind;
 use records::verdict::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
+    Unfinished,
 };
 use records::{Measurement, statistics};
 
@@ -21,10 +23,12 @@ pub(super) fn of_walk(
     record: &Measurement,
 ) -> Observation {
     let (rates, phases) = (circumstances.rates(), &record.phases);
-    let echo = record
-        .echo
-        .as_ref()
-        .map(|echo| Echoes { samples_ns: echo.times_ns.clone(), layers: echo.layers.clone() });
+    let echo = record.echo.as_ref().map(|echo| Echoes {
+        samples_ns: echo.times_ns.clone(),
+        own_wait_ns: own_waits_ns(&findings.keystrokes),
+        counts: counts_between(&findings.status_of_echoes),
+        layers: echo.layers.clone(),
+    });
     let flow = |shown: &Shown, origin| flow(shown, origin, rates);
     let loaded = findings.loaded.as_ref();
     let transfers = loaded.and_then(|loaded| {
@@ -36,6 +40,10 @@ pub(super) fn of_walk(
         steps: Steps {
             resolve_ns: phases.resolve_ns,
             connect_ns: phases.connect_ns,
+            greeting_ns: findings
+                .opened_at
+                .zip(findings.heard_at)
+                .map(|(from, to)| nanos(to - from)),
             tls_ns: phases.tls_ns,
             tls_own_ns: None,
             negotiation_ns: phases.negotiation_ns,
@@ -60,11 +68,27 @@ pub(super) fn of_walk(
         transfers: transfers.into_iter().collect(),
         held_up: held_up(findings, path.mss_bytes),
         sizes: Vec::new(),
+        unfinished: findings.unfinished.map(|unfinished| {
+            let is_acknowledged = findings.status.as_ref().and_then(is_acknowledged);
+            Unfinished { is_acknowledged, ..unfinished }
+        }),
         path: Path {
             rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),
             ..path
         },
     }
+}
+
+/// Returns what this side waited for its processor in each of `keys`; nothing if that is not known of
+/// every one.
+fn own_waits_ns(keys: &[Keystroke]) -> Vec<u64> {
+    let waits: Option<Vec<u64>> = keys.iter().map(|key| key.run_queue_wait.map(nanos)).collect();
+    waits.unwrap_or_default()
+}
+
+fn counts_between([before, after]: &[Option<CarrierStatus>; 2]) -> FlowCounts {
+    let both = before.as_ref().zip(after.as_ref());
+    both.map(|(before, after)| counts(before, after)).unwrap_or_default()
 }
 
 fn answers(answered: &Answered) -> Option<Answers> {
@@ -75,7 +99,7 @@ fn answers(answered: &Answered) -> Option<Answers> {
 
 pub(super) fn echoes(times: &[Duration]) -> Option<Echoes> {
     let samples_ns: Vec<u64> = times.iter().copied().map(nanos).collect();
-    (!samples_ns.is_empty()).then_some(Echoes { samples_ns, layers: Vec::new() })
+    (!samples_ns.is_empty()).then_some(Echoes { samples_ns, ..Echoes::default() })
 }
 
 /// Returns what was shown as a flow, from Return to its last byte.
@@ -96,6 +120,7 @@ fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
         arrivals,
         data_packets: Some(spent.data_segments).filter(|count| *count > 0),
         layers: statistics::split(elapsed_ns, &rates.parts(&spent)),
+        own_wait_ns: watch.run_queue_wait.map(nanos),
         tls_own_ns: None,
         counts: FlowCounts::default(),
     })
@@ -127,6 +152,17 @@ fn held_up(findings: &Findings, mss_bytes: Option<u64>) -> Option<Flow> {
         arrivals: arrivals.map(|one| Arrival { at_ns: one.at_ns, bytes: one.bytes }).collect(),
         ..Flow::default()
     })
+}
+
+/// Returns whether the far side has acknowledged all that was sent.
+fn is_acknowledged(status: &CarrierStatus) -> Option<bool> {
+    match status {
+        CarrierStatus::Kernel(info, _) => {
+            Some(info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0)
+        }
+        CarrierStatus::Own(status) => Some(status.send_queue == 0),
+        CarrierStatus::None => None,
+    }
 }
 
 /// Returns the smoothed round trip of TCP.

@@ -23,6 +23,8 @@ pub(super) struct Measured {
     pub(super) response_ns: Option<u64>,
     /// Whether it holds anything that was asked for.
     pub(super) has_measured: bool,
+    /// Whether the far side refused something or cut it off, so that not all was measured.
+    pub(super) is_incomplete: bool,
 }
 
 /// Why a try has failed.

@@ -36,7 +36,8 @@ impl Pieces {
         Self { showing, shown: Vec::new(), began: cx.now, patience }
     }
 
-    /// Returns all that came whole, when there are enough, or one did not come whole.
+    /// Returns all that came whole, when there are enough or one did not come whole, and that one if
+    /// the rest of it is still to come.
     ///
     /// # Errors
     ///
@@ -46,15 +47,19 @@ impl Pieces {
         prompts: &Prompts,
         console: &mut Console,
         cx: &mut Cx<'_>,
-    ) -> Result<Vec<Watch>, Instant> {
+    ) -> Result<(Vec<Watch>, Option<Watch>), Instant> {
         loop {
             let shown = self.showing.look(prompts, console, cx)?;
             let count = self.shown.len() + 1;
             let is_long = cx.now - self.began >= LONG && count >= LINES.len();
-            let is_last = count >= PIECES_MAX || is_long || !shown.is_whole;
-            self.shown.extend(shown.is_whole.then_some(shown.watch));
+            let is_last = count >= PIECES_MAX || is_long;
+            if !shown.is_whole {
+                let stuck = shown.is_stuck.then_some(shown.watch);
+                return Ok((std::mem::take(&mut self.shown), stuck));
+            }
+            self.shown.push(shown.watch);
             if is_last {
-                return Ok(std::mem::take(&mut self.shown));
+                return Ok((std::mem::take(&mut self.shown), None));
             }
             self.showing = piece(count, self.patience, console, cx);
         }

@@ -172,8 +172,11 @@ pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Meas
 /// Returns the record of a run.
 pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) -> Measurement {
     let rates = circumstances.rates();
-    let samples: Vec<_> =
-        findings.keystrokes.iter().map(|key| rates.echo_sample(&key.whole())).collect();
+    let samples: Vec<_> = findings
+        .keystrokes
+        .iter()
+        .map(|key| rates.echo_sample(&key.whole(), key.run_queue_wait))
+        .collect();
     let Circumstances { target, address, carrier, started_at, .. } = circumstances;
     let echo = Echo::from_samples(&samples, findings.cpu_per_key.map(nanos));
     let screenful = screenful(findings, rates);
@@ -193,6 +196,9 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     if samples.map_or(measured.screenful.is_some(), |count| count >= verdict::FEWEST_SAMPLES) {
         let observed = observed_walk::of_walk(findings, circumstances, &measured);
         observed::conclude(&mut measured, &observed);
+    }
+    if findings.is_refused {
+        measured.verdict = format!("The remote host refused the login. {}", measured.verdict);
     }
     if let Some((rate_bps, sentence)) = circumstances.refuted() {
         measured.refuted_line_bps = Some(rate_bps);
@@ -261,7 +267,7 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
     let asked = watch.asked.unwrap_or(first);
     let spent = last.since(&asked);
     let total_ns = rates.total_ns(&spent);
-    let parts = rates.parts(&spent);
+    let parts = rates.parts_with(&spent, watch.run_queue_wait);
     let brought = watch.before.zip(watch.last).map(|(from, to)| to.since(&from).data_segments);
     Some(Screenful {
         method: Some(if *is_command {

@@ -118,6 +118,9 @@ impl Series<'_> {
             record.tries = tries;
             let accuracy = measured.as_ref().and_then(|one| one.accuracy);
             record.measures = Some(Measures::of(&record, every_ns, accuracy));
+            if let Some(sentence) = unavailable(&record.tries).filter(|_| measured.is_some()) {
+                record.verdict = format!("{sentence} {}", record.verdict);
+            }
         }
         Ended { failed: last.filter(|_| measured.is_none()), measured, record }
     }
@@ -161,6 +164,7 @@ impl Series<'_> {
             accuracy: None,
             response_ns: None,
             has_measured: true,
+            is_incomplete: false,
         }))
     }
 
@@ -185,6 +189,17 @@ impl Series<'_> {
             login: self.login.clone(),
         })
     }
+}
+
+/// Returns what to say first where some tries have failed.
+fn unavailable(tries: &[Try]) -> Option<String> {
+    let failed = tries.iter().filter(|one| one.outcome != TryOutcome::Ok);
+    let count = failed.clone().count();
+    let last = failed.filter_map(|one| one.error.as_deref()).next_back().unwrap_or("unknown");
+    let last = last.trim_end_matches('.');
+    (count > 0).then(|| {
+        format!("{count} of {} tries failed, the last of them because: {last}.", tries.len())
+    })
 }
 
 fn saturating(every: Duration, times: u64) -> Duration {
@@ -222,5 +237,6 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
         accuracy: None,
         response_ns: None,
         has_measured,
+        is_incomplete: false,
     }))
 }

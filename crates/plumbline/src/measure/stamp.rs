@@ -5,9 +5,11 @@
 //! What passed between two stamps is the sum of what the accounts grew by, exactly, and what no
 //! account of ours has is waiting: for the far side, for the network and for the processor.
 
+use super::record::nanos;
 use os::clock::TickRate;
 use protocols::Cx;
 use protocols::meter::{Account, Quantity, Work};
+use protocols::time::Duration;
 use records::measurement::EchoSample;
 use records::{Layer, LayerTime};
 
@@ -117,9 +119,19 @@ impl Rates {
         line.into_iter().chain(charged).collect()
     }
 
-    /// Returns an echo that took `spent`.
-    pub(crate) fn echo_sample(&self, spent: &Spent) -> EchoSample {
-        EchoSample { total_ns: self.total_ns(spent), parts: self.parts(spent) }
+    /// Returns an echo that took `spent`, of which this program waited for a processor for so long.
+    pub(crate) fn echo_sample(&self, spent: &Spent, waited: Option<Duration>) -> EchoSample {
+        EchoSample { total_ns: self.total_ns(spent), parts: self.parts_with(spent, waited) }
+    }
+
+    /// Returns the parts of `spent` with the wait for a processor. A wait in the midst of a layer's
+    /// work is in the account of that layer, so what counts here is at most what no layer has.
+    pub(crate) fn parts_with(&self, spent: &Spent, waited: Option<Duration>) -> Vec<LayerTime> {
+        let waited = waited.map(|waited| LayerTime {
+            layer: Layer::RunQueue,
+            ns: nanos(waited).min(self.account_ns(spent, Account::Outside)),
+        });
+        self.parts(spent).into_iter().chain(waited).collect()
     }
 }
 
@@ -153,7 +165,7 @@ mod tests {
         }
         let spent = Stamp::now(&mut cx).since(&before);
         let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
-        let sample = rates.echo_sample(&spent);
+        let sample = rates.echo_sample(&spent, Some(Duration::from_nanos(1)));
         let layers = split(sample.total_ns, &sample.parts);
         assert_eq!(layers.iter().map(|part| part.ns).sum::<u64>(), rates.total_ns(&spent));
     }

@@ -239,6 +239,7 @@ impl Files<'_> {
             accuracy: found.accuracy,
             response_ns: found.response_ns,
             has_measured,
+            is_incomplete: false,
         }
     }
 }

@@ -20,6 +20,7 @@ use super::echo::{Echo, Keystroke, Progress};
 use super::pieces::Pieces;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
+use super::record::nanos;
 use super::sustained::{Sustained, Sustaining};
 use crate::carry::{Acknowledging, CarrierStatus, Outcome, Session};
 use anyhow::Result;
@@ -27,6 +28,7 @@ use protocols::Cx;
 use protocols::application::Stream;
 use protocols::meter::Counter;
 use protocols::time::{Duration, Instant};
+use records::verdict::Unfinished;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
@@ -50,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) patience: Duration,
     /// Reads the CPU time of this process.
     pub(crate) cpu_time: fn() -> Duration,
+    /// Reads for how long this thread has waited for a processor.
+    pub(crate) run_queue_wait: fn() -> Option<Duration>,
 }
 
 /// A user's name and password.
@@ -66,6 +70,8 @@ pub(crate) struct Login {
 pub(crate) struct Findings {
     /// When the connection stood.
     pub(crate) opened_at: Option<Instant>,
+    /// When the far side said anything at first.
+    pub(crate) heard_at: Option<Instant>,
     /// When negotiation had become quiet.
     pub(crate) negotiated_at: Option<Instant>,
     /// The first prompt, and when its last character came.
@@ -92,8 +98,16 @@ pub(crate) struct Findings {
     pub(crate) loaded: Option<Loaded>,
     /// Longer ones after it.
     pub(crate) sustained: Option<Sustained>,
+    /// Whether the far side refused the login.
+    pub(crate) is_refused: bool,
+    /// Whether the far side ended the session, or fell silent in it, before all was measured.
+    pub(crate) is_cut_off: bool,
+    /// Output that did not come whole.
+    pub(crate) unfinished: Option<Unfinished>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
+    /// What the carrier knew before the echoes, and after them.
+    pub(crate) status_of_echoes: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the screenful, and after it.
     pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the long output.
@@ -141,8 +155,10 @@ pub(crate) struct Walk {
 impl Walk {
     /// Makes a walk that ends early when something can be read from `interrupts`.
     pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
+        let mut console = Console::new();
+        console.account_run_queue(plan.run_queue_wait);
         Self {
-            console: Console::new(),
+            console,
             greeting: plan.patience,
             plan,
             stage: Stage::Opening,
@@ -163,13 +179,16 @@ impl Walk {
         interrupts: Option<UnixStream>,
         progress: ProgressLine,
     ) -> Self {
+        let mut console = Console::on_line();
+        console.account_run_queue(plan.run_queue_wait);
         let walk = Self::new(plan, interrupts, progress);
-        Self { console: Console::on_line(), greeting: LINE_GREETING, ..walk }
+        Self { console, greeting: LINE_GREETING, ..walk }
     }
 
     /// Ends the walk, whose connection has ended by `outcome`, and returns what it has found.
     pub(crate) fn into_findings(mut self, outcome: Outcome) -> Findings {
         if !matches!(self.stage, Stage::Opening | Stage::Over) {
+            self.findings.is_cut_off = !matches!(outcome, Outcome::Closed | Outcome::Left);
             match outcome {
                 Outcome::Reset | Outcome::Refused => self.note("the far side reset the connection"),
                 Outcome::TimedOut => self.note("the far side has fallen silent"),
@@ -238,9 +257,9 @@ impl Walk {
                 self.begin_pieces(cx);
             }
             Stage::Pieces(pieces) => {
-                let shown = pieces.look(&self.plan.prompts, &mut self.console, cx)?;
+                let (shown, stuck) = pieces.look(&self.plan.prompts, &mut self.console, cx)?;
                 self.findings.pieces = shown;
-                self.begin_screenful(cx);
+                self.on_pieces(stuck.as_ref(), cx);
             }
             Stage::Screenful { showing, is_command } => {
                 let shown = showing.look(&self.plan.prompts, &mut self.console, cx)?;
@@ -287,7 +306,12 @@ impl Walk {
             (Prompt::Password, Some(Login { password: None, .. })) => {
                 self.note("a password is asked for: give it by --password-file");
             }
-            (Prompt::Login | Prompt::Password, Some(_)) => self.note("the login was refused"),
+            (Prompt::Login | Prompt::Password, Some(_)) => {
+                self.findings.is_refused = true;
+                self.note("the login was refused");
+                // Keys at this prompt would be a name.
+                return self.end();
+            }
             (Prompt::Silence, Some(_)) => {
                 self.note("no shell prompt was recognized: say how it ends by --prompt");
             }
@@ -316,6 +340,7 @@ impl Walk {
     fn begin_echo(&mut self, cx: &mut Cx<'_>) {
         let echo = Echo::new(self.plan.keys, self.plan.patience, cx.now);
         let cpu_before = (self.plan.cpu_time)();
+        self.wants_status = true;
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
     }
 
@@ -325,6 +350,7 @@ impl Walk {
         self.keep_echoes();
         match erasers {
             Some(erasers) => {
+                self.wants_status = true;
                 self.stage = Stage::Train(Train::begin(erasers, &mut self.console, cx));
             }
             None => self.begin_pieces(cx),
@@ -350,6 +376,13 @@ impl Walk {
         self.stage = Stage::Pieces(pieces);
     }
 
+    fn on_pieces(&mut self, stuck: Option<&Watch>, cx: &mut Cx<'_>) {
+        match stuck {
+            None => self.begin_screenful(cx),
+            Some(watch) => self.on_stuck(watch),
+        }
+    }
+
     fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
         self.wants_status = true;
         self.progress.show("screenful");
@@ -367,7 +400,9 @@ impl Walk {
 
     fn on_screenful(&mut self, shown: Shown, is_command: bool, cx: &mut Cx<'_>) {
         let is_whole = shown.is_whole;
-        if !is_whole {
+        if shown.is_stuck && is_command {
+            self.on_stuck(&shown.watch);
+        } else if !is_whole {
             let cells = shown.watch.cells;
             self.findings.notes.push(format!("only {cells} cells of the screenful came"));
         }
@@ -386,7 +421,27 @@ impl Walk {
         self.wants_status = true;
     }
 
+    /// Ends where output did not come whole: what is asked for next would not come either.
+    fn on_stuck(&mut self, watch: &Watch) {
+        let Watch { cells, wanted_cells, .. } = watch;
+        self.findings
+            .notes
+            .push(format!("only {cells} of {wanted_cells} characters of output came"));
+        let whole = self.findings.pieces.iter().map(|piece| piece.bytes).max();
+        self.findings.unfinished = Some(Unfinished {
+            asked_bytes: *wanted_cells,
+            come_bytes: watch.bytes,
+            whole_bytes: whole.unwrap_or(0),
+            waited_ns: nanos(self.plan.patience),
+            is_acknowledged: None,
+        });
+        self.end();
+    }
+
     fn on_unhurried(&mut self, shown: Shown, cx: &mut Cx<'_>) {
+        if shown.is_stuck {
+            return self.on_stuck(&shown.watch);
+        }
         if !shown.is_whole {
             return self.end();
         }
@@ -472,6 +527,7 @@ impl Stream for Walk {
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        self.findings.heard_at.get_or_insert(cx.now);
         let heard = cx.meter.counted(Counter::TelnetNegotiationsIn);
         self.console.receive(data, cx);
         if cx.meter.counted(Counter::TelnetNegotiationsIn) > heard {
@@ -498,6 +554,7 @@ impl Stream for Walk {
 
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
         if !matches!(self.stage, Stage::Over) {
+            self.findings.is_cut_off = true;
             self.note("the far side closed the connection");
         }
         self.keep_echoes();
@@ -549,8 +606,11 @@ impl Session for Walk {
 
     fn take_status(&mut self, status: &CarrierStatus) {
         self.wants_status = false;
+        let [before_echoes, after_echoes] = &mut self.findings.status_of_echoes;
         let [before, after] = &mut self.findings.status_of_screenful;
         match self.stage {
+            Stage::Echo { .. } => *before_echoes = Some(status.clone()),
+            Stage::Train(_) | Stage::Pieces(_) => *after_echoes = Some(status.clone()),
             Stage::Screenful { .. } => *before = Some(status.clone()),
             Stage::Unhurried(_) => *after = Some(status.clone()),
             Stage::Load(_) => self.findings.status_before = Some(status.clone()),

@@ -261,6 +261,7 @@ impl Scene {
             errands: Vec::new(),
             patience: Duration::from_secs(60),
             cpu_time: || Duration::ZERO,
+            run_queue_wait: || None,
         };
         let walk = Walk::new(plan, None, ProgressLine::default());
         let opening =

@@ -128,6 +128,7 @@ fn plan(keys: usize) -> Plan {
         errands: Vec::new(),
         patience: Duration::from_secs(10),
         cpu_time: || Duration::ZERO,
+        run_queue_wait: || None,
     }
 }
 

@@ -122,6 +122,7 @@ pub(super) const fn layer_class(layer: Layer) -> &'static str {
         Layer::Telnet => "l6",
         Layer::Terminal => "l7",
         Layer::FarSideAndNetwork => "l8",
+        Layer::RunQueue => "l9",
     }
 }
 

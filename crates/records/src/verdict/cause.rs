@@ -9,10 +9,14 @@ pub enum Kind {
     NameServer,
     /// The far side's first question comes late.
     SlowPrompt,
+    /// The far side is silent after the connection.
+    SlowGreeting,
     /// The far side takes long to let somebody in.
     SlowLogin,
     /// The far host computes before it answers.
     FarHost,
+    /// The far side's program pauses now and then.
+    Pauses,
     /// The network is long.
     Distance,
     /// The bits on the line.
@@ -45,17 +49,21 @@ pub enum Kind {
     Terminal,
     /// TLS on this side's processor.
     Tls,
-    /// All else of this side's software.
+    /// All else of this side's software, and its wait for a processor.
     OwnProcessor,
+    /// A wait that no rule explains.
+    Unknown,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::NameServer,
+        Self::SlowGreeting,
         Self::SlowPrompt,
         Self::SlowLogin,
         Self::FarHost,
+        Self::Pauses,
         Self::Distance,
         Self::LineRate,
         Self::Queue,
@@ -73,6 +81,7 @@ impl Kind {
         Self::Terminal,
         Self::Tls,
         Self::OwnProcessor,
+        Self::Unknown,
     ];
 
     /// Returns its name in a table.
@@ -80,9 +89,11 @@ impl Kind {
     pub const fn text(self) -> &'static str {
         match self {
             Self::NameServer => "name server",
+            Self::SlowGreeting => "slow greeting",
             Self::SlowPrompt => "slow prompt",
             Self::SlowLogin => "slow login",
             Self::FarHost => "far host",
+            Self::Pauses => "pauses",
             Self::Distance => "distance",
             Self::LineRate => "line rate",
             Self::Queue => "queue",
@@ -100,6 +111,7 @@ impl Kind {
             Self::Terminal => "terminal",
             Self::Tls => "TLS here",
             Self::OwnProcessor => "own processor",
+            Self::Unknown => "unknown",
         }
     }
 

@@ -109,6 +109,18 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     found
 }
 
+/// Returns whether anything was lost in the session, as far as TCP of this side can tell; `None` where
+/// it has not counted.
+pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
+    let flows = [&observed.screenful, &observed.unhurried].into_iter().flatten();
+    let flows = flows.chain(&observed.transfers);
+    let is_lossy_here = flows.clone().any(losses::is_lossy);
+    let echo = observed.echo.as_ref().map(|echo| &echo.counts);
+    let counts = flows.map(|flow| &flow.counts).chain(echo);
+    let again: Vec<u64> = counts.filter_map(losses::really_lost).collect();
+    (!again.is_empty()).then_some(is_lossy_here || again.iter().any(|count| *count > 0))
+}
+
 /// Returns whether packets overtake each other in some flow of the session.
 pub(super) fn is_disordered(observed: &Observation) -> bool {
     views(observed).iter().any(losses::is_reordered)
@@ -202,6 +214,7 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
         return losses::black_hole(&mut view).into_iter().collect();
     }
     let mut found = processor(&view);
+    found.extend(own_wait(&mut view));
     found.extend(first_byte(&view));
     // What has the surest marks comes first; the order is explained in the head of the module.
     found.extend(losses::black_hole(&mut view));
@@ -248,6 +261,19 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
         found.push(view.cause(Kind::Tls, ns, "TLS on this side's processor", advice.to_owned()));
     }
     found
+}
+
+/// Returns what the wait for this side's processor costs a flow. If it explains half of what the flow
+/// stood still, no stall is left for anything else.
+fn own_wait(view: &mut View<'_>) -> Option<Cause> {
+    let waited_ns = view.flow.own_wait_ns?;
+    let advice = "plumb was ready to run for so long: end what else runs here, or give plumb a greater \
+                  share (nice, a processor of its own)";
+    let subject = "The wait for a processor of this machine";
+    let cause = view.cause(Kind::OwnProcessor, waited_ns, subject, advice.to_owned());
+    let explains_all = waited_ns >= sum_ns(&view.stalls) / 2;
+    let taken = view.select(|_| explains_all);
+    view.settle(cause, &taken)
 }
 
 /// Returns whether what asked for an incoming flow had to be sent again, or its first packet:
@@ -297,7 +323,11 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
     let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
         Kind::FarHost,
-        first_ns.saturating_sub(trip_ns).saturating_sub(line_ns).saturating_sub(view.own_ns),
+        first_ns
+            .saturating_sub(trip_ns)
+            .saturating_sub(line_ns)
+            .saturating_sub(view.own_ns)
+            .saturating_sub(view.flow.own_wait_ns.unwrap_or(0)),
         "The far host",
         format!(
             "so long after the round trip of the network and its TCP, {}, comes its first byte: look \

@@ -4,6 +4,13 @@
 //! network: the shortest one that TCP has seen, or the time to connect. What is left is the far
 //! host's. Where no round trip is known that rest is the far host's and the network's together,
 //! and neither is accused.
+//!
+//! What this side waits for its own processor is measured for each echo and subtracted from it before
+//! anything else is asked.
+//!
+//! An echo that is late has lost a packet, or a program has paused. TCP tells the two apart: a host
+//! whose program pauses acknowledges the keys, so that nothing is sent again, and nothing comes out of
+//! order in the whole session.
 
 use super::cause::{Cause, Kind, Whole};
 use super::losses::TIMER_NS;
@@ -37,18 +44,26 @@ pub(super) fn sum_of(layers: &[LayerTime], is_meant: impl Fn(Layer) -> bool) -> 
 /// Returns whether a layer is this side's software. In system calls the kernel may work for a far
 /// side that runs on the same machine.
 pub(super) const fn is_own(layer: Layer) -> bool {
-    !matches!(layer, Layer::Line | Layer::InterruptOrSystemCall | Layer::FarSideAndNetwork)
+    !matches!(
+        layer,
+        Layer::Line | Layer::InterruptOrSystemCall | Layer::RunQueue | Layer::FarSideAndNetwork
+    )
 }
 
 /// Returns what keys cost.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let Some(echo) = &observed.echo else { return Vec::new() };
-    let Some(median_ns) = statistics::median(&echo.samples_ns) else { return Vec::new() };
+    let net_ns = echo.without_own_wait_ns();
+    let Some(median_ns) = statistics::median(&net_ns) else { return Vec::new() };
     let mut found = idle(observed, echo, median_ns);
     let is_disordered = super::flows::is_disordered(observed);
-    if let Some(late) = late_ones(echo, median_ns) {
+    if let Some(late) = late_ones(observed, &net_ns, median_ns) {
         // Where a packet is lost now and then, keys behind it wait for that and for nothing else.
         found.push(if is_disordered { disorder(late) } else { late });
+        return found;
+    }
+    if has_own_wait(echo) {
+        // The keys that follow were held up here as well.
         return found;
     }
     let behind = under_load(observed, median_ns).into_iter();
@@ -102,6 +117,7 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
     let own_ns = sum_of(&echo.layers, is_own);
     let line_ns = line_ns(observed, echo);
     let mut found = vec![
+        own_wait(echo),
         cause(
             Kind::OwnProcessor,
             own_ns,
@@ -141,6 +157,34 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
     found
 }
 
+/// Returns what the wait for this side's processor costs, on the average of all echoes.
+fn own_wait(echo: &Echoes) -> Cause {
+    let mean_ns = |times: &[u64]| {
+        let sum = times.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        sum / u64::try_from(times.len()).unwrap_or(u64::MAX).max(1)
+    };
+    let gain_ns = mean_ns(&echo.own_wait_ns);
+    let worst_ns = echo.own_wait_ns.iter().max().copied().unwrap_or(0);
+    Cause {
+        kind: Kind::OwnProcessor,
+        of: Whole::Echo,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns: mean_ns(&echo.samples_ns),
+        subject: "The wait for a processor of this machine".to_owned(),
+        advice: format!(
+            "plumb was ready to run and waited for up to {} in one echo: end what else runs here, or \
+             give plumb a greater share (nice, a processor of its own)",
+            duration(worst_ns)
+        ),
+    }
+}
+
+/// Returns whether echoes were held up on this side for longer than is not noticed.
+pub(super) fn has_own_wait(echo: &Echoes) -> bool {
+    own_wait(echo).stands_out()
+}
+
 /// Light in fibre takes 5 µs a kilometre, and has to come back.
 const FIBRE_NS_PER_KM: u64 = 10_000;
 /// An echo that takes so many medians and [`LATE_NS`] more was held up.
@@ -153,36 +197,65 @@ const LATE_ONE_IN: usize = 200;
 /// Returns whether some echoes came late, as where packets are lost.
 pub(super) fn has_late_echoes(observed: &Observation) -> bool {
     let Some(echo) = &observed.echo else { return false };
-    statistics::median(&echo.samples_ns).is_some_and(|median| late_ones(echo, median).is_some())
+    let net_ns = echo.without_own_wait_ns();
+    let median_ns = statistics::median(&net_ns);
+    median_ns.is_some_and(|median_ns| {
+        late_ones(observed, &net_ns, median_ns).is_some_and(|cause| cause.kind != Kind::Pauses)
+    })
 }
 
-/// Returns what echoes cost that came late because a packet was lost: on the average of all.
-fn late_ones(echo: &Echoes, median_ns: u64) -> Option<Cause> {
+/// Returns what echoes cost that came late, on the average of all: because packets were lost, or, in a
+/// session in which none was, because a program paused.
+fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
     let limit = median_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS);
-    let late: Vec<u64> = echo.samples_ns.iter().copied().filter(|ns| *ns > limit).collect();
-    if late.len() < 2 || late.len() * LATE_ONE_IN < echo.samples_ns.len() {
+    let late: Vec<u64> = net_ns.iter().copied().filter(|ns| *ns > limit).collect();
+    if late.len() < 2 || late.len() * LATE_ONE_IN < net_ns.len() {
         return None;
     }
-    let beyond: u64 = late.iter().map(|ns| ns - median_ns).sum();
-    let samples = u64::try_from(echo.samples_ns.len()).unwrap_or(u64::MAX);
+    let beyond = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - median_ns));
+    let samples = u64::try_from(net_ns.len()).unwrap_or(u64::MAX);
     let gain_ns = beyond / samples.max(1);
-    let worst = late.iter().max().copied().unwrap_or(0);
-    let typical = statistics::median(&late)?.saturating_sub(median_ns);
-    let kind = if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss };
+    let worst = duration(late.iter().max().copied().unwrap_or(0));
+    let Late { kind, subject, advice } = match super::flows::has_losses(observed) {
+        Some(false) => of_pauses(),
+        Some(true) | None => of_loss(&late, median_ns),
+    };
     Some(Cause {
         kind,
         of: Whole::Echo,
         cost_ns: gain_ns,
         gain_ns,
         total_ns: median_ns.saturating_add(gain_ns),
-        subject: "A lost packet now and then".to_owned(),
-        advice: format!(
-            "{} of {samples} echoes waited for a timer, up to {}; a probe of the tail (RFC 8985) \
-             on both sides would make it two round trips",
-            late.len(),
-            duration(worst)
-        ),
+        subject: subject.to_owned(),
+        advice: format!("{} of {samples} echoes took up to {worst}, {advice}", late.len()),
     })
+}
+
+/// Why echoes were late.
+struct Late {
+    kind: Kind,
+    subject: &'static str,
+    advice: &'static str,
+}
+
+fn of_loss(late: &[u64], median_ns: u64) -> Late {
+    let typical = statistics::median(late).unwrap_or(0).saturating_sub(median_ns);
+    Late {
+        kind: if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss },
+        subject: "A lost packet now and then",
+        advice: "until a timer sent a segment again: look for what drops packets; tail loss probes \
+                 (RFC 8985) on both sides would make it two round trips",
+    }
+}
+
+const fn of_pauses() -> Late {
+    Late {
+        kind: Kind::Pauses,
+        subject: "A program of the remote host that pauses now and then",
+        advice: "although its TCP acknowledged the keys, and in the whole session nothing was sent again \
+                 or came out of order: look there at the load, at swapping, and at what the program \
+                 waits for",
+    }
 }
 
 /// A smoothed round trip shows at least one part in so many of what a queue holds echoes up: the far

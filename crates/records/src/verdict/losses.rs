@@ -7,7 +7,7 @@
 
 use super::cause::{Cause, Kind};
 use super::flows::{View, lost_request_ns, sum_ns};
-use super::observation::{Direction, Flow};
+use super::observation::{Direction, Flow, FlowCounts};
 use super::traffic::Stall;
 use super::waits::{largest_around, long_ns};
 use crate::figures::{count, duration};
@@ -15,7 +15,7 @@ use crate::figures::{count, duration};
 /// Returns whether something of a flow was lost for certain.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
     let mark = match flow.direction {
-        Direction::Outgoing => really_lost(flow),
+        Direction::Outgoing => really_lost(&flow.counts),
         // What this side sends again on a slow line may only have been late.
         Direction::Incoming => flow.counts.out_of_order_in,
     };
@@ -23,9 +23,9 @@ pub(super) fn is_lossy(flow: &Flow) -> bool {
 }
 
 /// Returns segments that this side sent again, without those that had come after all.
-fn really_lost(flow: &Flow) -> Option<u64> {
-    let needless = flow.counts.duplicate_reports.unwrap_or(0);
-    Some(flow.counts.retransmissions?.saturating_sub(needless))
+pub(super) fn really_lost(counts: &FlowCounts) -> Option<u64> {
+    let needless = counts.duplicate_reports.unwrap_or(0);
+    Some(counts.retransmissions?.saturating_sub(needless))
 }
 
 /// Returns the data bytes of the packets that come after longer ones have vanished in a flow.
@@ -81,7 +81,7 @@ pub(super) fn is_reordered(view: &View<'_>) -> bool {
     match view.flow.direction {
         Direction::Outgoing => {
             let seen = counts.reorderings.max(counts.duplicate_reports).unwrap_or(0);
-            let lost = really_lost(view.flow);
+            let lost = really_lost(&view.flow.counts);
             seen >= FEWEST_REORDERINGS && lost.is_none_or(|lost| lost <= seen)
         }
         Direction::Incoming => {
@@ -153,7 +153,8 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
         return view.settle(cause, &taken);
     }
     let counts = &view.flow.counts;
-    let what = match (really_lost(view.flow).filter(|lost| *lost > 0), counts.segments_out) {
+    let what = match (really_lost(&view.flow.counts).filter(|lost| *lost > 0), counts.segments_out)
+    {
         (Some(lost), Some(sent)) => {
             format!("{} of {} segments were lost", count(lost), count(sent))
         }

@@ -15,11 +15,13 @@ mod remains;
 mod sentence;
 mod steps;
 mod traffic;
+mod unexplained;
 mod waits;
 
 pub use cause::{Cause, Kind, Whole};
 pub use observation::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
+    Unfinished,
 };
 pub use sentence::{
     FEWEST_SAMPLES, LOSS_ONE_IN, Limit, UNACCEPTABLE_NS, UNNOTICED_NS, limit, verdict,
@@ -31,13 +33,19 @@ pub(crate) use traffic::serial_ns;
 /// where nothing stands out.
 ///
 /// A cause stands out if it takes a tenth of its whole or more, and more than what a person
-/// notices. What is not known is no cause, and no cause is made of it.
+/// notices. Output that never came is first, and a long wait for which there is no cause is
+/// [`Kind::Unknown`].
 #[must_use]
 pub fn causes(observed: &Observation) -> Vec<Cause> {
     let mut found = steps::causes(observed);
     found.extend(keys::causes(observed));
     found.extend(flows::causes(observed));
-    cause::ranked(without_consequences(found))
+    let mut causes: Vec<Cause> = unexplained::unfinished(observed).into_iter().collect();
+    causes.extend(cause::ranked(without_consequences(found)));
+    if causes.is_empty() {
+        causes.extend(unexplained::waits(observed));
+    }
+    causes
 }
 
 /// Returns `found` without what only follows from another of them: where the way carries one

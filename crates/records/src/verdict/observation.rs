@@ -33,8 +33,25 @@ pub struct Observation {
     /// What came in transfers of growing sizes, from the smallest: bytes and the median of their
     /// times from the command to the last reply, ns.
     pub sizes: Vec<(u64, u64)>,
+    /// Output that was asked for and did not come whole.
+    pub unfinished: Option<Unfinished>,
     /// The way to the far side, as TCP and the carrier know it.
     pub path: Path,
+}
+
+/// Output that was asked for and did not come whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Bytes of it, at least.
+    pub asked_bytes: u64,
+    /// Bytes that came of it.
+    pub come_bytes: u64,
+    /// Bytes of the largest output of the same program that came whole before it.
+    pub whole_bytes: u64,
+    /// For how long nothing more came, ns.
+    pub waited_ns: u64,
+    /// Whether TCP of the far side acknowledged all that was sent, if that is known.
+    pub is_acknowledged: Option<bool>,
 }
 
 /// The steps up to the shell's prompt or the first command, each from the end of the one before.
@@ -44,6 +61,9 @@ pub struct Steps {
     pub resolve_ns: Option<u64>,
     /// First SYN to established connection, ns.
     pub connect_ns: Option<u64>,
+    /// Established connection to the first byte of the far side, ns; a part of the negotiation, or of
+    /// the wait for the prompt where nothing is negotiated.
+    pub greeting_ns: Option<u64>,
     /// The handshake of TLS, ns; unknown where there is none.
     pub tls_ns: Option<u64>,
     /// Of that, what this side's processor worked, ns.
@@ -61,9 +81,21 @@ pub struct Steps {
 pub struct Echoes {
     /// Each of them in the order in which they were struck, ns.
     pub samples_ns: Vec<u64>,
+    /// For how long this side waited for its own processor in each of them, ns. Empty if unknown.
+    pub own_wait_ns: Vec<u64>,
+    /// What TCP counted from the first of them to the last.
+    pub counts: FlowCounts,
     /// Where the time of the median one went, with the far side and the network as the rest; adds
     /// up to it. Empty if unknown.
     pub layers: Vec<LayerTime>,
+}
+
+impl Echoes {
+    /// Returns the samples without what this side waited for its own processor in them, ns.
+    pub(super) fn without_own_wait_ns(&self) -> Vec<u64> {
+        let waits = self.own_wait_ns.iter().copied().chain(std::iter::repeat(0));
+        self.samples_ns.iter().zip(waits).map(|(ns, wait)| ns.saturating_sub(wait)).collect()
+    }
 }
 
 /// Short answers, which follow the echo of what asked for them in a write of its own.
@@ -115,6 +147,8 @@ pub struct Flow {
     /// Where the time went by layer, with the far side and the network as the rest; adds up to
     /// `elapsed_ns`. Empty if unknown.
     pub layers: Vec<LayerTime>,
+    /// For how long this side waited for its own processor meanwhile, ns.
+    pub own_wait_ns: Option<u64>,
     /// What the processor of this side spent on TLS in it, ns; it is in no layer.
     pub tls_own_ns: Option<u64>,
     /// What TCP counted meanwhile.

@@ -73,7 +73,8 @@ const BITS_PER_BYTE: u64 = 10;
 const COMPRESSION_SAVES_BYTES: u64 = 37;
 
 /// What is not a layer of our own software.
-const NOT_OURS: [Layer; 3] = [Layer::Line, Layer::InterruptOrSystemCall, Layer::FarSideAndNetwork];
+const NOT_OURS: [Layer; 4] =
+    [Layer::Line, Layer::InterruptOrSystemCall, Layer::RunQueue, Layer::FarSideAndNetwork];
 
 /// A time that is looked at: of an echo, or of a screenful.
 #[derive(Clone, Copy, Debug)]

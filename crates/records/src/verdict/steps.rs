@@ -32,6 +32,11 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         advice: advice.to_owned(),
     };
     let mut found = Vec::new();
+    found.extend(greeting_ns(observed).map(|ns| {
+        let advice = "after the connection nothing came for so long: look there at the lookup of this \
+                      side's name (reverse DNS), at what accepts connections, and at the load";
+        cause(Kind::SlowGreeting, ns, "The silence of the remote host before its greeting", advice)
+    }));
     if let Some(ns) = steps.resolve_ns {
         let advice = "ask a nearer name server, or put the address into /etc/hosts";
         found.push(cause(Kind::NameServer, ns, "The name server", advice));
@@ -69,6 +74,25 @@ fn disorder_ns(observed: &Observation) -> u64 {
     let Some(echo) = observed.echo.as_ref().filter(|_| is_disordered(observed)) else { return 0 };
     let most = echo.samples_ns.iter().max().copied().unwrap_or(0);
     most.saturating_sub(statistics::median(&echo.samples_ns).unwrap_or(most))
+}
+
+/// The round trips from the connection to the first byte of the far side: it may wait for the first of
+/// this side.
+const GREETING_TRIPS: u64 = 1;
+/// The round trips of a negotiation after that.
+const NEGOTIATION_TRIPS: u64 = 3;
+
+/// Returns for how long the far side was silent after the connection, beyond the round trips of a
+/// greeting and of what is negotiated, ns. What belongs to the wait for the prompt is not counted.
+fn greeting_ns(observed: &Observation) -> Option<u64> {
+    let steps = &observed.steps;
+    let trip_ns = round_trip_ns(observed)?;
+    let silent_ns = steps.greeting_ns?.min(steps.negotiation_ns?);
+    let rest_ns = steps.negotiation_ns?.saturating_sub(silent_ns);
+    let beyond = |ns: u64, trips: u64| ns.saturating_sub(trip_ns.saturating_mul(trips));
+    let silent_ns = beyond(silent_ns, GREETING_TRIPS);
+    let negotiating_ns = beyond(rest_ns, NEGOTIATION_TRIPS);
+    Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(disorder_ns(observed)))
 }
 
 /// The round trips of a handshake of TLS 1.2 (RFC 5246 §7.3); TLS 1.3 needs one.

@@ -134,6 +134,7 @@ impl Scene {
                 },
                 data_packets: None,
                 layers: split(elapsed_ns, &parts(before, after, 1)),
+                own_wait_ns: None,
                 tls_own_ns: None,
                 counts: counts(before, after, direction),
             };
@@ -142,7 +143,8 @@ impl Scene {
                 let keys = samples_ns.len() as u64;
                 let middle = median(&samples_ns).unwrap_or(0);
                 let layers = split(middle, &parts(before, after, keys));
-                (keys > 0).then_some(Echoes { samples_ns, layers })
+                let counts = counts(before, after, Direction::Outgoing);
+                (keys > 0).then_some(Echoes { samples_ns, counts, layers, ..Echoes::default() })
             };
             match stage {
                 Stage::Prompt => seen.steps.prompt_ns = Some(elapsed_ns),

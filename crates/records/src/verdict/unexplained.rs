@@ -1,0 +1,212 @@
+//! What never came, and what no rule explains.
+//!
+//! A measurement that did not end is the first thing that a report says. Output that never comes,
+//! although shorter output of the same program came and TCP of the far side acknowledges what asked
+//! for it, was sent in packets that the path drops for their size: neither the program nor the path
+//! is dead.
+//!
+//! A long wait without a cause is reported as such. A report that says nothing of it would be read as
+//! the statement that there is none.
+
+use super::cause::{Cause, Kind, Whole};
+use super::keys::round_trip_ns;
+use super::observation::{Observation, Unfinished};
+use crate::figures::{count, duration};
+use crate::statistics;
+
+/// A wait without a cause that is longer than this is reported, ns: TM-233 (section 3.1) calls an echo
+/// that takes so long unacceptable.
+const LONG_NS: u64 = 250_000_000;
+
+/// The largest segment of Ethernet.
+const DEFAULT_MSS: u64 = 1_460;
+
+/// A smoothed round trip of TCP that shows less than one part in so many of a wait does not have it.
+const ANSWERED_ONE_IN: u64 = 16;
+
+/// Output of more bytes than this does not fit into the packets of an echo or of a short answer.
+const LONG_BYTES: u64 = 400;
+
+/// Returns why output never came, if some did not.
+pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
+    let unfinished = observed.unfinished.as_ref()?;
+    let mss_bytes = observed.path.mss_bytes.unwrap_or(DEFAULT_MSS);
+    Some(black_hole(unfinished, mss_bytes).unwrap_or_else(|| unknown_end(unfinished)))
+}
+
+/// Returns the cause if packets are dropped for their size, as far as can be told.
+fn black_hole(unfinished: &Unfinished, mss_bytes: u64) -> Option<Cause> {
+    let Unfinished { asked_bytes, come_bytes, whole_bytes, waited_ns, is_acknowledged } =
+        *unfinished;
+    let is_long = asked_bytes >= LONG_BYTES && asked_bytes > whole_bytes && whole_bytes < mss_bytes;
+    let is_silent = come_bytes < LONG_BYTES.min(asked_bytes / 2);
+    if !(is_long && is_silent && whole_bytes > 0 && is_acknowledged == Some(true)) {
+        return None;
+    }
+    Some(Cause {
+        kind: Kind::PathMtuBlackHole,
+        of: Whole::Screenful,
+        cost_ns: waited_ns,
+        gain_ns: waited_ns,
+        total_ns: waited_ns,
+        subject: "A size limit of the path (MTU black hole)".to_owned(),
+        advice: format!(
+            "output of up to {} bytes came, of {} bytes none, and the remote TCP acknowledged the \
+             request: let ICMP \"packet too big\" through, set the MTU to what the path carries, or \
+             set net.ipv4.tcp_mtu_probing = 1 on the remote host",
+            count(whole_bytes),
+            count(asked_bytes)
+        ),
+    })
+}
+
+fn unknown_end(unfinished: &Unfinished) -> Cause {
+    let Unfinished { asked_bytes, come_bytes, waited_ns, is_acknowledged, .. } = *unfinished;
+    let evidence = match is_acknowledged {
+        Some(true) => {
+            "the remote TCP acknowledged the request, so that its program has stopped, or its \
+             packets are dropped: a capture on the remote host tells the two apart"
+        }
+        Some(false) => {
+            "the remote TCP did not acknowledge the request, so that the path or the remote host has \
+             failed: ping tells whether the host can be reached"
+        }
+        None => "repeat the measurement, and look at the remote host meanwhile",
+    };
+    unknown(
+        Whole::Screenful,
+        waited_ns,
+        waited_ns,
+        "output that never came",
+        format!(
+            "{} of {} bytes came, and then nothing for {}; {evidence}",
+            count(come_bytes),
+            count(asked_bytes),
+            duration(waited_ns)
+        ),
+    )
+}
+
+/// Returns the longest wait of a session in which no cause was found, if it is long.
+pub(super) fn waits(observed: &Observation) -> Option<Cause> {
+    let median_ns = |echoes: &super::Echoes| statistics::median(&echoes.samples_ns);
+    let idle_ns = observed.echo.as_ref().and_then(median_ns).unwrap_or(0);
+    let loaded_ns = observed.echo_under_load.as_ref().and_then(median_ns);
+    let loaded = loaded_ns.map(|total_ns| beside_output(observed, idle_ns, total_ns));
+    let screenful = observed.screenful.as_ref().map(|flow| {
+        let advice =
+            "repeat the measurement to see whether it is chance, and capture it on both sides";
+        let wait_ns = flow.elapsed_ns.saturating_sub(idle_ns);
+        unknown(
+            Whole::Screenful,
+            flow.elapsed_ns,
+            wait_ns,
+            "a wait without a cause",
+            advice.to_owned(),
+        )
+    });
+    let longest = [loaded, screenful].into_iter().flatten().max_by_key(|cause| cause.cost_ns);
+    longest.filter(|cause| cause.cost_ns >= LONG_NS)
+}
+
+/// Returns why an echo takes `total_ns` beside other output, in front of which no queue was found.
+fn beside_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Cause {
+    let cost_ns = total_ns.saturating_sub(idle_ns);
+    let idle = duration(idle_ns);
+    // Acknowledgments pass the same queue of the path, and do not wait for the send buffer.
+    let trip_ns = round_trip_ns(observed).unwrap_or(0);
+    match observed.path.rtt_under_load_ns {
+        Some(rtt_ns) if rtt_ns.saturating_sub(trip_ns) < cost_ns / ANSWERED_ONE_IN => Cause {
+            kind: Kind::FarHost,
+            of: Whole::EchoUnderLoad,
+            cost_ns,
+            gain_ns: cost_ns,
+            total_ns,
+            subject: "Output that the remote host holds in front of an echo".to_owned(),
+            advice: format!(
+                "its TCP answers in {} meanwhile, and an echo takes {idle} where no other output \
+                 comes: a smaller send buffer there (TCP_NOTSENT_LOWAT) would help",
+                duration(rtt_ns)
+            ),
+        },
+        _ => unknown(
+            Whole::EchoUnderLoad,
+            total_ns,
+            cost_ns,
+            "a wait without a cause",
+            format!(
+                "an echo takes {idle} where no other output comes; what is in front of it is in a \
+                 queue of the path or in the send buffer of the remote host, and a capture on the \
+                 remote host tells the two apart"
+            ),
+        ),
+    }
+}
+
+fn unknown(of: Whole, total_ns: u64, cost_ns: u64, subject: &str, advice: String) -> Cause {
+    Cause {
+        kind: Kind::Unknown,
+        of,
+        cost_ns,
+        gain_ns: cost_ns,
+        total_ns,
+        subject: format!("Unknown: {subject}"),
+        advice,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Echoes;
+
+    const MS: u64 = 1_000_000;
+
+    fn never_came() -> Unfinished {
+        Unfinished {
+            asked_bytes: 1_458,
+            come_bytes: 0,
+            whole_bytes: 486,
+            waited_ns: 8_000 * MS,
+            is_acknowledged: Some(true),
+        }
+    }
+
+    fn kind(unfinished: Unfinished) -> Kind {
+        let observed = Observation { unfinished: Some(unfinished), ..Observation::default() };
+        super::unfinished(&observed).unwrap().kind
+    }
+
+    #[test]
+    fn long_output_that_never_comes_behind_short_output_is_a_black_hole() {
+        assert_eq!(kind(never_came()), Kind::PathMtuBlackHole);
+    }
+
+    #[test]
+    fn without_a_control_the_reason_is_unknown() {
+        assert_eq!(
+            kind(Unfinished { is_acknowledged: Some(false), ..never_came() }),
+            Kind::Unknown
+        );
+        assert_eq!(kind(Unfinished { is_acknowledged: None, ..never_came() }), Kind::Unknown);
+        assert_eq!(kind(Unfinished { whole_bytes: 0, ..never_came() }), Kind::Unknown);
+        assert_eq!(kind(Unfinished { whole_bytes: 1_944, ..never_came() }), Kind::Unknown);
+        assert_eq!(kind(Unfinished { come_bytes: 1_000, ..never_came() }), Kind::Unknown);
+    }
+
+    #[test]
+    fn a_long_echo_beside_output_is_reported_even_if_nothing_explains_it() {
+        let echoes = |ns: u64| Some(Echoes { samples_ns: vec![ns; 20], ..Echoes::default() });
+        let observed = |ns| Observation {
+            echo: echoes(2 * MS),
+            echo_under_load: echoes(ns),
+            ..Observation::default()
+        };
+        let found = waits(&observed(545 * MS)).unwrap();
+        assert_eq!(
+            (found.kind, found.of, found.gain_ns),
+            (Kind::Unknown, Whole::EchoUnderLoad, 543 * MS)
+        );
+        assert_eq!(waits(&observed(200 * MS)), None);
+    }
+}
