@@ -158,6 +158,32 @@ fn late_echoes_are_pauses_of_a_program_where_nothing_was_sent_again() {
 }
 
 #[test]
+fn one_pause_in_a_train_of_keys_is_no_half_duplex_path() {
+    let mut observed = echoing(4 * MS, Some(4 * MS));
+    observed.echo.as_mut().unwrap().counts.retransmissions = Some(0);
+    let train = |samples_ns: Vec<u64>| Some(Echoes { samples_ns, ..Echoes::default() });
+    let pause = (0..13).map(|at| (813 - at * 60) * MS);
+    observed.echo_train = train([vec![4 * MS; 5], pause.collect(), vec![4 * MS; 2]].concat());
+    assert_eq!(causes(&observed), []);
+    observed.echo_train = train((0..20).map(|at| (250 + at % 3 * 60) * MS).collect());
+    assert_eq!(causes(&observed)[0].kind, Kind::HalfDuplex);
+}
+
+#[test]
+fn on_a_slow_line_the_first_flight_of_a_sender_is_no_queue() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    let arrivals: Vec<(u64, u64)> = (0..40).map(|at| ((200 + at * 170) * MS, 1_448)).collect();
+    observed.transfers = vec![flow(&arrivals)];
+    let mut kinds = |echo_ns| {
+        observed.echo_under_load =
+            Some(Echoes { samples_ns: vec![echo_ns; 6], ..Echoes::default() });
+        causes(&observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
+    };
+    assert!(!kinds(1_000 * MS).contains(&Kind::Queue));
+    assert!(kinds(4_000 * MS).contains(&Kind::Queue));
+}
+
+#[test]
 fn the_wait_for_a_processor_of_this_machine_is_never_the_far_hosts() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     let echo = observed.echo.as_mut().unwrap();

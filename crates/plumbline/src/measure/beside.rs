@@ -11,8 +11,8 @@ use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
 const CHARACTER: u8 = b'x';
-/// Somebody who types fast.
-const PACE: Duration = Duration::from_millis(60);
+/// A person who types fast.
+const PACE: Duration = Duration::from_nanos(records::verdict::TRAIN_PACE_NS);
 /// Keys of a train.
 pub(crate) const TRAIN_KEYS: usize = 20;
 /// How long the last keys are waited for.

@@ -1,6 +1,7 @@
 //! What a walk through a login has to say to the verdict.
 
 use super::answers::Answered;
+use super::beside::Loaded;
 use super::command::Shown;
 use super::console::Watch;
 use super::echo::Keystroke;
@@ -55,7 +56,7 @@ pub(super) fn of_walk(
         },
         echo,
         echo_train: echoes(&findings.train),
-        echo_under_load: loaded.and_then(|loaded| echoes(&loaded.echoes)),
+        echo_under_load: longest_load(findings).and_then(|loaded| echoes(&loaded.echoes)),
         screenful: findings.screenful.as_ref().and_then(|(shown, is_command)| {
             let origin = if *is_command { Origin::Program } else { Origin::TypedEcho };
             let [before, after] = &findings.status_of_screenful;
@@ -73,10 +74,20 @@ pub(super) fn of_walk(
             Unfinished { is_acknowledged, ..unfinished }
         }),
         path: Path {
-            rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),
+            rtt_under_load_ns: loaded
+                .and(findings.status_sustained.as_ref().or(findings.status.as_ref()))
+                .and_then(rtt_ns),
             ..path
         },
     }
+}
+
+/// Returns the longest output beside which keys were struck: in a short one the queues are not full yet.
+fn longest_load(findings: &Findings) -> Option<&Loaded> {
+    let sustained = findings.sustained.iter();
+    let longer = sustained.flat_map(|one| one.probe.iter().chain([&one.loaded]));
+    let all = findings.loaded.iter().chain(longer);
+    all.filter(|loaded| !loaded.echoes.is_empty()).max_by_key(|loaded| loaded.screens)
 }
 
 /// Returns what this side waited for its processor in each of `keys`; nothing if that is not known of

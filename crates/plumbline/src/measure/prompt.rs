@@ -100,6 +100,10 @@ impl Wait {
             None => (Prompt::Silence, self.since + self.patience),
             Some(at) => match prompts.recognize(&console.line()) {
                 Some(prompt) => (prompt, at + SETTLING),
+                // Text that ends with its line is a greeting, and the question is still to come.
+                None if console.line().trim().is_empty() => {
+                    (Prompt::Silence, at + self.silence.max(self.patience))
+                }
                 None => (Prompt::Silence, at + self.silence),
             },
         };

@@ -112,7 +112,9 @@ pub(crate) struct Findings {
     pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the long output.
     pub(crate) status_before: Option<CarrierStatus>,
-    /// What the carrier knew last.
+    /// What the carrier knew when the longest output had come.
+    pub(crate) status_sustained: Option<CarrierStatus>,
+    /// What the carrier knew before that.
     pub(crate) status: Option<CarrierStatus>,
     /// What could not be done, each a sentence without its end.
     pub(crate) notes: Vec<String>,
@@ -615,7 +617,10 @@ impl Session for Walk {
             Stage::Unhurried(_) => *after = Some(status.clone()),
             Stage::Load(_) => self.findings.status_before = Some(status.clone()),
             // What the verdict is of has ended before it.
-            Stage::Over if self.findings.sustained.is_some() => return,
+            Stage::Over if self.findings.sustained.is_some() => {
+                self.findings.status_sustained = Some(status.clone());
+                return;
+            }
             _ => {}
         }
         self.findings.status = Some(status.clone());

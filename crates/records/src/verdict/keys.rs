@@ -13,8 +13,8 @@
 //! order in the whole session.
 
 use super::cause::{Cause, Kind, Whole};
-use super::losses::TIMER_NS;
-use super::observation::{Echoes, Observation};
+use super::losses::{TIMER_NS, really_lost};
+use super::observation::{Echoes, Observation, TRAIN_PACE_NS};
 use super::traffic::serial_ns;
 use super::waits::KERNEL_DELAY_NS;
 use crate::figures::{count, duration};
@@ -207,9 +207,13 @@ pub(super) fn has_late_echoes(observed: &Observation) -> bool {
 /// Returns what echoes cost that came late, on the average of all: because packets were lost, or, in a
 /// session in which none was, because a program paused.
 fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
+    let echo = observed.echo.as_ref()?;
     let limit = median_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS);
     let late: Vec<u64> = net_ns.iter().copied().filter(|ns| *ns > limit).collect();
-    if late.len() < 2 || late.len() * LATE_ONE_IN < net_ns.len() {
+    // A single one is chance, unless TCP has sent something again at that time.
+    let is_lossy = really_lost(&echo.counts).is_some_and(|lost| lost > 0);
+    let fewest = if is_lossy { 1 } else { 2 };
+    if late.len() < fewest || late.len() * LATE_ONE_IN < net_ns.len() {
         return None;
     }
     let beyond = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - median_ns));
@@ -262,6 +266,11 @@ const fn of_pauses() -> Late {
 /// side's acknowledgments of a few keys are among it.
 const QUEUED_ONE_IN: u64 = 8;
 
+/// Segments that a sender sends at first (RFC 6928).
+const FLIGHT_SEGMENTS: u64 = 10;
+/// What is assumed where no largest segment is known: that of Ethernet.
+const DEFAULT_MSS: u64 = 1_460;
+
 /// Returns what a queue costs that other data fills.
 fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
@@ -269,6 +278,13 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let gain_ns = total_ns.saturating_sub(idle_ns);
     // A queue stands only in front of a link that is full.
     if super::flows::fills_the_line(observed) == Some(false) {
+        return None;
+    }
+    // On a slow line the first flight of any sender is as long: that is the line, and not its queue.
+    let rate_bps = super::flows::line_bps(observed);
+    let mss_bytes = observed.path.mss_bytes.unwrap_or(DEFAULT_MSS);
+    let flight_ns = rate_bps.map_or(0, |rate| serial_ns(FLIGHT_SEGMENTS * mss_bytes, rate));
+    if gain_ns <= flight_ns {
         return None;
     }
     // A queue holds up the far side's acknowledgments as well: where they come at once, echoes wait
@@ -293,11 +309,37 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     })
 }
 
+/// Echoes that differ by the pace of their keys, but for so much, come together.
+const TOGETHER_NS: u64 = 15_000_000;
+
+/// Returns whether all echoes of a train that are late come together, behind one pause: where
+/// each key waits for the one before it, they come one after the other.
+fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
+    let late_ns = idle_ns.saturating_add(TRAIN_PACE_NS);
+    let late = train_ns.iter().filter(|ns| **ns > late_ns).count();
+    let (mut run, mut longest) = (0, 0);
+    for pair in train_ns.windows(2) {
+        let [before, after] = pair else { continue };
+        let is_together = before.saturating_sub(*after).abs_diff(TRAIN_PACE_NS) <= TOGETHER_NS;
+        run = if is_together { run + 1 } else { 0 };
+        longest = run.max(longest);
+    }
+    longest >= FEWEST_TOGETHER && longest + 2 >= late
+}
+
+/// So many echoes that come together are more than a few that were written at once.
+const FEWEST_TOGETHER: usize = 5;
+
 /// Returns what it costs that keys which are struck at a steady pace wait for each other's echoes:
 /// because the way carries one direction at a time, or by Nagle's algorithm.
 fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let train = observed.echo_train.as_ref()?;
     let total_ns = statistics::median(&train.samples_ns)?;
+    // On a half-duplex path packets collide, which looks like a pause, and then they are sent again.
+    let is_lossless = super::flows::has_losses(observed) == Some(false);
+    if is_lossless && is_one_pause(&train.samples_ns, idle_ns) {
+        return None;
+    }
     let gain_ns = total_ns.checked_sub(idle_ns)?;
     // A far host that computes longer than a person takes for a key makes them wait just so.
     let trip_ns = round_trip_ns(observed)?;

@@ -21,7 +21,7 @@ mod waits;
 pub use cause::{Cause, Kind, Whole};
 pub use observation::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
-    Unfinished,
+    TRAIN_PACE_NS, Unfinished,
 };
 pub use sentence::{
     FEWEST_SAMPLES, LOSS_ONE_IN, Limit, UNACCEPTABLE_NS, UNNOTICED_NS, limit, verdict,

@@ -7,6 +7,9 @@
 
 use crate::measurement::LayerTime;
 
+/// The pace of the keys of [`Observation::echo_train`], ns.
+pub const TRAIN_PACE_NS: u64 = 60_000_000;
+
 /// What was seen of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {

@@ -9,6 +9,7 @@
 //! the statement that there is none.
 
 use super::cause::{Cause, Kind, Whole};
+use super::flows::has_losses;
 use super::keys::round_trip_ns;
 use super::observation::{Observation, Unfinished};
 use crate::figures::{count, duration};
@@ -31,7 +32,27 @@ const LONG_BYTES: u64 = 400;
 pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
     let unfinished = observed.unfinished.as_ref()?;
     let mss_bytes = observed.path.mss_bytes.unwrap_or(DEFAULT_MSS);
-    Some(black_hole(unfinished, mss_bytes).unwrap_or_else(|| unknown_end(unfinished)))
+    let found = black_hole(unfinished, mss_bytes).or_else(|| lost(unfinished, observed));
+    Some(found.unwrap_or_else(|| unknown_end(unfinished)))
+}
+
+/// Returns the cause if what asked for the output was lost, over a path that lost packets before.
+fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
+    let is_lost = unfinished.is_acknowledged == Some(false) && has_losses(observed) == Some(true);
+    let waited_ns = unfinished.waited_ns;
+    is_lost.then(|| Cause {
+        kind: Kind::RetransmissionTimeouts,
+        of: Whole::Screenful,
+        cost_ns: waited_ns,
+        gain_ns: waited_ns,
+        total_ns: waited_ns,
+        subject: "Loss of packets".to_owned(),
+        advice: format!(
+            "the request for output was sent again and again, and was not acknowledged within {}; \
+             packets were lost before, too: look at the errors of the links",
+            duration(waited_ns)
+        ),
+    })
 }
 
 /// Returns the cause if packets are dropped for their size, as far as can be told.
