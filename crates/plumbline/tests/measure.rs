@@ -132,20 +132,35 @@ fn a_shell_is_measured_by_ipv6_over_the_kernel_and_over_our_own_tcp() {
     });
 }
 
-#[test]
-#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
-fn at_a_login_prompt_the_screenful_is_the_echo_of_two_thousand_keys() {
+/// Returns the record of a host that asks `question`.
+fn record_of_question(question: &str) -> Measurement {
     let folder = Folder::new("ask");
     let ask = folder.0.join("ask");
-    fs::write(&ask, "#!/bin/sh\nprintf 'host login: '\nread -r name\n").unwrap();
+    fs::write(&ask, format!("#!/bin/sh\nprintf '{question}'\nread -r name\n")).unwrap();
     fs::set_permissions(&ask, Permissions::from_mode(0o755)).unwrap();
-    in_new_network(move || {
-        let record = record_of(&measure(telnetd(&ask), &["--json", "--keys", "30"]));
+    record_of(&measure(telnetd(&ask), &["--json", "--keys", "30"]))
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn at_an_unknown_prompt_the_screenful_is_the_echo_of_two_thousand_keys() {
+    in_new_network(|| {
+        let record = record_of_question("terminal type? ");
         let screenful = record.screenful.unwrap();
-        assert_eq!(record.phases.prompt, Some(PromptKind::Login));
+        assert_eq!(record.phases.prompt, Some(PromptKind::Silence));
         assert_eq!(screenful.method, Some(ScreenfulMethod::TypedEcho));
         assert_eq!((screenful.cells, screenful.bytes), (2_000, 2_000));
-        drop(folder);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and Debian's telnet servers"]
+fn at_a_login_prompt_no_screenful_is_typed() {
+    in_new_network(|| {
+        let record = record_of_question("host login: ");
+        assert_eq!(record.phases.prompt, Some(PromptKind::Login));
+        assert_eq!(record.echo.unwrap().samples, 30);
+        assert_eq!(record.screenful, None);
     });
 }
 

@@ -386,6 +386,10 @@ impl Walk {
     }
 
     fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
+        if self.asks_for_user() {
+            self.note("at a login prompt no screenful is typed: give --login");
+            return self.end();
+        }
         self.wants_status = true;
         self.progress.show("screenful");
         let screen = match (self.is_in_shell, self.plan.command.clone()) {
@@ -400,6 +404,13 @@ impl Walk {
         self.stage = Stage::Screenful { showing, is_command };
     }
 
+    /// Returns whether the far side waits for a name or a password, which many keys typed there would be
+    /// taken for.
+    fn asks_for_user(&self) -> bool {
+        let prompt = self.findings.prompt.map(|(prompt, _)| prompt);
+        !self.is_in_shell && matches!(prompt, Some(Prompt::Login | Prompt::Password))
+    }
+
     fn on_screenful(&mut self, shown: Shown, is_command: bool, cx: &mut Cx<'_>) {
         let is_whole = shown.is_whole;
         if shown.is_stuck && is_command {
@@ -408,7 +419,8 @@ impl Walk {
             let cells = shown.watch.cells;
             self.findings.notes.push(format!("only {cells} cells of the screenful came"));
         }
-        if shown.watch.first.is_some() {
+        // What was cut off enters no table.
+        if is_whole && shown.watch.first.is_some() {
             self.findings.screenful = Some((shown, is_command));
         }
         // A command of somebody else's may do more than show something: it runs once.

@@ -267,14 +267,25 @@ fn keys_at_a_steady_pace_and_a_screenful_for_the_unhurried_are_noted() {
 }
 
 #[test]
-fn at_a_login_prompt_return_is_never_pressed_and_the_screenful_is_an_echo() {
-    let far = Far { prompt: "host login: ", erases_by: &[0x7f, 0x15], ..Far::shell() };
+fn at_an_unknown_prompt_return_is_never_pressed_and_the_screenful_is_an_echo() {
+    let far = Far { prompt: "terminal type? ", erases_by: &[0x7f, 0x15], ..Far::shell() };
     let (findings, typed) = walk(plan(2), far);
-    assert_eq!(findings.prompt.map(|(prompt, _)| prompt), Some(Prompt::Login));
+    assert_eq!(findings.prompt.map(|(prompt, _)| prompt), Some(Prompt::Silence));
     assert!(!typed.contains(&b'\r'));
     assert_eq!(typed.last(), Some(&0x15));
     let (shown, is_command) = findings.screenful.unwrap();
     assert_eq!((shown.watch.cells, is_command), (2_000, false));
+}
+
+#[test]
+fn at_a_login_prompt_nothing_is_typed_that_is_not_taken_back() {
+    let far = Far { prompt: "host login: ", erases_by: &[0x7f, 0x15], ..Far::shell() };
+    let (findings, typed) = walk(plan(2), far);
+    assert_eq!(findings.prompt.map(|(prompt, _)| prompt), Some(Prompt::Login));
+    assert!(findings.screenful.is_none());
+    let count = |keys: &[u8]| typed.iter().filter(|key| keys.contains(key)).count();
+    assert!(typed.len() < 100 && !typed.contains(&b'\r'), "{typed:?}");
+    assert_eq!(count(b"x"), count(&[0x7f]), "{typed:?}");
 }
 
 #[test]

@@ -247,6 +247,14 @@ impl Cause {
 pub(super) fn ranked(found: Vec<Cause>) -> Vec<Cause> {
     let mut out: Vec<Cause> = found.into_iter().filter(Cause::stands_out).collect();
     out.sort_by_key(|cause| std::cmp::Reverse(cause.weight()));
+    // The headers of small segments are what can be removed of the time on a line.
+    let place = |kind| out.iter().position(|cause: &Cause| cause.kind == kind);
+    if let (Some(line), Some(small)) = (place(Kind::LineRate), place(Kind::SmallPackets))
+        && line < small
+    {
+        let small = out.remove(small);
+        out.insert(line, small);
+    }
     let mut kinds = Vec::new();
     out.retain(|cause| {
         let is_new = !kinds.contains(&cause.kind);

@@ -204,6 +204,9 @@ pub(super) fn has_late_echoes(observed: &Observation) -> bool {
     })
 }
 
+/// So many late echoes with nothing sent again are no chance.
+const MANY_LATE: usize = 3;
+
 /// Returns what echoes cost that came late, on the average of all: because packets were lost, or, in a
 /// session in which none was, because a program paused.
 fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
@@ -220,9 +223,12 @@ fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<C
     let samples = u64::try_from(net_ns.len()).unwrap_or(u64::MAX);
     let gain_ns = beyond / samples.max(1);
     let worst = duration(late.iter().max().copied().unwrap_or(0));
-    let Late { kind, subject, advice } = match super::flows::has_losses(observed) {
-        Some(false) => of_pauses(),
-        Some(true) | None => of_loss(&late, median_ns),
+    // An echo carries the acknowledgment of its key, so a lost one has the key sent again.
+    let is_never_again = really_lost(&echo.counts) == Some(0) && late.len() >= MANY_LATE;
+    let has_losses = super::flows::has_losses(observed).is_none_or(|lossy| lossy);
+    let Late { kind, subject, advice } = match has_losses && !is_never_again {
+        false => of_pauses(),
+        true => of_loss(&late, median_ns),
     };
     Some(Cause {
         kind,
@@ -256,9 +262,8 @@ const fn of_pauses() -> Late {
     Late {
         kind: Kind::Pauses,
         subject: "A program of the remote host that pauses now and then",
-        advice: "although its TCP acknowledged the keys, and in the whole session nothing was sent again \
-                 or came out of order: look there at the load, at swapping, and at what the program \
-                 waits for",
+        advice: "although its TCP acknowledged the keys, and none was sent again: look there at the \
+                 load, at swapping, and at what the program waits for",
     }
 }
 
@@ -309,6 +314,9 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     })
 }
 
+/// An echo that is longer than another by one part in so many, or by so much, is as quick.
+const QUICK_ONE_IN: u64 = 8;
+const QUICK_NS: u64 = 3_000_000;
 /// Echoes that differ by the pace of their keys, but for so much, come together.
 const TOGETHER_NS: u64 = 15_000_000;
 
@@ -317,6 +325,12 @@ const TOGETHER_NS: u64 = 15_000_000;
 fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
     let late_ns = idle_ns.saturating_add(TRAIN_PACE_NS);
     let late = train_ns.iter().filter(|ns| **ns > late_ns).count();
+    // Where keys and echoes are in each other's way, no echo is as quick as one alone.
+    let quick_ns = idle_ns.saturating_add((idle_ns / QUICK_ONE_IN).max(QUICK_NS));
+    let others = train_ns.iter().filter(|ns| **ns <= late_ns);
+    if others.clone().any(|ns| *ns > quick_ns) {
+        return false;
+    }
     let (mut run, mut longest) = (0, 0);
     for pair in train_ns.windows(2) {
         let [before, after] = pair else { continue };
@@ -335,9 +349,7 @@ const FEWEST_TOGETHER: usize = 5;
 fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let train = observed.echo_train.as_ref()?;
     let total_ns = statistics::median(&train.samples_ns)?;
-    // On a half-duplex path packets collide, which looks like a pause, and then they are sent again.
-    let is_lossless = super::flows::has_losses(observed) == Some(false);
-    if is_lossless && is_one_pause(&train.samples_ns, idle_ns) {
+    if is_one_pause(&train.samples_ns, idle_ns) {
         return None;
     }
     let gain_ns = total_ns.checked_sub(idle_ns)?;

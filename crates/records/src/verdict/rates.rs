@@ -74,9 +74,31 @@ fn header_ns(view: &View<'_>, packets: u64) -> Option<u64> {
 /// Packets are small if there are so many times more of them than there must be.
 const SMALL_FACTOR: u64 = 3;
 
+/// The least segment that every path should carry (RFC 9293, section 3.7.1).
+const LEAST_MSS: u64 = 536;
+/// The largest segment of Ethernet, with options.
+const USUAL_MSS: u64 = 1_448;
+
+/// Returns what the headers of segments cost that are small because the largest segment is.
+fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
+    let packets = view.flow.bytes.div_ceil(mss.max(1));
+    let fewest = view.flow.bytes.div_ceil(USUAL_MSS).max(1);
+    let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(fewest));
+    let advice = format!(
+        "the largest segment of this connection (MSS) has {} bytes of data, and each carries headers \
+         of {} bytes: look for a small MTU on the path or at either host",
+        count(mss),
+        count(header_bytes(view.path))
+    );
+    Some(view.cause(Kind::SmallPackets, gain_ns, "The small segments", advice))
+}
+
 /// Returns what headers of needless packets cost.
 pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     let mss = view.path.mss_bytes?;
+    if mss < LEAST_MSS {
+        return small_mss(view, mss);
+    }
     let packets = data_packets(view.flow, view.path)?;
     let fewest = view.flow.bytes.div_ceil(mss.max(1)).max(1);
     if packets < fewest.saturating_mul(SMALL_FACTOR) {
@@ -133,6 +155,13 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
         return None;
     }
     let rate = rate_bps(long.bytes, span_ns(&long.arrivals)?)?;
+    // A small window is as even over many round trips, in steps of one each.
+    let least_ns = trip_ns.unwrap_or(0) / 2;
+    let steps = super::traffic::stalls(long, Some(rate), least_ns);
+    let in_steps = steps.iter().fold(0_u64, |sum, stall| sum.saturating_add(stall.ns));
+    if least_ns > 0 && in_steps > span_ns(&long.arrivals)? / 2 {
+        return None;
+    }
     let fast = rate.saturating_mul(BUCKET_FACTOR);
     // What a program writes now and then comes in bursts, and behind a bucket nothing does.
     let early = gaps(&long.arrivals).filter(|(_, gap, bytes)| *gap < serial_ns(*bytes, fast));

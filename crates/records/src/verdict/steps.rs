@@ -4,7 +4,7 @@
 //! host's, or the name server's.
 
 use super::cause::{Cause, Kind, Whole};
-use super::flows::is_disordered;
+use super::flows::{has_losses, is_disordered};
 use super::keys::{round_trip_ns, without_loss_ns};
 use super::observation::Observation;
 use crate::figures::duration;
@@ -68,13 +68,22 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     found
 }
 
-/// Returns how late the one packet of a step may have been where packets overtake each other: as late
-/// as the latest echo, ns.
+/// Returns how late the one packet of a step may have been where packets are lost or overtake each
+/// other: as late as the latest echo, ns.
 fn disorder_ns(observed: &Observation) -> u64 {
-    let Some(echo) = observed.echo.as_ref().filter(|_| is_disordered(observed)) else { return 0 };
+    let has_losses = has_losses(observed) == Some(true);
+    if !has_losses && !is_disordered(observed) {
+        return 0;
+    }
+    let least_ns = if has_losses { TIMER_NS } else { 0 };
+    let Some(echo) = observed.echo.as_ref() else { return least_ns };
     let most = echo.samples_ns.iter().max().copied().unwrap_or(0);
-    most.saturating_sub(statistics::median(&echo.samples_ns).unwrap_or(most))
+    let median_ns = statistics::median(&echo.samples_ns).unwrap_or(most);
+    most.saturating_sub(median_ns).max(least_ns)
 }
+
+/// A packet that was lost is sent again no sooner than after this and a round trip (Linux).
+const TIMER_NS: u64 = 200_000_000;
 
 /// The round trips from the connection to the first byte of the far side: it may wait for the first of
 /// this side.

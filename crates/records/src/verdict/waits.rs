@@ -67,6 +67,14 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
 /// much a screenful takes longer for which this one has done so, too.
 pub(super) fn nagle_if_unhurried(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let (late, early) = (observed.unhurried.as_ref()?, observed.screenful.as_ref()?);
+    // Ten short answers say more than one screen.
+    let is_tried =
+        |answers: &Answers| answers.at_once_ns.len().min(answers.late_ns.len()) >= FEWEST_ANSWERS;
+    if observed.answers.as_ref().is_some_and(is_tried)
+        && nagle_of_answers(observed, trip_ns).is_none()
+    {
+        return None;
+    }
     let gain_ns = late.elapsed_ns.checked_sub(early.elapsed_ns)?;
     let most = KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2 + trip_ns?;
     if gain_ns < KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8 || gain_ns > most {
