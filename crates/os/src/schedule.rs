@@ -111,6 +111,25 @@ fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Re
     }
 }
 
+/// Returns how long the threads of this process have waited for a processor while they could have
+/// run, or `None` if the kernel does not keep account.
+///
+/// The times of all live threads add up, so two threads that wait at once count twice. Threads that
+/// have ended are not counted: a difference of two readings is a lower bound.
+#[must_use]
+pub fn run_queue_wait() -> Option<std::time::Duration> {
+    let accounts = fs::read_dir("/proc/self/task").ok()?.filter_map(|thread| {
+        let account = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
+        waiting_nanos(&account)
+    });
+    Some(std::time::Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
+}
+
+/// Reads the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.
+fn waiting_nanos(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Returns the processor time that all threads of the process `id` have used, those that have
 /// ended excepted, or `None` if it has gone or the kernel does not keep account.
 #[must_use]
@@ -139,6 +158,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,60}") {
             _ = running_nanos(&text);
+            _ = waiting_nanos(&text);
         }
     }
 
@@ -146,6 +166,19 @@ mod tests {
     fn the_time_that_a_thread_ran_is_the_first_number_of_its_account() {
         assert_eq!(running_nanos("527519 12 1\n"), Some(527_519));
         assert_eq!(running_nanos(""), None);
+    }
+
+    #[test]
+    fn the_wait_for_a_processor_is_the_second_number_of_an_account() {
+        assert_eq!(waiting_nanos("527519 12 1\n"), Some(12));
+        assert_eq!(waiting_nanos("527519"), None);
+    }
+
+    #[test]
+    fn the_wait_of_this_process_includes_that_of_its_other_threads() {
+        let before = run_queue_wait().unwrap();
+        let after = thread::spawn(run_queue_wait).join().unwrap().unwrap();
+        assert!(after >= before);
     }
 
     #[test]
