@@ -117,12 +117,12 @@ fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Re
 /// The times of all live threads add up, so two threads that wait at once count twice. Threads that
 /// have ended are not counted: a difference of two readings is a lower bound.
 #[must_use]
-pub fn run_queue_wait() -> Option<std::time::Duration> {
+pub fn run_queue_wait() -> Option<Duration> {
     let accounts = fs::read_dir("/proc/self/task").ok()?.filter_map(|thread| {
         let account = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         waiting_nanos(&account)
     });
-    Some(std::time::Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
+    Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
 /// Reads the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.

@@ -5,14 +5,18 @@
 //! request for a block stands for it, which holds the opening of the file too.
 
 use super::record::nanos;
-use crate::files::ftp::Moment;
+use crate::files::ftp::{Found, Moment};
+use crate::files::tftp;
 use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;
 use records::sizes::Direction;
 use records::statistics::median;
 use records::transfer::{Tcp, Transfer};
-use records::verdict::{self, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps};
+use records::verdict::{
+    self, Echoes, FileSession, FileTransfer, Flow, FlowCounts, Observation, Origin, Path, Protocol,
+    Steps, Whole,
+};
 use std::collections::BTreeMap;
 
 /// Puts the causes that follow from `observed` before what the verdict of `record` says already.
@@ -20,6 +24,11 @@ pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
     record.causes = causes.iter().map(NamedCause::from).collect();
     let conclusion = verdict::conclusion(&causes);
+    // What all sizes have in common is another rate and another time than those of one transfer.
+    let is_of_a_transfer = causes.iter().any(|cause| cause.of == Whole::Transfer);
+    if observed.files.is_some() && is_of_a_transfer {
+        record.verdict.clear();
+    }
     record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned();
 }
 
@@ -54,6 +63,60 @@ pub(super) fn of_ftp(
         sizes: sizes(transfers),
         path,
         ..Observation::default()
+    }
+}
+
+/// Returns what was seen of a session with an FTP server.
+pub(super) fn session_of_ftp(found: &Found) -> FileSession {
+    let Moment { resolve, connect, tls, login, greeting, exchanges, own_wait, .. } = &found.opening;
+    FileSession {
+        protocol: Protocol::Ftp,
+        resolve_ns: resolve.map(nanos),
+        connect_ns: connect.map(nanos),
+        tls_ns: tls.map(nanos),
+        greeting_ns: greeting.map(nanos),
+        login_ns: login.map(nanos),
+        login: exchanges.clone(),
+        login_wait_ns: own_wait.map(nanos),
+        transfers: found.seen.clone(),
+        control: None,
+        aborted: found.aborted.clone(),
+    }
+}
+
+/// Returns what was seen of a session with a TFTP server.
+pub(super) fn session_of_tftp(resolve_ns: u64, found: &tftp::probe::Found) -> FileSession {
+    let seen = |number: usize, (direction, transfer, arrivals): &tftp::probe::Run| FileTransfer {
+        direction: match direction {
+            Direction::Received => verdict::Direction::Incoming,
+            Direction::Sent => verdict::Direction::Outgoing,
+        },
+        bytes: transfer.size.file_bytes.unwrap_or(0),
+        total_ns: transfer.time.ns_total.unwrap_or(0),
+        first_byte_ns: transfer.time.ns_first_byte,
+        last_byte_ns: arrivals.last().map(|last| last.at_ns),
+        arrivals: arrivals
+            .iter()
+            .map(|one| verdict::Arrival { at_ns: one.at_ns, bytes: one.bytes })
+            .collect(),
+        own_wait_ns: found.own_waits_ns.get(number).copied().flatten(),
+        connected_ns: found.agreed_ns.get(number).copied().flatten(),
+        block_bytes: transfer.tftp.block_bytes,
+        window_blocks: transfer.tftp.window_blocks,
+        repeated_blocks: transfer.tftp.repeated_blocks,
+        timeouts: transfer.tftp.timeouts,
+        ..FileTransfer::default()
+    };
+    let control = found.control.as_ref();
+    FileSession {
+        protocol: Protocol::Tftp,
+        resolve_ns: Some(resolve_ns),
+        transfers: found.transfers.iter().enumerate().map(|(at, run)| seen(at, run)).collect(),
+        control: control.map(|(run, agreed_ns)| FileTransfer {
+            connected_ns: *agreed_ns,
+            ..seen(usize::MAX, run)
+        }),
+        ..FileSession::default()
     }
 }
 

@@ -60,6 +60,7 @@ pub(super) fn of_walk(
         transfers: transfers.into_iter().collect(),
         held_up: held_up(findings, path.mss_bytes),
         sizes: Vec::new(),
+        files: None,
         path: Path {
             rtt_under_load_ns: loaded.and(findings.status.as_ref()).and_then(rtt_ns),
             ..path

@@ -47,11 +47,33 @@ pub enum Kind {
     Tls,
     /// All else of this side's software.
     OwnProcessor,
+    /// The server greets late after the connection is established.
+    SlowGreeting,
+    /// The first packet of a connection was lost.
+    LostSyn,
+    /// The server answers a command late.
+    SlowCommand,
+    /// The server sends the first byte of a file late.
+    SlowFirstByte,
+    /// The server pauses while it reads a file.
+    SlowDisk,
+    /// The server reads slowly what is sent to it.
+    SlowReader,
+    /// The server confirms the end of a transfer late.
+    LateLastReply,
+    /// One block or one window in each round trip.
+    LockStep,
+    /// The sender keeps less in flight than the path and the receiver take.
+    SmallSendBuffer,
+    /// The queue in front of the slowest link overflows.
+    ShortQueue,
+    /// Time for which no rule has an explanation.
+    Unknown,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 32] = [
         Self::NameServer,
         Self::SlowPrompt,
         Self::SlowLogin,
@@ -73,6 +95,17 @@ impl Kind {
         Self::Terminal,
         Self::Tls,
         Self::OwnProcessor,
+        Self::SlowGreeting,
+        Self::LostSyn,
+        Self::SlowCommand,
+        Self::SlowFirstByte,
+        Self::SlowDisk,
+        Self::SlowReader,
+        Self::LateLastReply,
+        Self::LockStep,
+        Self::SmallSendBuffer,
+        Self::ShortQueue,
+        Self::Unknown,
     ];
 
     /// Returns its name in a table.
@@ -100,6 +133,17 @@ impl Kind {
             Self::Terminal => "terminal",
             Self::Tls => "TLS here",
             Self::OwnProcessor => "own processor",
+            Self::SlowGreeting => "slow greeting",
+            Self::LostSyn => "lost SYN",
+            Self::SlowCommand => "slow command",
+            Self::SlowFirstByte => "slow first byte",
+            Self::SlowDisk => "slow disk",
+            Self::SlowReader => "slow reader",
+            Self::LateLastReply => "late last reply",
+            Self::LockStep => "lock-step",
+            Self::SmallSendBuffer => "small send buffer",
+            Self::ShortQueue => "short queue",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -125,6 +169,8 @@ pub enum Whole {
     Screenful,
     /// A longer flow.
     Transfer,
+    /// The steps of a file server's session before its first transfer.
+    Session,
 }
 
 impl Whole {
@@ -138,6 +184,7 @@ impl Whole {
             Self::Answer => "a short answer",
             Self::Screenful => "a screenful",
             Self::Transfer => "the transfer",
+            Self::Session => "connection set-up",
         }
     }
 
@@ -149,7 +196,7 @@ impl Whole {
             Self::Screenful | Self::Answer => 20_000_000,
             Self::EchoUnderLoad => 50_000_000,
             Self::Transfer => 100_000_000,
-            Self::Login => 150_000_000,
+            Self::Login | Self::Session => 150_000_000,
         }
     }
 }

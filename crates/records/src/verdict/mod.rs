@@ -6,6 +6,7 @@
 
 mod bucket;
 mod cause;
+mod files;
 mod flows;
 mod keys;
 mod losses;
@@ -18,6 +19,7 @@ mod traffic;
 mod waits;
 
 pub use cause::{Cause, Kind, Whole};
+pub use files::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
 pub use observation::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
 };
@@ -34,6 +36,9 @@ pub(crate) use traffic::serial_ns;
 /// notices. What is not known is no cause, and no cause is made of it.
 #[must_use]
 pub fn causes(observed: &Observation) -> Vec<Cause> {
+    if let Some(files) = &observed.files {
+        return files::causes(files);
+    }
     let mut found = steps::causes(observed);
     found.extend(keys::causes(observed));
     found.extend(flows::causes(observed));

@@ -5,7 +5,9 @@
 //! of the far side's clock is among them. A count is what was added during the flow or the session
 //! that it stands in, not what the connection had counted before.
 
+use super::files::FileSession;
 use crate::measurement::LayerTime;
+use serde::{Deserialize, Serialize};
 
 /// What was seen of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Observation {
     pub sizes: Vec<(u64, u64)>,
     /// The way to the far side, as TCP and the carrier know it.
     pub path: Path,
+    /// A session with a file server: where there is one, its rules alone decide.
+    pub files: Option<FileSession>,
 }
 
 /// The steps up to the shell's prompt or the first command, each from the end of the one before.
@@ -76,7 +80,7 @@ pub struct Answers {
 }
 
 /// Which way a flow goes, as seen from the near side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// From the far side to here.
     #[default]
@@ -122,7 +126,7 @@ pub struct Flow {
 }
 
 /// Something that came at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// Since the beginning of its flow, ns.
     pub at_ns: u64,
