@@ -34,8 +34,6 @@ pub(super) struct Opening {
     pub(super) connect: Option<Duration>,
     pub(super) tls: Option<Duration>,
     pub(super) login: Option<Duration>,
-    /// How many replies it took, the greeting among them.
-    pub(super) replies: u32,
     /// From the connection to the greeting.
     pub(super) greeting: Option<Duration>,
     /// The commands of the login.
@@ -49,8 +47,6 @@ pub(super) struct Facts {
     session: transfers::Session,
     steps: Steps,
     exchanges: Exchanges,
-    /// All replies so far.
-    pub(super) replies: u32,
 }
 
 /// When what happened on behalf of one task.
@@ -97,7 +93,6 @@ impl Facts {
             session,
             steps: Steps::default(),
             exchanges: Exchanges::default(),
-            replies: 0,
         }
     }
 
@@ -149,7 +144,6 @@ impl Facts {
     /// Notes a reply.
     pub(super) fn replied(&mut self, code: u16) {
         let now = Instant::now();
-        self.replies = self.replies.saturating_add(1);
         self.exchanges.replied(code, now);
         match code {
             100..200 => _ = self.steps.preliminary.get_or_insert(now),

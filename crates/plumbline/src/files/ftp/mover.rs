@@ -3,7 +3,7 @@
 use super::facts::{DataFacts, add_since};
 use super::link::{CHUTE_BYTES, Chute, Link, Plain};
 use crate::files::pace::Pace;
-use crate::transfers::nanos;
+use crate::transfers::{nanos, of_info};
 use os::clock::{Monotonic, thread_cpu_time};
 use os::socket::TcpInfo;
 use os::switches::Switches;
@@ -12,6 +12,7 @@ use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::listing::Collector;
 use protocols::application::ftp::user::DataFailure;
 use records::arrivals::Log;
+use records::transfer::Tcp;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -73,6 +74,8 @@ pub(super) struct Watch {
     pub(super) peer_window_bytes: Option<[u64; 2]>,
     /// The window that this side offered at the end of a download.
     pub(super) own_window_bytes: Option<u64>,
+    /// What TCP said of an upload last.
+    pub(super) tcp: Option<Tcp>,
 }
 
 impl Watch {
@@ -84,11 +87,17 @@ impl Watch {
             bytes: 0,
             peer_window_bytes: None,
             own_window_bytes: None,
+            tcp: None,
         }
     }
 
     /// Notes what TCP says of an upload.
     pub(super) fn sample(&mut self, info: &TcpInfo) {
+        let tcp = of_info(info);
+        if tcp == Tcp::default() {
+            return;
+        }
+        self.tcp = Some(tcp);
         // TCP counts its SYN as a byte that was acknowledged.
         let acknowledged = info.bytes_acknowledged.unwrap_or(0).saturating_sub(1);
         self.bytes = self.bytes.max(acknowledged);

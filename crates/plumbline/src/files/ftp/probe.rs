@@ -83,8 +83,6 @@ pub(crate) struct Moment {
     pub(crate) tls: Option<Duration>,
     /// Greeting and login.
     pub(crate) login: Option<Duration>,
-    /// How many replies that took.
-    pub(crate) replies: u32,
     /// From the connection to the greeting.
     pub(crate) greeting: Option<Duration>,
     /// The commands of the login.
@@ -236,10 +234,10 @@ fn run(
 
 fn opened(dialogue: &mut Dialogue) -> Found {
     let Some(session) = dialogue.open_session() else { return Found::default() };
-    let Opening { resolve, connect, tls, login, replies, greeting, exchanges } =
+    let Opening { resolve, connect, tls, login, greeting, exchanges } =
         session.facts.opening.clone();
     let own_wait = run_queue_wait();
-    let opening = Moment { resolve, connect, tls, login, replies, greeting, exchanges, own_wait };
+    let opening = Moment { resolve, connect, tls, login, greeting, exchanges, own_wait };
     Found { address: Some(session.peer), opening, ..Found::default() }
 }
 
@@ -484,7 +482,11 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         record.take(&mut self.dialogue, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
         let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &waited);
-        seen.tcp = DataTcp::from(&record.transfer.tcp);
+        let sampled = self.watch.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
+        let tcp = &record.transfer.tcp;
+        // Of an upload the last sample may know more than the moment at which all was written.
+        let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
+        seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
         if let Err(trouble) = result {
             // A refusal is an answer; a transfer whose data stops is what is looked at.
             let is_stopped = !trouble.is_refusal() && seen.connected_ns.is_some();

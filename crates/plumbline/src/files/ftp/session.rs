@@ -176,7 +176,6 @@ impl Session {
         let logged_in = session.drive(None).await.map(|_| ());
         let tls = session.facts.opening.tls.unwrap_or_default();
         session.facts.opening.login = Some(began.elapsed().saturating_sub(tls));
-        session.facts.opening.replies = session.facts.replies;
         session.facts.end_login(began.into_std());
         Ok((session, logged_in))
     }

@@ -98,6 +98,9 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
     let is_incoming = view.transfer.direction == Direction::Incoming;
     let late = if is_incoming { tcp.rcv_ooopack } else { tcp.reord_seen.max(tcp.dsack_dups) };
     let late = late.filter(|late| *late > 0 && view.is_disordered)?;
+    if let Some(cause) = policer(view) {
+        return Some(cause);
+    }
     let advice = format!(
         "{} segments met others out of order, and what was sent again had not been lost: look for \
          links in parallel that packets use by turns, and for wireless retransmission",
@@ -110,6 +113,9 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
 /// A queue that overflows delivers at the rate of its link for at least so many parts of a hundred.
 const BUSY_PERCENT: u64 = 35;
 
+/// Where short transfers lose nothing, losses that cost less than one part in so many are no cause.
+const PROBING_ONE_IN: u64 = 3;
+
 fn loss(view: &View<'_>) -> Option<Cause> {
     let lost = lost(view.transfer);
     if view.is_disordered || lost == 0 {
@@ -118,6 +124,10 @@ fn loss(view: &View<'_>) -> Option<Cause> {
     let ns = view.excess_ns();
     if let Some(cause) = policer(view) {
         return Some(cause);
+    }
+    // Slow start ends with the losses of a full queue: that is how TCP finds the rate of a path.
+    if !view.is_lossy && ns < view.transfer.total_ns / PROBING_ONE_IN {
+        return None;
     }
     let shape = &view.shape;
     let longest_ns = shape.pauses.iter().map(|pause| pause.ns).max().unwrap_or(0);
@@ -148,6 +158,8 @@ const FASTER: u64 = 3;
 const FEWEST_SEGMENTS: u64 = 5;
 /// What is faster than the rest saves at least so much, ns, or a late reader made it.
 const LEAST_SAVED_NS: u64 = 25_000_000;
+/// The same where losses show the bucket as well.
+const LEAST_SAVED_BY_LOSSES_NS: u64 = 8_000_000;
 
 /// A token bucket: what passed it at once, and the rate behind it.
 struct Bucket {
@@ -156,7 +168,7 @@ struct Bucket {
 }
 
 /// Returns the largest smaller transfer that came much faster than `line_bps`, in bytes.
-fn passed_before(view: &View<'_>, line_bps: u64) -> Option<u64> {
+fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64) -> Option<u64> {
     let smaller = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction
             && other.bytes < view.transfer.bytes
@@ -174,9 +186,10 @@ fn passed_before(view: &View<'_>, line_bps: u64) -> Option<u64> {
         };
         // What had come before it was read says nothing of a rate.
         let waited_ns = waits::steps(other, view.trip, 0).first_byte_ns;
-        let took_ns = took_ns.saturating_add(waited_ns);
+        let usual_ns = view.steps.first_byte_ns;
+        let took_ns = took_ns.saturating_add(waited_ns.saturating_sub(usual_ns));
         let is_faster = took_ns.saturating_mul(FASTER) <= slow_ns;
-        let is_seen = slow_ns.saturating_sub(took_ns) >= LEAST_SAVED_NS;
+        let is_seen = slow_ns.saturating_sub(took_ns) >= least_saved_ns;
         (is_faster && is_seen).then_some(other.bytes)
     });
     passed.max()
@@ -187,7 +200,7 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     let arrivals = &view.transfer.arrivals;
     let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
     if let Some(after_bps) = line_bps
-        && let Some(bytes) = passed_before(view, after_bps)
+        && let Some(bytes) = passed_before(view, after_bps, LEAST_SAVED_NS)
     {
         return Some(Bucket { bytes, after_bps });
     }
@@ -233,16 +246,18 @@ fn policer(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let tcp = &view.transfer.tcp;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
-    let passed = passed_before(view, mean_bps);
+    let passed = passed_before(view, mean_bps, LEAST_SAVED_BY_LOSSES_NS);
     let parts = per_period(&view.transfer.arrivals, shape.span_ns / POLICED_PARTS);
     let (_, alike) = alike_percent(&parts)?;
-    let sent_again = tcp.total_retrans.unwrap_or(0).saturating_mul(100);
+    let sent_again = lost(view.transfer).saturating_mul(100);
+    // A link that is full drops what finds no room in its queue, and is full all the same.
     let is_heavy = view.transfer.direction == Direction::Outgoing
+        && view.excess_ns() >= shape.span_ns / 3
         && tcp.data_segs_out.is_some_and(|out| sent_again >= out.saturating_mul(HEAVY_PERCENT));
     if !is_heavy && (passed.is_none() || alike < POLICED_ALIKE_PERCENT) {
         return None;
     }
-    let ns = view.excess_ns();
+    let ns = without_window_ns(view);
     let before = passed.map_or_else(
         || "little passes at once".to_owned(),
         |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
@@ -271,7 +286,7 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     if view.transfer.direction == Direction::Incoming {
         return None;
     }
-    view.transfer.tcp.rwnd_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
+    let full_ns = view.transfer.tcp.rwnd_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
     let [_, window] = view.transfer.peer_window_bytes.filter(|[_, window]| *window > 0)?;
     let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
     let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
@@ -286,6 +301,10 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
         );
         let subject = "The server's small receive window";
         return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
+    }
+    // A window that grows with what is read is full now and then at first.
+    if full_ns < view.shape.span_ns / 2 {
+        return None;
     }
     let rate_bps = rate_bps(view.shape.bytes, view.shape.span_ns).unwrap_or(0);
     let advice = format!(

@@ -37,6 +37,7 @@ pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
         Protocol::Tftp => tftp::causes(session),
     };
     let mut ranked = cause::ranked(found.clone());
+    ranked.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
     if ranked.is_empty() {
         ranked.extend(found.into_iter().filter(|cause| is_overriding(session, cause)).take(1));
     }
@@ -45,6 +46,16 @@ pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
         ranked.insert(0, aborted);
     }
     ranked
+}
+
+/// A limit of the path counts half of a cause that can be fixed on a host.
+const LIMIT_PARTS: u64 = 2;
+
+/// Returns what `cause` counts beside others: a limit half, and not a quarter as in a login, where it
+/// is there in each echo.
+fn weight(cause: &Cause) -> u64 {
+    let weight = cause.weight();
+    if cause.kind.is_limit() { weight.saturating_mul(LIMIT_PARTS) } else { weight }
 }
 
 /// A step that takes so much beyond its round trips is said however small its share is, ns.

@@ -42,13 +42,25 @@ pub(super) fn causes(
     }
 }
 
-/// Longer than this no retransmission of a control connection takes, ns.
-pub(super) const LONGEST_REPAIR_NS: u64 = 3_500_000_000;
+/// How late the repair of a lost packet of a control connection is, ns: timers begin at 200 ms in most
+/// kernels and at a second where no round trip is known (RFC 6298), and double.
+const REPAIRS_NS: [std::ops::RangeInclusive<u64>; 3] =
+    [0..=700_000_000, 950_000_000..=1_150_000_000, 2_950_000_000..=3_250_000_000];
+/// Longer than this no packet is overtaken, ns.
+const LATEST_PACKET_NS: u64 = 500_000_000;
+
+/// Returns whether what the path does to packets can make a step so late.
+pub(super) fn is_of_the_path(kind: Kind, late_ns: u64) -> bool {
+    match kind {
+        Kind::Reordering => late_ns <= LATEST_PACKET_NS,
+        _ => REPAIRS_NS.iter().any(|range| range.contains(&late_ns)),
+    }
+}
 
 /// Returns a late step of the server as what the path has done to its packets.
 fn by_the_path(cause: Cause, kind: Kind) -> Cause {
     let is_step = matches!(cause.kind, Kind::SlowGreeting | Kind::SlowLogin | Kind::SlowCommand);
-    if !is_step || cause.cost_ns > LONGEST_REPAIR_NS {
+    if !is_step || !is_of_the_path(kind, cause.cost_ns) {
         return cause;
     }
     let subject = if kind == Kind::Loss { "Packet loss" } else { "Reordering on the path" };

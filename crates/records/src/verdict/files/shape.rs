@@ -65,10 +65,10 @@ impl Shape {
         let steady = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes));
         let steady: Vec<(u64, u64)> =
             steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes)).collect();
-        // Behind a hole data was there already: only segments that come alone show the link.
-        let alone = steady.iter().copied().filter(|(_, bytes)| *bytes <= mss).collect();
-        let alone_bps = steady_rate_bps(alone, bytes).filter(|_| has_losses(transfer));
-        let line_bps = alone_bps.or_else(|| steady_rate_bps(steady, bytes));
+        let line_bps = match has_losses(transfer) {
+            true => rate_with_holes_bps(arrivals, &steady, mss, is_incoming),
+            false => steady_rate_bps(steady, bytes),
+        };
         let least_ns = LEAST_PAUSE_NS.max(trip_ns / 4);
         let pauses = pauses(arrivals, |gap, bytes| {
             let line_ns = line_bps.map_or(0, |rate| serial_ns(bytes, rate));
@@ -97,6 +97,44 @@ impl Shape {
 
 /// Of the bytes, one part in so many must have come without a jump, or their rate says nothing.
 const STEADY_ONE_IN: u64 = 4;
+
+/// So many parts of a hundred must be alike where data has holes.
+const ALIKE_PERCENT: u64 = 60;
+/// Segments that follow each other on a link do so at rates that differ by one part in so many.
+const EVEN_ONE_IN: u64 = 6;
+/// Into so many parts the time of data with holes is cut.
+const PARTS: u64 = 12;
+/// Parts that are faster than this many of a hundred are taken for those of a full link.
+const FAST_PERCENTILE: u8 = 90;
+
+/// Returns the rate of the link behind data with holes, which a small congestion window makes slow as
+/// well: segments that come alone do so evenly on a link, and otherwise all of the time is alike.
+fn rate_with_holes_bps(
+    arrivals: &[Arrival],
+    steady: &[(u64, u64)],
+    mss: u64,
+    is_incoming: bool,
+) -> Option<u64> {
+    let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
+    let alone: Vec<(u64, u64)> = steady.iter().copied().filter(|pair| pair.1 <= mss).collect();
+    if let Some(rate) = steady_rate_bps(alone.clone(), bytes) {
+        let is_alike = |pair: &&(u64, u64)| {
+            rate_bps(pair.1, pair.0).is_some_and(|one| one.abs_diff(rate) <= rate / EVEN_ONE_IN)
+        };
+        let alike = alone.iter().filter(is_alike).count();
+        if alike * 100 >= alone.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100) {
+            return Some(rate);
+        }
+    }
+    let part_ns = span_ns(arrivals)? / PARTS;
+    let parts = per_period(arrivals, part_ns);
+    let (_, alike) = alike_percent(&parts)?;
+    if is_incoming {
+        return steady_rate_bps(steady.to_vec(), bytes).filter(|_| alike >= ALIKE_PERCENT);
+    }
+    // Samples are too coarse to show packets: the link is no slower than the fastest parts.
+    rate_bps(statistics::percentile(&parts, FAST_PERCENTILE)?, part_ns)
+}
 
 /// Returns the rate at which half of the bytes of `steady` come or faster, gap and bytes each.
 fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {

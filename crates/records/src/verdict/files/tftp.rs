@@ -21,6 +21,8 @@ const LEAST_TIMER_NS: u64 = 300_000_000;
 const TIMER_FACTOR: u64 = 5;
 /// Timers of servers and of RFC 1123 section 4.2.3.2 begin at a second.
 const REQUEST_TIMER_NS: u64 = 950_000_000;
+/// Fewer waits are shorter because of what this side read late.
+const SHORT_PERCENTILE: u8 = 10;
 /// Headers of IP, UDP and TFTP.
 const HEADER_BYTES: u64 = 32;
 /// A link if a shorter block needs no more of its time than so many parts of a hundred of the way from
@@ -67,9 +69,13 @@ fn name_server(session: &FileSession) -> Cause {
 /// Returns the round trip, as the options or the blocks of `session` show it, ns.
 pub(super) fn trip_ns(session: &FileSession, transfer: &FileTransfer) -> Option<u64> {
     let runs = session.transfers.iter().chain(&session.control);
-    let options = runs.filter_map(|one| one.connected_ns).min();
-    let blocks = waits_ns(transfer).into_iter().min();
-    options.into_iter().chain(blocks).filter(|ns| *ns > 0).min()
+    let options = runs.filter_map(|one| one.connected_ns).filter(|ns| *ns > 0).min();
+    // In a window the next block is on its way already when the one before is acknowledged again.
+    let is_alone = transfer.window_blocks.is_none_or(|blocks| blocks <= 1) || options.is_none();
+    let waits: Vec<u64> = waits_ns(transfer).into_iter().filter(|ns| is_alone && *ns > 0).collect();
+    // Behind a block that was read late the next one seems to come early.
+    let blocks = statistics::percentile(&waits, SHORT_PERCENTILE);
+    options.into_iter().chain(blocks).min()
 }
 
 /// Returns the times between an acknowledgment and the next block, ns.
@@ -112,8 +118,15 @@ impl<'a> View<'a> {
         if processor.cost_ns >= self.transfer.total_ns / STARVED_ONE_IN {
             return vec![processor];
         }
-        let mut found = vec![self.first_block(), self.loss(), processor];
-        found.extend(self.blocks());
+        let blocks = self.blocks();
+        let is_own_burst = blocks.as_ref().is_some_and(|cause| self.is_own_burst(cause));
+        let mut found = vec![self.first_block(), processor];
+        // What a window loses in the queue of a slow link is the link's, and this side's window.
+        found.extend(Some(self.loss()).filter(|_| !is_own_burst));
+        found.extend(blocks.map(|cause| match is_own_burst {
+            true => self.with_timers(cause),
+            false => cause,
+        }));
         found.extend(self.lock_step());
         found
     }
@@ -155,7 +168,11 @@ impl<'a> View<'a> {
 
     fn first_block(&self) -> Cause {
         let ns = self.first_late_ns();
-        let is_timer = ns >= REQUEST_TIMER_NS && self.transfer.timeouts.is_some_and(|n| n > 0);
+        // A server that is late once more is late by itself.
+        let again = self.session.control.as_ref().and_then(|control| control.first_byte_ns);
+        let is_usual = again.is_some_and(|again| again >= ns / 2);
+        let has_timed_out = self.transfer.timeouts.is_some_and(|n| n > 0);
+        let is_timer = ns >= REQUEST_TIMER_NS && has_timed_out && !is_usual;
         if is_timer {
             let advice =
                 "the request, or the answer to it, was repeated after a timer: look for what \
@@ -185,6 +202,26 @@ impl<'a> View<'a> {
         self.cause(Kind::Loss, late.saturating_sub(needed), "Packet loss", advice)
     }
 
+    /// Returns whether a window of blocks takes longer on the slowest link than a timer: its queue, and
+    /// not the path, loses the last ones of the window.
+    fn is_own_burst(&self, blocks: &Cause) -> bool {
+        let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
+        let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
+        self.window > 1 && blocks.kind == Kind::LineRate && window_ns >= LEAST_TIMER_NS
+    }
+
+    fn with_timers(&self, cause: Cause) -> Cause {
+        let late = self.timers.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        let ns = cause.cost_ns.saturating_add(late).min(cause.total_ns);
+        let advice = format!(
+            "{}; where blocks are lost, its queue does not hold a window of {} blocks: a smaller window \
+             would help",
+            cause.advice,
+            count(self.window)
+        );
+        Cause { cost_ns: ns, gain_ns: ns, advice, ..cause }
+    }
+
     /// Returns how often the sender has waited for an acknowledgment.
     fn waits(&self) -> u64 {
         let block = self.transfer.block_bytes.unwrap_or(512).max(1);
@@ -195,6 +232,10 @@ impl<'a> View<'a> {
         let arrivals = &self.transfer.arrivals;
         let span = crate::verdict::traffic::span_ns(arrivals).unwrap_or(0);
         let late = self.timers.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        if self.window == 1 {
+            let each_ns = self.typical_ns.saturating_sub(self.trip);
+            return each_ns.saturating_mul(self.waits().saturating_sub(1));
+        }
         let trips = self.trip.saturating_mul(self.waits().saturating_sub(1));
         span.saturating_sub(late).saturating_sub(trips)
     }

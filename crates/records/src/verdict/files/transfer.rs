@@ -5,7 +5,7 @@
 //! cause has it: the one whose marks are there and whose rivals are excluded.
 
 use super::observed::{FileSession, FileTransfer};
-use super::session::{FAR_AWAY_NS, LONGEST_REPAIR_NS};
+use super::session::{FAR_AWAY_NS, is_of_the_path};
 use super::shape::Shape;
 use super::waits::{self, Steps};
 use super::{data, limits};
@@ -80,6 +80,8 @@ fn first_line_ns(transfer: &FileTransfer, shape: &Shape) -> u64 {
 
 /// A share of a transfer in which this side waited for a processor hides everything else.
 const STARVED_ONE_IN: u64 = 3;
+/// A shorter wait for a processor is no cause, ns.
+const LEAST_STARVED_NS: u64 = 250_000_000;
 /// Time without an explanation is said from here on, ns.
 const LEAST_UNKNOWN_NS: u64 = 500_000_000;
 
@@ -87,7 +89,7 @@ const LEAST_UNKNOWN_NS: u64 = 500_000_000;
 pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) -> Vec<Cause> {
     let view = View::of(session, transfer, trip);
     let processor = processor(&view);
-    if processor.cost_ns >= transfer.total_ns / STARVED_ONE_IN {
+    if processor.cost_ns > 0 && processor.cost_ns >= transfer.total_ns / STARVED_ONE_IN {
         return vec![processor];
     }
     let mut found = steps(&view);
@@ -124,7 +126,9 @@ fn trip_bound_ns(view: &View<'_>) -> u64 {
 }
 
 fn processor(view: &View<'_>) -> Cause {
-    let ns = view.transfer.own_wait_ns.unwrap_or(0);
+    // Waits of several threads add up, so that little of it says nothing.
+    let waited_ns = view.transfer.own_wait_ns.unwrap_or(0);
+    let ns = if waited_ns >= LEAST_STARVED_NS { waited_ns } else { 0 };
     let advice = "this program waited so long in the run queue for a processor: look at what else \
                   runs here, and measure again without it"
         .to_owned();
@@ -189,7 +193,7 @@ fn steps(view: &View<'_>) -> Vec<Cause> {
     add(Kind::SlowFirstByte, steps.first_byte_ns, "The server's late first byte", advice);
     found.extend(last_reply(view));
     if view.is_lossy || view.is_disordered {
-        found = found.into_iter().filter_map(|cause| by_the_path(view, cause)).collect();
+        found = found.into_iter().map(|cause| by_the_path(view, cause)).collect();
     }
     found
 }
@@ -229,20 +233,20 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
 
 /// Returns what a step costs where packets are lost or late: unless most transfers have it, it is one
 /// of those packets.
-fn by_the_path(view: &View<'_>, cause: Cause) -> Option<Cause> {
-    if cause.cost_ns > LONGEST_REPAIR_NS || is_usual(view, &cause) {
-        return Some(cause);
-    }
+fn by_the_path(view: &View<'_>, cause: Cause) -> Cause {
     let (kind, subject) = match view.is_disordered {
         true => (Kind::Reordering, "Reordering on the path"),
         false => (Kind::Loss, "Packet loss"),
     };
+    if !is_of_the_path(kind, cause.cost_ns) || is_usual(view, &cause) {
+        return cause;
+    }
     let advice = format!(
         "a packet of the control connection, or the first one of the data, was repaired {} after it \
          was due: look for what loses or delays packets on the path",
         duration(cause.cost_ns)
     );
-    Some(Cause { kind, subject: subject.to_owned(), advice, ..cause })
+    Cause { kind, subject: subject.to_owned(), advice, ..cause }
 }
 
 /// Returns whether most transfers of the session have at least half of a step's cost.

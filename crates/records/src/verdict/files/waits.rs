@@ -76,14 +76,17 @@ pub(super) fn steps(transfer: &FileTransfer, trip_ns: u64, first_line_ns: u64) -
     let connection_ns = connected_ns.saturating_sub(asked_ns.saturating_add(trip_ns));
     // The server sends when it has the command, and the connection is established on both sides.
     let due_ns = connected_ns.max(moving.sent_ns).saturating_add(trip_ns);
+    let is_incoming = transfer.direction == crate::verdict::Direction::Incoming;
     let last_ns = transfer.last_byte_ns.unwrap_or(due_ns);
+    // What was written last here is acknowledged later.
+    let acknowledged_ns = transfer.arrivals.last().filter(|_| !is_incoming).map(|last| last.at_ns);
+    let last_ns = last_ns.max(acknowledged_ns.unwrap_or(0));
     let end_ns = moving.replied_ns.unwrap_or(last_ns);
     let first_byte_ns = transfer.first_byte_ns.unwrap_or(due_ns);
     let preliminary_ns = moving.preliminary_ns.unwrap_or(0);
     // A reply that comes before the data is a part of the wait for the data.
     let held_ns = preliminary_ns.saturating_sub(last_ns.max(due_ns));
     let settled_ns = last_ns.saturating_add(trip_ns).max(preliminary_ns);
-    let is_incoming = transfer.direction == crate::verdict::Direction::Incoming;
     let first_ns = first_byte_ns.saturating_sub(due_ns.saturating_add(first_line_ns));
     Steps {
         command,
