@@ -68,6 +68,7 @@ mod super_datagram_tests;
 #[cfg(target_os = "linux")]
 pub mod switches;
 pub mod tasking;
+pub mod tcp_counters;
 #[cfg(test)]
 mod testing;
 pub mod tty;

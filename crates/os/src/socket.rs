@@ -208,6 +208,10 @@ pub struct TcpInfo {
     pub reorderings: Option<u32>,
     /// Segments received out of order.
     pub out_of_order_segments: Option<u32>,
+    /// Receive window that the peer offers, bytes.
+    pub peer_window_bytes: Option<u32>,
+    /// Receive window that this side offers, bytes.
+    pub own_window_bytes: Option<u32>,
 }
 
 impl TcpInfo {
@@ -276,6 +280,8 @@ impl TcpInfo {
             duplicate_reports: at(216),
             reorderings: at(220),
             out_of_order_segments: at(224),
+            peer_window_bytes: at(228),
+            own_window_bytes: at(232),
         })
     }
 }

@@ -108,6 +108,8 @@ fn result(ended: &Ended) -> exit::Result {
     match (&ended.measured, &ended.failed) {
         (Some(measured), _) if measured.is_incomplete => Err(Failure::FarSide),
         (Some(measured), _) if measured.has_measured => Ok(()),
+        // Nothing was measured, and the verdict says what the server or the path did.
+        (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::FarSide),
         (None, Some(failed)) => Err(failed.failure),
         _ => Err(Failure::NothingMeasured),
     }

@@ -73,6 +73,7 @@ pub(super) fn of_walk(
             let is_acknowledged = findings.status.as_ref().and_then(is_acknowledged);
             Unfinished { is_acknowledged, ..unfinished }
         }),
+        files: None,
         path: Path {
             rtt_under_load_ns: loaded
                 .and(findings.status_sustained.as_ref().or(findings.status.as_ref()))

@@ -109,7 +109,8 @@ impl Files<'_> {
         let opening = &found.opening;
         let samples = found.transfers.iter().zip(&found.spans);
         let samples = samples.filter_map(|((way, one), spans)| sample(*way, one, spans)).collect();
-        let observed = observed::of_ftp(opening, &found.transfers, &found.sequence);
+        let observed =
+            Observation { files: Some(observed::session_of_ftp(&found)), ..Observation::default() };
         let all = found.transfers.iter().zip(&found.arrivals);
         let seen: Vec<_> = all
             .map(|((direction, transfer), arrivals)| Seen {
@@ -162,7 +163,10 @@ impl Files<'_> {
         let largest = found.transfers.iter().max_by_key(|(way, transfer, _)| {
             (transfer.size.file_bytes, *way == Direction::Received)
         });
-        let observed = observed::of_tftp(nanos(errand.resolving), &found.transfers);
+        let observed = Observation {
+            files: Some(observed::session_of_tftp(nanos(errand.resolving), &found)),
+            ..Observation::default()
+        };
         let resolve_ns = Some(nanos(errand.resolving));
         let response_ns = found.first_block_ns.map(|ns| ns.saturating_add(nanos(errand.resolving)));
         let seen = found.transfers.iter().map(|(direction, transfer, arrivals)| Seen {

@@ -19,7 +19,7 @@ pub(crate) use processor::timed;
 pub(crate) use record::{Record, local_outcome, nanos};
 pub(crate) use recorder::{Recorder, Session};
 pub(crate) use summary::{spent, summary};
-pub(crate) use tcp::{TICK, of_kernel, of_own, of_settled};
+pub(crate) use tcp::{TICK, of_info, of_kernel, of_own, of_settled};
 pub(crate) use tls::DataTls;
 
 /// Whether records are kept, as the commands are told.

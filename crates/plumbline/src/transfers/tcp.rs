@@ -46,7 +46,8 @@ pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
     is_settled.then(|| (ago, of_socket(socket, &info)))
 }
 
-fn of_info(info: &TcpInfo) -> Tcp {
+/// Makes a record of what the kernel says.
+pub(crate) fn of_info(info: &TcpInfo) -> Tcp {
     if info.segments_out == Some(0) {
         // It was reset by us, and the kernel has forgotten all of it.
         return Tcp::default();

@@ -132,7 +132,12 @@ fn a_way_that_loses_one_packet_in_fifteen_is_named_first() {
 }
 
 /// What may be said of a token bucket: behind an empty one the way is as slow as a line.
-const BUCKET: [&str; 2] = ["A rate limiter on the way costs", "The line costs"];
+const BUCKET: [&str; 4] = [
+    "A rate limiter on the way costs",
+    "The line costs",
+    "A rate limiter (token bucket) on the path costs",
+    "The rate of the path's slowest link costs",
+];
 
 #[test]
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
@@ -167,9 +172,11 @@ fn a_small_receive_buffer_of_the_far_side_is_named_first() {
     let buffers = [Some(4_096), None];
     let way = Way { buffers, delay: ms(10), ..Way::default() };
     let words = &["--write", "--bytes", "256K", "--rounds", "1", "ftp://10.0.0.1:2121/incoming/"];
-    names_first("receive buffer of the far side", &["The far side's small window costs"], || {
-        servers::measured_files(way, 1, words)
-    });
+    names_first(
+        "receive buffer of the far side",
+        &["The server's small receive window costs"],
+        || servers::measured_files(way, 1, words),
+    );
 }
 
 #[test]
@@ -178,7 +185,7 @@ fn a_small_receive_buffer_of_this_side_is_named_first() {
     let buffers = [None, Some(4_096)];
     let way = Way { buffers, delay: ms(10), ..Way::default() };
     let words = &["--rounds", "1", "ftp://10.0.0.1:2121/pub/file"];
-    names_first("receive buffer of this side", &["This side's small window costs"], || {
+    names_first("receive buffer of this side", &["This host's small receive window costs"], || {
         servers::measured_files(way, 200_000, words)
     });
 }

@@ -51,13 +51,31 @@ pub enum Kind {
     Tls,
     /// All else of this side's software, and its wait for a processor.
     OwnProcessor,
+    /// The first packet of a connection was lost.
+    LostSyn,
+    /// The server answers a command late.
+    SlowCommand,
+    /// The server sends the first byte of a file late.
+    SlowFirstByte,
+    /// The server pauses while it reads a file.
+    SlowDisk,
+    /// The server reads slowly what is sent to it.
+    SlowReader,
+    /// The server confirms the end of a transfer late.
+    LateLastReply,
+    /// One block or one window in each round trip.
+    LockStep,
+    /// The sender keeps less in flight than the path and the receiver take.
+    SmallSendBuffer,
+    /// The queue in front of the slowest link overflows.
+    ShortQueue,
     /// A wait that no rule explains.
     Unknown,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 33] = [
         Self::NameServer,
         Self::SlowGreeting,
         Self::SlowPrompt,
@@ -81,6 +99,15 @@ impl Kind {
         Self::Terminal,
         Self::Tls,
         Self::OwnProcessor,
+        Self::LostSyn,
+        Self::SlowCommand,
+        Self::SlowFirstByte,
+        Self::SlowDisk,
+        Self::SlowReader,
+        Self::LateLastReply,
+        Self::LockStep,
+        Self::SmallSendBuffer,
+        Self::ShortQueue,
         Self::Unknown,
     ];
 
@@ -111,6 +138,15 @@ impl Kind {
             Self::Terminal => "terminal",
             Self::Tls => "TLS here",
             Self::OwnProcessor => "own processor",
+            Self::LostSyn => "lost SYN",
+            Self::SlowCommand => "slow command",
+            Self::SlowFirstByte => "slow first byte",
+            Self::SlowDisk => "slow disk",
+            Self::SlowReader => "slow reader",
+            Self::LateLastReply => "late last reply",
+            Self::LockStep => "lock-step",
+            Self::SmallSendBuffer => "small send buffer",
+            Self::ShortQueue => "short queue",
             Self::Unknown => "unknown",
         }
     }
@@ -137,6 +173,8 @@ pub enum Whole {
     Screenful,
     /// A longer flow.
     Transfer,
+    /// The steps of a file server's session before its first transfer.
+    Session,
 }
 
 impl Whole {
@@ -150,6 +188,7 @@ impl Whole {
             Self::Answer => "a short answer",
             Self::Screenful => "a screenful",
             Self::Transfer => "the transfer",
+            Self::Session => "connection set-up",
         }
     }
 
@@ -161,7 +200,7 @@ impl Whole {
             Self::Screenful | Self::Answer => 20_000_000,
             Self::EchoUnderLoad => 50_000_000,
             Self::Transfer => 100_000_000,
-            Self::Login => 150_000_000,
+            Self::Login | Self::Session => 150_000_000,
         }
     }
 }

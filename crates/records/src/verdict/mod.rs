@@ -6,6 +6,7 @@
 
 mod bucket;
 mod cause;
+mod files;
 mod flows;
 mod keys;
 mod losses;
@@ -19,6 +20,7 @@ mod unexplained;
 mod waits;
 
 pub use cause::{Cause, Kind, Whole};
+pub use files::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
 pub use observation::{
     Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
     TRAIN_PACE_NS, Unfinished,
@@ -37,6 +39,9 @@ pub(crate) use traffic::serial_ns;
 /// [`Kind::Unknown`].
 #[must_use]
 pub fn causes(observed: &Observation) -> Vec<Cause> {
+    if let Some(files) = &observed.files {
+        return files::causes(files);
+    }
     let mut found = steps::causes(observed);
     found.extend(keys::causes(observed));
     found.extend(flows::causes(observed));

@@ -5,7 +5,9 @@
 //! of the far side's clock is among them. A count is what was added during the flow or the session
 //! that it stands in, not what the connection had counted before.
 
+use super::files::FileSession;
 use crate::measurement::LayerTime;
+use serde::{Deserialize, Serialize};
 
 /// The pace of the keys of [`Observation::echo_train`], ns.
 pub const TRAIN_PACE_NS: u64 = 60_000_000;
@@ -40,6 +42,8 @@ pub struct Observation {
     pub unfinished: Option<Unfinished>,
     /// The way to the far side, as TCP and the carrier know it.
     pub path: Path,
+    /// A session with a file server: where there is one, its rules alone decide.
+    pub files: Option<FileSession>,
 }
 
 /// Output that was asked for and did not come whole.
@@ -111,7 +115,7 @@ pub struct Answers {
 }
 
 /// Which way a flow goes, as seen from the near side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Direction {
     /// From the far side to here.
     #[default]
@@ -159,7 +163,7 @@ pub struct Flow {
 }
 
 /// Something that came at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// Since the beginning of its flow, ns.
     pub at_ns: u64,

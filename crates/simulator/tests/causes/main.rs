@@ -29,7 +29,7 @@ use std::time::Duration;
 fn whole_ns(seen: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
     let mean = |samples: &[u64]| samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
     match cause.of {
-        Whole::Login => {
+        Whole::Login | Whole::Session => {
             let steps = &seen.steps;
             let all =
                 [steps.resolve_ns, steps.connect_ns, steps.tls_ns, steps.prompt_ns, steps.login_ns];

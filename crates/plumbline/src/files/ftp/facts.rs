@@ -6,6 +6,7 @@
 //! How long it took to open the session stands in the first record of the session.
 
 use super::dialogue::{Caller, Dialogue};
+use super::exchanges::Exchanges;
 use super::get::Ending;
 use super::link::{Canceller, Plain};
 use super::mover::Moved;
@@ -27,14 +28,16 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_millis(100);
 
 /// How long it took to open a session.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
     pub(super) resolve: Option<Duration>,
     pub(super) connect: Option<Duration>,
     pub(super) tls: Option<Duration>,
     pub(super) login: Option<Duration>,
-    /// How many replies it took, the greeting among them.
-    pub(super) replies: u32,
+    /// From the connection to the greeting.
+    pub(super) greeting: Option<Duration>,
+    /// The commands of the login.
+    pub(super) exchanges: Vec<records::verdict::Exchange>,
 }
 
 /// What a session has seen.
@@ -43,8 +46,7 @@ pub(super) struct Facts {
     pub(super) opening: Opening,
     session: transfers::Session,
     steps: Steps,
-    /// All replies so far.
-    pub(super) replies: u32,
+    exchanges: Exchanges,
 }
 
 /// When what happened on behalf of one task.
@@ -86,12 +88,40 @@ pub(super) struct DataFacts {
 
 impl Facts {
     pub(super) fn new(session: transfers::Session) -> Self {
-        Self { opening: Opening::default(), session, steps: Steps::default(), replies: 0 }
+        Self {
+            opening: Opening::default(),
+            session,
+            steps: Steps::default(),
+            exchanges: Exchanges::default(),
+        }
     }
 
     /// A task begins.
     pub(super) fn begin(&mut self) {
         self.steps = Steps::default();
+        self.exchanges.forget_answered();
+    }
+
+    /// Ends the login, which began at `began`.
+    pub(super) fn end_login(&mut self, began: Instant) {
+        self.opening.greeting = self.exchanges.greeting_since(began);
+        self.opening.exchanges = self.exchanges.since(began);
+    }
+
+    /// Returns what is known of the transfer that ran last, with times since `began`.
+    pub(super) fn transfer_since(
+        &self,
+        began: Instant,
+        data: Option<&DataFacts>,
+    ) -> records::verdict::FileTransfer {
+        let since = |at: Instant| nanos(at.saturating_duration_since(began));
+        records::verdict::FileTransfer {
+            exchanges: self.exchanges.since(began),
+            connected_ns: self.steps.data_connected.map(since),
+            first_byte_ns: data.and_then(|data| data.first_byte).map(since),
+            last_byte_ns: data.and_then(|data| data.ended).map(since),
+            ..records::verdict::FileTransfer::default()
+        }
     }
 
     /// Notes the commands that are sent now.
@@ -102,6 +132,7 @@ impl Facts {
             let verb =
                 end.and_then(|end| line.get(..end)).and_then(|verb| str::from_utf8(verb).ok());
             let Some(verb) = verb else { continue };
+            self.exchanges.sent(verb, now);
             if let Some(style) = DataStyle::from_text(verb) {
                 self.steps.data_asked = Some((style, now));
             } else if let Some(command) = Command::from_text(verb) {
@@ -113,7 +144,7 @@ impl Facts {
     /// Notes a reply.
     pub(super) fn replied(&mut self, code: u16) {
         let now = Instant::now();
-        self.replies = self.replies.saturating_add(1);
+        self.exchanges.replied(code, now);
         match code {
             100..200 => _ = self.steps.preliminary.get_or_insert(now),
             _ => (self.steps.ended, self.steps.reply) = (Some(now), Some(code)),
@@ -225,7 +256,7 @@ impl Record {
         let transfer = &mut self.transfer;
         transfer.identity.control_local = Some(session.local);
         transfer.identity.control_remote = Some(session.peer);
-        let opening = session.facts.opening;
+        let opening = session.facts.opening.clone();
         if session.facts.session.number(self) {
             let ns = |time: Option<Duration>| time.map(nanos);
             let time = &mut self.transfer.time;

@@ -18,6 +18,7 @@ mod account;
 mod batch;
 mod desk;
 mod dialogue;
+mod exchanges;
 mod facts;
 mod get;
 mod link;
@@ -48,5 +49,5 @@ pub(crate) use manage::{
 pub(crate) use mirror::{MIRROR_ABOUT, Mirror, mirror};
 pub(super) use options::{Moving, Reach, TypeWish, type_wish, word_format};
 pub(super) use probe::pattern_file;
-pub(crate) use probe::{Moment, Reached, Refused, Spans, Way, Wish, knock, probe};
+pub(crate) use probe::{Found, Moment, Reached, Refused, Spans, Way, Wish, knock, probe};
 pub(crate) use shell::{SHELL_ABOUT, Shell, shell};

@@ -3,14 +3,16 @@
 use super::facts::{DataFacts, add_since};
 use super::link::{CHUTE_BYTES, Chute, Link, Plain};
 use crate::files::pace::Pace;
-use crate::transfers::nanos;
+use crate::transfers::{nanos, of_info};
 use os::clock::{Monotonic, thread_cpu_time};
+use os::socket::TcpInfo;
 use os::switches::Switches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::listing::Collector;
 use protocols::application::ftp::user::DataFailure;
 use records::arrivals::Log;
+use records::transfer::Tcp;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -68,12 +70,42 @@ pub(super) struct Watch {
     pub(super) began: Instant,
     pub(super) log: Log,
     bytes: u64,
+    /// The smallest and the largest window that the peer of an upload offered.
+    pub(super) peer_window_bytes: Option<[u64; 2]>,
+    /// The window that this side offered at the end of a download.
+    pub(super) own_window_bytes: Option<u64>,
+    /// What TCP said of an upload last.
+    pub(super) tcp: Option<Tcp>,
 }
 
 impl Watch {
     /// Begins to watch a transfer, and keeps at most so many arrivals.
     pub(super) fn begin(most: usize) -> Self {
-        Self { began: Instant::now(), log: Log::new(most), bytes: 0 }
+        Self {
+            began: Instant::now(),
+            log: Log::new(most),
+            bytes: 0,
+            peer_window_bytes: None,
+            own_window_bytes: None,
+            tcp: None,
+        }
+    }
+
+    /// Notes what TCP says of an upload.
+    pub(super) fn sample(&mut self, info: &TcpInfo) {
+        let tcp = of_info(info);
+        if tcp == Tcp::default() {
+            return;
+        }
+        self.tcp = Some(tcp);
+        // TCP counts its SYN as a byte that was acknowledged.
+        let acknowledged = info.bytes_acknowledged.unwrap_or(0).saturating_sub(1);
+        self.bytes = self.bytes.max(acknowledged);
+        self.log.note(nanos(self.began.elapsed()), self.bytes);
+        if let Some(window) = info.peer_window_bytes.map(u64::from) {
+            let [least, most] = self.peer_window_bytes.unwrap_or([window; 2]);
+            self.peer_window_bytes = Some([least.min(window), most.max(window)]);
+        }
     }
 
     fn count(&mut self, bytes: u64) {
@@ -178,6 +210,11 @@ impl Mover {
         ended.wire_bytes = self.moved.load(Ordering::Relaxed);
         ended.data.ended = Some(Instant::now());
         ended.data.ask(self.link.plain());
+        if let (Some(watch), Plain::Kernel(stream)) = (&self.watch, self.link.plain()) {
+            let window = TcpInfo::of(stream).ok().and_then(|info| info.own_window_bytes);
+            watch.lock().unwrap_or_else(PoisonError::into_inner).own_window_bytes =
+                window.map(u64::from);
+        }
         ended.data.cpu = thread_cpu_time().saturating_sub(cpu);
         // While this runs, the thread does nothing else.
         ended.data.switches =

@@ -16,7 +16,9 @@ use crate::carry::{Family, Via};
 use crate::exit;
 use crate::files::shown::shown;
 use crate::files::url::Url;
-use crate::transfers::{Keeping, Record};
+use crate::transfers::{Keeping, Record, nanos};
+use os::schedule::run_queue_wait;
+use os::tcp_counters::duplicate_segments_in;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::{StoreKind, Task};
 use protocols::application::ftp::{LocalName, Representation};
@@ -24,6 +26,7 @@ use records::accuracy::{Accuracy, Comparison, pattern};
 use records::arrivals::Arrival;
 use records::sizes::Direction;
 use records::transfer::Transfer;
+use records::verdict::{self, Aborted, DataTcp, Exchange, FileTransfer};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -36,6 +39,8 @@ use std::time::{Duration, Instant};
 const ARRIVALS_MAX: usize = 4096;
 /// Sizes are not grown further once a transfer takes so long.
 const LONG: Duration = Duration::from_secs(10);
+/// What is asked for where nothing came of more: it fits into any packet.
+const CONTROL_BYTES: u64 = 256;
 /// What is written at a time to a pattern.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -68,7 +73,7 @@ pub(crate) struct Wish {
 }
 
 /// How long the steps took until files could be moved.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
     /// Name to address.
     pub(crate) resolve: Option<Duration>,
@@ -78,8 +83,12 @@ pub(crate) struct Moment {
     pub(crate) tls: Option<Duration>,
     /// Greeting and login.
     pub(crate) login: Option<Duration>,
-    /// How many replies that took.
-    pub(crate) replies: u32,
+    /// From the connection to the greeting.
+    pub(crate) greeting: Option<Duration>,
+    /// The commands of the login.
+    pub(crate) exchanges: Vec<Exchange>,
+    /// For how long this process waited for a processor until then.
+    pub(crate) own_wait: Option<Duration>,
 }
 
 /// Times since the beginning of a transfer.
@@ -128,6 +137,10 @@ pub(crate) struct Found {
     pub(crate) arrivals: Vec<Vec<Arrival>>,
     /// What no record has of the time of each transfer, in its order.
     pub(crate) spans: Vec<Spans>,
+    /// What was seen of each transfer, in its order.
+    pub(crate) seen: Vec<FileTransfer>,
+    /// The transfer that did not end.
+    pub(crate) aborted: Option<Aborted>,
     /// How exactly what was written came back.
     pub(crate) accuracy: Option<Accuracy>,
     /// What could not be done, each a sentence without its end.
@@ -166,14 +179,19 @@ pub(crate) fn probe(
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;
         let found = opened(&mut dialogue);
-        let mut probe = Probe { dialogue, watch, wish, found, largest: 0, say };
+        let mut probe = Probe { dialogue, watch, wish, found, largest: 0, largest_sent: 0, say };
         let moved = match wish.writes {
             true => probe.write(&url.name).await,
             false => probe.read(&url.name).await,
         };
+        if moved.is_err() && !wish.writes {
+            probe.control(&url.name).await;
+        }
         match moved {
             Err(Trouble::Wrong(why)) => return Err(Trouble::Wrong(why)),
-            Err(trouble) if probe.found.transfers.is_empty() => return Err(trouble),
+            Err(trouble) if probe.found.transfers.is_empty() && probe.found.aborted.is_none() => {
+                return Err(trouble);
+            }
             Err(trouble) => probe.found.notes.push(trouble.sentence()),
             Ok(()) => {}
         }
@@ -216,8 +234,10 @@ fn run(
 
 fn opened(dialogue: &mut Dialogue) -> Found {
     let Some(session) = dialogue.open_session() else { return Found::default() };
-    let Opening { resolve, connect, tls, login, replies } = session.facts.opening;
-    let opening = Moment { resolve, connect, tls, login, replies };
+    let Opening { resolve, connect, tls, login, greeting, exchanges } =
+        session.facts.opening.clone();
+    let own_wait = run_queue_wait();
+    let opening = Moment { resolve, connect, tls, login, greeting, exchanges, own_wait };
     Found { address: Some(session.peer), opening, ..Found::default() }
 }
 
@@ -240,6 +260,8 @@ struct Probe<'a, Say> {
     found: Found,
     /// The size of what was looked at.
     largest: u64,
+    /// The size of the largest file that was sent.
+    largest_sent: u64,
     say: Say,
 }
 
@@ -284,6 +306,24 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             }
         }
         Ok(())
+    }
+
+    /// Where nothing came of a file, asks for its last bytes, which fit into a short packet: they pass
+    /// a path on which long packets vanish.
+    async fn control(&mut self, path: &[u8]) {
+        let is_silent = |aborted: &Aborted| aborted.transfer.arrivals.is_empty();
+        let Some(aborted) = self.found.aborted.take_if(|aborted| is_silent(aborted)) else {
+            return;
+        };
+        if self.found.transfers.is_empty()
+            && let Ok((Some(whole), _)) = self.dialogue.size_and_time(path).await
+        {
+            let from = whole.saturating_sub(CONTROL_BYTES);
+            let part = Part { path, from, whole: Some(whole), is_compared: false };
+            // Its failure says as much as its success.
+            _ = self.receive(part).await;
+        }
+        self.found.aborted = Some(aborted);
     }
 
     /// Reads those files of a folder that are nearest to the sizes, and of the largest one a part of
@@ -432,14 +472,35 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             _ => 0,
         };
         let is_largest = is_received && bytes > Some(self.largest);
+        let is_largest_sent = !is_received && bytes > Some(self.largest_sent);
+        let waited = Waited::until_now();
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Watch::begin(ARRIVALS_MAX);
         let representation = Representation::IMAGE;
-        let began = Instant::now();
+        let began = self.watch.lock().unwrap_or_else(PoisonError::into_inner).began;
         let mut record = Record::begin(&self.dialogue, is_received, path, representation);
         let (result, moved) = self.dialogue.run_once(wanted, task, Some(near)).await;
         record.take(&mut self.dialogue, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
-        result?;
+        let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &waited);
+        let sampled = self.watch.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
+        let tcp = &record.transfer.tcp;
+        // Of an upload the last sample may know more than the moment at which all was written.
+        let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
+        seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
+        if let Err(trouble) = result {
+            // A refusal is an answer; a transfer whose data stops is what is looked at.
+            let is_stopped = !trouble.is_refusal() && seen.connected_ns.is_some();
+            let why = trouble.sentence();
+            self.found.aborted = is_stopped.then_some(Aborted { transfer: seen, why });
+            return Err(trouble);
+        }
+        if !is_largest && !is_largest_sent {
+            seen.arrivals.clear();
+        }
+        self.found.seen.push(seen);
+        if is_largest_sent {
+            self.largest_sent = bytes.unwrap_or(0);
+        }
         let mut arrivals = Vec::new();
         if is_largest {
             let log = self.watch.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
@@ -454,6 +515,41 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(moved)
     }
 
+    /// Returns what was seen of the transfer that has just ended.
+    fn seen(
+        &mut self,
+        direction: Direction,
+        bytes: Option<u64>,
+        began: Instant,
+        moved: Option<&Moved>,
+        waited: &Waited,
+    ) -> FileTransfer {
+        let total_ns = nanos(began.elapsed());
+        let session = self.dialogue.open_session();
+        let data = moved.map(|moved| &moved.data);
+        let seen = session.map(|session| session.facts.transfer_since(began, data));
+        let seen = seen.unwrap_or_default();
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrivals = watch.log.clone().into_arrivals();
+        FileTransfer {
+            direction: match direction {
+                Direction::Received => verdict::Direction::Incoming,
+                Direction::Sent => verdict::Direction::Outgoing,
+            },
+            bytes: moved.map(|moved| moved.file_bytes).or(bytes).unwrap_or(0),
+            total_ns,
+            arrivals: arrivals
+                .iter()
+                .map(|one| verdict::Arrival { at_ns: one.at_ns, bytes: one.bytes })
+                .collect(),
+            peer_window_bytes: watch.peer_window_bytes,
+            own_window_bytes: watch.own_window_bytes,
+            duplicates_in: waited.duplicates(),
+            own_wait_ns: waited.wait().map(nanos),
+            ..seen
+        }
+    }
+
     /// Returns whether larger transfers would take too long.
     fn is_long(&self) -> bool {
         let last = self.found.transfers.last().and_then(|(_, last)| last.time.ns_total);
@@ -462,6 +558,28 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
 
     fn note(&mut self, what: &str) {
         self.found.notes.push(what.to_owned());
+    }
+}
+
+/// What the kernel had counted when a transfer began.
+struct Waited {
+    run_queue: Option<Duration>,
+    duplicates: Option<u64>,
+}
+
+impl Waited {
+    fn until_now() -> Self {
+        Self { run_queue: run_queue_wait(), duplicates: duplicate_segments_in() }
+    }
+
+    /// Returns for how long this process has waited for a processor since.
+    fn wait(&self) -> Option<Duration> {
+        Some(run_queue_wait()?.saturating_sub(self.run_queue?))
+    }
+
+    /// Returns how many segments have come twice since.
+    fn duplicates(&self) -> Option<u64> {
+        Some(duplicate_segments_in()?.saturating_sub(self.duplicates?))
     }
 }
 

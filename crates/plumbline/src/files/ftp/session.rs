@@ -13,6 +13,7 @@ use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
 use crate::meters::Board;
 use os::host::{Host, Listener};
+use os::socket::TcpInfo;
 use protocols::application::ftp::user::{
     DataFailure, Done, Failure, Features, Lessons, Step, Task, TaskId, TlsUse, User, UserEvent,
     UserSettings, Why,
@@ -23,7 +24,7 @@ use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -32,6 +33,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often the engine is told how far a transfer is.
 const TICK: Duration = Duration::from_secs(1);
+/// How often TCP is asked for the progress of an upload that is watched.
+const SAMPLE_EVERY: Duration = Duration::from_millis(3);
 /// How long the server may take to see that a transfer was given up.
 const GIVE_UP: Duration = Duration::from_secs(3);
 /// How long the server may take to answer QUIT: nothing depends on it.
@@ -123,6 +126,7 @@ enum News {
     Moved(Box<Moved>, TaskId),
     Timeout,
     Tick,
+    Sample,
     Stop,
     GiveUp,
 }
@@ -172,7 +176,7 @@ impl Session {
         let logged_in = session.drive(None).await.map(|_| ());
         let tls = session.facts.opening.tls.unwrap_or_default();
         session.facts.opening.login = Some(began.elapsed().saturating_sub(tls));
-        session.facts.opening.replies = session.facts.replies;
+        session.facts.end_login(began.into_std());
         Ok((session, logged_in))
     }
 
@@ -289,11 +293,13 @@ impl Session {
             }
         };
         let is_moving = matches!(self.data, Data::Moving { .. });
+        let is_sampled = self.upload().is_some();
         tokio::select! {
             news = data_news(&mut self.data) => news,
             read = self.control.read(input) => News::Read(read),
             () = deadline => News::Timeout,
             () = sleep(TICK), if is_moving => News::Tick,
+            () = sleep(SAMPLE_EVERY), if is_sampled => News::Sample,
             () = giving_up => News::GiveUp,
             _ = self.shared.stop.wait_for(|is_wanted| *is_wanted), if give_up_at.is_none() => {
                 News::Stop
@@ -329,7 +335,26 @@ impl Session {
                     self.user.data_moved(id, moved, &self.bench.cx());
                 }
             }
+            News::Sample => self.sample(),
             News::Stop | News::GiveUp => {}
+        }
+    }
+
+    /// Returns the connection on which a file goes out, where its progress is watched.
+    fn upload(&self) -> Option<&Canceller> {
+        self.shared.watch.as_ref()?;
+        match &self.data {
+            Data::Moving { canceller, is_sending: true, .. } => Some(canceller),
+            _ => self.ended.as_ref(),
+        }
+    }
+
+    /// Asks TCP how much of a file that goes out was acknowledged.
+    fn sample(&self) {
+        let socket = self.upload().and_then(Canceller::socket);
+        let Some((socket, watch)) = socket.zip(self.shared.watch.as_ref()) else { return };
+        if let Ok(info) = TcpInfo::of(&socket) {
+            watch.lock().unwrap_or_else(PoisonError::into_inner).sample(&info);
         }
     }
 
@@ -453,19 +478,21 @@ impl Session {
             return self.user.data_ended(id, 0, lost, &mut self.bench.cx());
         };
         let cancellation = Arc::new(Cancellation::default());
+        let near = self.near.take().unwrap_or(Near::Memory(Vec::new()));
+        let is_sending = matches!(near, Near::From(_));
         let mover = Mover {
             link,
             cancellation: Arc::clone(&cancellation),
-            near: self.near.take().unwrap_or(Near::Memory(Vec::new())),
+            near,
             representation: self.representation,
             pace: Pace::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             tally: Arc::clone(&self.shared.tally),
-            watch: self.shared.watch.clone(),
+            // What is written is not yet acknowledged: that is sampled.
+            watch: self.shared.watch.clone().filter(|_| !is_sending),
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,
         };
-        let is_sending = matches!(mover.near, Near::From(_));
         let thread = tokio::task::spawn_blocking(move || mover.run());
         self.data = Data::Moving { thread, canceller, cancellation, moved, id, is_sending };
     }

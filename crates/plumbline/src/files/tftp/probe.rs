@@ -11,8 +11,9 @@ use crate::exit;
 use crate::files::ftp::{Reached, Refused, pattern_file};
 use crate::files::local::{Sink, Source};
 use crate::files::shown::shown;
-use crate::transfers::Recorder;
+use crate::transfers::{Recorder, nanos};
 use anyhow::Result;
+use os::schedule::run_queue_wait;
 use records::accuracy::{Accuracy, Comparison, pattern};
 use records::arrivals::{Arrival, Log};
 use records::sizes::Direction;
@@ -27,10 +28,16 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// What is kept of what was seen of a transfer.
 const LOOKS_MAX: usize = 4096;
+/// Blocks of the control run, bytes and number.
+const CONTROL_BLOCK_BYTES: u16 = 512;
+const CONTROL_BLOCKS: u64 = 12;
 /// The name of what is written, where the URL has none.
 const NAME: &[u8] = b"plumb-measure";
 /// Sizes are not grown further once a transfer takes so long.
 const LONG_NS: u64 = 10_000_000_000;
+
+/// A transfer with what came when.
+pub(crate) type Run = (Direction, Transfer, Vec<Arrival>);
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -40,7 +47,13 @@ pub(crate) struct Found {
     /// From the request to the first block, ns.
     pub(crate) first_block_ns: Option<u64>,
     /// The records of the transfers, in their order, each with what came when.
-    pub(crate) transfers: Vec<(Direction, Transfer, Vec<Arrival>)>,
+    pub(crate) transfers: Vec<Run>,
+    /// When the options of each transfer were agreed on, ns.
+    pub(crate) agreed_ns: Vec<Option<u64>>,
+    /// The beginning of one more with shorter blocks, and when its options were agreed on, ns.
+    pub(crate) control: Option<(Run, Option<u64>)>,
+    /// For how long this process waited for a processor in each transfer, ns.
+    pub(crate) own_waits_ns: Vec<Option<u64>>,
     /// How exactly what was written came back.
     pub(crate) accuracy: Option<Accuracy>,
     /// What could not be done.
@@ -126,7 +139,39 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             (self.say)(&format!("reading, {round} of {rounds}"));
             self.run(Order::Get(nowhere()?), Direction::Received).await?;
         }
+        self.control().await;
         Ok(())
+    }
+
+    /// Reads the beginning of the file in shorter blocks, one at a time: on a slow link these take
+    /// less time, at a slow server as much. Nothing depends on its success.
+    async fn control(&mut self) {
+        let is_long = self.found.transfers.last().is_some_and(|(_, last, _)| {
+            last.tftp.block_bytes.is_some_and(|bytes| bytes >= 2 * u64::from(CONTROL_BLOCK_BYTES))
+        });
+        let Ok(sink) = nowhere() else { return };
+        if !is_long || self.stop.is_wanted() {
+            return;
+        }
+        (self.say)("reading shorter blocks");
+        let errand =
+            Errand { block_size: CONTROL_BLOCK_BYTES, window_size: 1, ..self.errand.clone() };
+        let watched = Watched::begin();
+        let stop = Arc::new(Stop::default());
+        let (stopper, progress) = (Arc::clone(&stop), watched.progress());
+        let progress = move |facts: &Facts| {
+            progress(facts);
+            if facts.file_bytes >= CONTROL_BLOCKS * u64::from(CONTROL_BLOCK_BYTES) {
+                stopper.want();
+            }
+        };
+        let recorder = Recorder::of_user(false);
+        let order = Order::Get(sink);
+        if let Ok(report) = run(&errand, order, &stop, &Arc::new(progress), &recorder).await {
+            let (arrivals, agreed_ns) = watched.end();
+            let transfer = report.record.transfer;
+            self.found.control = Some(((Direction::Received, transfer, arrivals), agreed_ns));
+        }
     }
 
     async fn write(&mut self, sizes: &[u64], rounds: u32, compares: bool) -> Result<(), Refused> {
@@ -170,12 +215,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     }
 
     async fn run(&mut self, order: Order, direction: Direction) -> Result<(), Refused> {
-        let log = Arc::new(Mutex::new(Log::new(LOOKS_MAX)));
-        let (kept, began) = (Arc::clone(&log), Instant::now());
-        let progress = move |facts: &Facts| {
-            let at_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            kept.lock().unwrap_or_else(PoisonError::into_inner).note(at_ns, facts.file_bytes);
-        };
+        let (watched, waited) = (Watched::begin(), run_queue_wait());
+        let progress = watched.progress();
         let recorder = Recorder::of_user(false);
         let ran = run(self.errand, order, &self.stop, &Arc::new(progress), &recorder).await;
         let report = ran.map_err(ours)?;
@@ -183,12 +224,47 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             return Err(refused(trouble, &report.facts, &self.errand.name));
         }
         self.found.address = Some(report.facts.remote);
+        let wait = run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
+        self.found.own_waits_ns.push(wait.map(nanos));
         let first_block_ns = first_block_ns(&report);
         self.found.first_block_ns = self.found.first_block_ns.or(first_block_ns);
-        let arrivals = log.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let transfer = report.record.transfer;
-        self.found.transfers.push((direction, transfer, arrivals.into_arrivals()));
+        let (arrivals, agreed_ns) = watched.end();
+        self.found.agreed_ns.push(agreed_ns);
+        self.found.transfers.push((direction, report.record.transfer, arrivals));
         Ok(())
+    }
+}
+
+/// What is seen of a transfer while it runs.
+struct Watched {
+    began: Instant,
+    seen: Arc<Mutex<(Log, Option<u64>)>>,
+}
+
+impl Watched {
+    fn begin() -> Self {
+        let seen = Arc::new(Mutex::new((Log::new(LOOKS_MAX), None)));
+        Self { began: Instant::now(), seen }
+    }
+
+    /// Returns what notes the progress.
+    fn progress(&self) -> impl Fn(&Facts) + Send + Sync + 'static {
+        let (seen, began) = (Arc::clone(&self.seen), self.began);
+        move |facts: &Facts| {
+            let at_ns = nanos(began.elapsed());
+            let (log, agreed_ns) = &mut *seen.lock().unwrap_or_else(PoisonError::into_inner);
+            log.note(at_ns, facts.file_bytes);
+            // A server that ignores the options answers with the first block.
+            if facts.agreed.is_some() && facts.file_bytes == 0 {
+                agreed_ns.get_or_insert(at_ns);
+            }
+        }
+    }
+
+    /// Returns what came when, and when the options were agreed on, ns.
+    fn end(&self) -> (Vec<Arrival>, Option<u64>) {
+        let (log, agreed_ns) = &*self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        (log.clone().into_arrivals(), *agreed_ns)
     }
 }
 

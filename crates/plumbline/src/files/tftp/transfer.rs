@@ -113,6 +113,11 @@ impl Stop {
         self.notify.notify_waiters();
     }
 
+    /// Returns whether they are to end.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
     async fn wanted(&self) {
         let notified = self.notify.notified();
         if !self.is_wanted.load(Ordering::Relaxed) {

@@ -1,0 +1,47 @@
+//! Counters of TCP that the kernel keeps for a whole network namespace (`/proc/net/netstat`).
+
+use std::fs;
+
+/// Counters of segments that brought nothing new and were reported by D-SACK (RFC 2883).
+const DUPLICATES: [&str; 2] = ["TCPDSACKOldSent", "TCPDSACKOfoSent"];
+
+/// Returns how many segments with data have come twice since the network namespace of this process
+/// exists, all connections together, or `None` if the kernel does not count them.
+#[must_use]
+pub fn duplicate_segments_in() -> Option<u64> {
+    duplicates(&fs::read_to_string("/proc/self/net/netstat").ok()?)
+}
+
+/// Reads the counters from pairs of lines: names, and values in the same order.
+fn duplicates(text: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let pairs = names.split_ascii_whitespace().zip(values.split_ascii_whitespace());
+    let counted = pairs.filter(|(name, _)| DUPLICATES.contains(name));
+    counted.filter_map(|(_, value)| value.parse::<u64>().ok()).reduce(u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn duplicates_are_those_of_old_and_of_waiting_data() {
+        let text = "TcpExt: A TCPDSACKOldSent B TCPDSACKOfoSent\nTcpExt: 1 20 3 400\nIpExt: C\n";
+        assert_eq!(duplicates(text), Some(420));
+        assert_eq!(duplicates("TcpExt: A\nTcpExt: 1\n"), None);
+    }
+
+    #[test]
+    fn the_kernel_counts_them() {
+        assert!(duplicate_segments_in().is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(TcpExt: [A-Za-z0-9 ]{0,40}\n){0,3}") {
+            _ = duplicates(&text);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The commands of a control connection with their replies, and when each was sent and read.
+
+use crate::transfers::nanos;
+use records::verdict;
+use std::time::Instant;
+
+/// Most commands of one task that are kept; later ones are not noted.
+const MOST: usize = 64;
+
+/// The commands of one task.
+#[derive(Debug, Default)]
+pub(super) struct Exchanges {
+    greeting: Option<Instant>,
+    commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+struct Command {
+    verb: String,
+    sent: Instant,
+    preliminary: Option<Instant>,
+    replied: Option<Instant>,
+}
+
+impl Exchanges {
+    /// Notes a command that is sent now.
+    pub(super) fn sent(&mut self, verb: &str, now: Instant) {
+        if self.commands.len() < MOST {
+            let verb = verb.to_owned();
+            self.commands.push(Command { verb, sent: now, preliminary: None, replied: None });
+        }
+    }
+
+    /// Notes a reply: a server answers its commands in their order (RFC 959 section 4.2), and the
+    /// greeting is the answer to none.
+    pub(super) fn replied(&mut self, code: u16, now: Instant) {
+        let waiting = self.commands.iter_mut().find(|command| command.replied.is_none());
+        match (waiting, code) {
+            (Some(command), 100..200) => _ = command.preliminary.get_or_insert(now),
+            (Some(command), _) => command.replied = Some(now),
+            (None, _) => self.greeting = self.greeting.or(Some(now)),
+        }
+    }
+
+    /// Forgets the commands that were answered.
+    pub(super) fn forget_answered(&mut self) {
+        self.commands.retain(|command| command.replied.is_none());
+    }
+
+    /// Returns the time from `began` to the greeting.
+    pub(super) fn greeting_since(&self, began: Instant) -> Option<std::time::Duration> {
+        self.greeting.map(|at| at.saturating_duration_since(began))
+    }
+
+    /// Returns the commands, with times since `began`.
+    pub(super) fn since(&self, began: Instant) -> Vec<verdict::Exchange> {
+        let since = |at: Instant| nanos(at.saturating_duration_since(began));
+        let exchange = |command: &Command| verdict::Exchange {
+            verb: command.verb.clone(),
+            sent_ns: since(command.sent),
+            preliminary_ns: command.preliminary.map(since),
+            replied_ns: command.replied.map(since),
+        };
+        self.commands.iter().map(exchange).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn replies_belong_to_the_commands_in_their_order_and_the_first_one_to_none() {
+        let began = Instant::now();
+        let at = |ms| began + Duration::from_millis(ms);
+        let mut exchanges = Exchanges::default();
+        exchanges.replied(220, at(10));
+        exchanges.sent("EPSV", at(20));
+        exchanges.sent("RETR", at(20));
+        exchanges.replied(229, at(30));
+        exchanges.replied(150, at(40));
+        exchanges.replied(226, at(50));
+        assert_eq!(exchanges.greeting_since(began), Some(Duration::from_millis(10)));
+        let [epsv, retr] = exchanges.since(began).try_into().unwrap();
+        assert_eq!((epsv.verb.as_str(), epsv.replied_ns), ("EPSV", Some(30_000_000)));
+        assert_eq!(retr.preliminary_ns, Some(40_000_000));
+        assert_eq!(retr.replied_ns, Some(50_000_000));
+        exchanges.forget_answered();
+        assert!(exchanges.since(began).is_empty());
+    }
+}

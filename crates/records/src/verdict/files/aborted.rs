@@ -1,0 +1,109 @@
+//! A transfer that did not end: what happened, and what it can have been.
+//!
+//! Where the data connection was established and the server has said that it sends, and nothing came
+//! while shorter transfers or replies passed, long packets vanish on the path: Path MTU discovery fails
+//! where no ICMP arrives (RFC 2923). A server that hangs has the same marks if nothing short has passed.
+
+use super::observed::{Aborted, FileSession};
+use crate::figures::{count, duration};
+use crate::verdict::cause::{Cause, Kind, Whole};
+
+/// Returns what ended the measurement, if a transfer did not end.
+pub(super) fn cause(session: &FileSession) -> Option<Cause> {
+    let Aborted { transfer, why } = session.aborted.as_ref()?;
+    let is_connected = transfer.connected_ns.is_some();
+    let moved = transfer.arrivals.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+    let those = session.transfers.iter().filter(|one| one.direction == transfer.direction);
+    let passed = those.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
+    let is_hole = is_connected && moved == 0;
+    let (kind, subject, advice) = match (is_hole, passed) {
+        (true, Some(passed)) => (Kind::PathMtuBlackHole, "A path MTU black hole", hole(passed.bytes)),
+        (true, None) => (
+            Kind::PathMtuBlackHole,
+            "Either a path MTU black hole or a server program that hangs",
+            "the data connection was established and replies came, but no data; to tell them apart, \
+             ask for a file of a few bytes, which passes a black hole, or lower the MTU here (ip link \
+             set dev ... mtu 1000) and measure again"
+                .to_owned(),
+        ),
+        (false, _) if transfer.tcp.total_retrans.is_some_and(|again| again > 0) => (
+            Kind::Loss,
+            "Packet loss that the connection did not survive",
+            format!("{} bytes were moved before: look for what loses packets on the path", count(moved)),
+        ),
+        (false, _) => (
+            Kind::Unknown,
+            "An unknown cause",
+            format!(
+                "{why}, after {} bytes; look at the server's log and at its load, and measure again",
+                count(moved)
+            ),
+        ),
+    };
+    is_connected.then(|| Cause {
+        kind,
+        of: Whole::Transfer,
+        cost_ns: transfer.total_ns,
+        gain_ns: transfer.total_ns,
+        total_ns: transfer.total_ns,
+        subject: subject.to_owned(),
+        advice: format!(
+            "{advice}; the transfer was given up after {}",
+            duration(transfer.total_ns)
+        ),
+    })
+}
+
+fn hole(passed: u64) -> String {
+    format!(
+        "a transfer of {} bytes passed in short packets, and of a longer one nothing came after the \
+         data connection was established: let ICMP (destination unreachable, packet too big) through, \
+         or lower the MTU to what the path carries",
+        count(passed)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Arrival;
+    use crate::verdict::files::FileTransfer;
+
+    const MS: u64 = 1_000_000;
+
+    fn session(passed: &[u64], moved: u64) -> FileSession {
+        let transfer = |bytes| FileTransfer { bytes, ..FileTransfer::default() };
+        let arrivals = vec![Arrival { at_ns: 50 * MS, bytes: moved }];
+        let aborted = FileTransfer {
+            connected_ns: Some(20 * MS),
+            total_ns: 8_000 * MS,
+            arrivals: if moved > 0 { arrivals } else { Vec::new() },
+            ..FileTransfer::default()
+        };
+        FileSession {
+            transfers: passed.iter().map(|bytes| transfer(*bytes)).collect(),
+            aborted: Some(Aborted { transfer: aborted, why: "nothing came in time".to_owned() }),
+            ..FileSession::default()
+        }
+    }
+
+    #[test]
+    fn where_short_transfers_pass_long_packets_vanish() {
+        let found = cause(&session(&[1_024], 0)).unwrap();
+        assert_eq!(found.kind, Kind::PathMtuBlackHole);
+        assert!(found.sentence().starts_with("A path MTU black hole costs 8.00 s"), "{found:?}");
+    }
+
+    #[test]
+    fn where_nothing_has_passed_the_server_is_possible_as_well() {
+        let found = cause(&session(&[], 0)).unwrap();
+        assert!(found.subject.starts_with("Either a path MTU black hole or"), "{found:?}");
+    }
+
+    #[test]
+    fn a_transfer_that_stops_in_the_middle_is_not_explained() {
+        let found = cause(&session(&[1_024], 9_000)).unwrap();
+        assert_eq!(found.kind, Kind::Unknown);
+        assert!(found.advice.contains("nothing came in time, after 9,000 bytes"), "{found:?}");
+    }
+}

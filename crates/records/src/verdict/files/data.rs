@@ -1,0 +1,428 @@
+//! What the data of a transfer waited for between its first and its last byte.
+//!
+//! The causes are asked for in an order: first those that TCP counts (loss, reordering, a full window),
+//! then those that the shape of the data shows. A cause whose rival has the same marks is said to be
+//! possible only.
+
+use super::limits;
+use super::observed::{FileSession, FileTransfer};
+use super::shape::{Shape, alike_percent, per_period};
+use super::transfer::View;
+use super::waits;
+use crate::figures::{count, duration, rate};
+use crate::prediction::Model;
+use crate::verdict::Direction;
+use crate::verdict::cause::{Cause, Kind};
+use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
+
+/// Returns what held up the data.
+pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
+    let rules: [fn(&View<'_>) -> Option<Cause>; 6] =
+        [peer_window, limiter, disorder, loss, small_window, pauses];
+    let mut found: Vec<Cause> = rules
+        .into_iter()
+        .find_map(|rule| rule(view).filter(Cause::stands_out))
+        .into_iter()
+        .collect();
+    let hides_the_line = found.iter().any(|cause| {
+        matches!(cause.kind, Kind::RateLimiter | Kind::SmallWindow | Kind::SmallSendBuffer)
+    });
+    if !hides_the_line {
+        found.extend(limits::line(view));
+    }
+    found
+}
+
+/// Returns segments that were lost, as far as this side can tell.
+fn lost(transfer: &FileTransfer) -> u64 {
+    let tcp = &transfer.tcp;
+    match transfer.direction {
+        Direction::Incoming => tcp.rcv_ooopack.unwrap_or(0),
+        Direction::Outgoing => {
+            tcp.total_retrans.unwrap_or(0).saturating_sub(tcp.dsack_dups.unwrap_or(0))
+        }
+    }
+}
+
+/// Returns whether packets of the data were lost.
+pub(super) fn has_losses(transfer: &FileTransfer) -> bool {
+    lost(transfer) > 0
+}
+
+/// Fewer duplicates may be a needless retransmission now and then.
+const FEWEST_DUPLICATES: u64 = 3;
+/// Of the segments that were sent again, one in so many came twice where nothing was lost.
+const NEEDLESS_ONE_IN: u64 = 2;
+/// Of the segments that came out of order, one in so many came twice where a late one was sent again.
+const LATE_ONE_IN: u64 = 40;
+
+/// Returns whether packets of the session overtook each other: what was sent again had not been lost.
+pub(super) fn is_disordered(session: &FileSession) -> bool {
+    let sum = |of: fn(&FileTransfer) -> Option<u64>, direction| {
+        let those = session.transfers.iter().filter(|one| one.direction == direction);
+        those.filter_map(of).fold(0_u64, u64::saturating_add)
+    };
+    let again = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
+    let needless = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
+    let overtaken = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
+    let late = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
+    let twice = sum(|one| one.duplicates_in, Direction::Incoming);
+    let is_sent_twice = needless >= FEWEST_DUPLICATES && needless * NEEDLESS_ONE_IN >= again;
+    let is_overtaken = overtaken >= FEWEST_DUPLICATES && overtaken >= again;
+    let came_twice = twice >= FEWEST_DUPLICATES && twice.saturating_mul(LATE_ONE_IN) >= late;
+    is_sent_twice || is_overtaken || (late > 0 && came_twice)
+}
+
+/// Longer transfers fill the queue in front of the slowest link, and lose what finds no room there.
+const SHORT_BYTES: u64 = 262_144;
+/// So many short transfers with losses are no chance.
+const FEWEST_LOSSY: usize = 2;
+
+/// Returns what the path does to packets in all of a session, if it loses or delays many: also where no
+/// link is full.
+pub(super) fn of_path(session: &FileSession, trip: u64) -> Option<Kind> {
+    if is_disordered(session) {
+        return Some(Kind::Reordering);
+    }
+    let short = session.transfers.iter().filter(|one| one.bytes <= SHORT_BYTES && has_losses(one));
+    let lossy = short.filter(|one| {
+        let shape = Shape::of(one, trip);
+        let full_ns = shape.span_ns.saturating_mul(limits::FULL_PERCENT) / 100;
+        shape.line_ns() < full_ns
+    });
+    (lossy.count() >= FEWEST_LOSSY).then_some(Kind::Loss)
+}
+
+fn disorder(view: &View<'_>) -> Option<Cause> {
+    let tcp = &view.transfer.tcp;
+    let is_incoming = view.transfer.direction == Direction::Incoming;
+    let late = if is_incoming { tcp.rcv_ooopack } else { tcp.reord_seen.max(tcp.dsack_dups) };
+    let late = late.filter(|late| *late > 0 && view.is_disordered)?;
+    if let Some(cause) = policer(view) {
+        return Some(cause);
+    }
+    let advice = format!(
+        "{} segments met others out of order, and what was sent again had not been lost: look for \
+         links in parallel that packets use by turns, and for wireless retransmission",
+        count(late)
+    );
+    let ns = view.excess_ns();
+    Some(view.cause(Kind::Reordering, (ns, ns), "Reordering on the path", advice))
+}
+
+/// A queue that overflows delivers at the rate of its link for at least so many parts of a hundred.
+const BUSY_PERCENT: u64 = 35;
+
+/// Where short transfers lose nothing, losses that cost less than one part in so many are no cause.
+const PROBING_ONE_IN: u64 = 3;
+
+fn loss(view: &View<'_>) -> Option<Cause> {
+    let lost = lost(view.transfer);
+    if view.is_disordered || lost == 0 {
+        return None;
+    }
+    let ns = view.excess_ns();
+    if let Some(cause) = policer(view) {
+        return Some(cause);
+    }
+    // Slow start ends with the losses of a full queue: that is how TCP finds the rate of a path.
+    if !view.is_lossy && ns < view.transfer.total_ns / PROBING_ONE_IN {
+        return None;
+    }
+    let shape = &view.shape;
+    let longest_ns = shape.pauses.iter().map(|pause| pause.ns).max().unwrap_or(0);
+    let what = match view.transfer.direction {
+        Direction::Incoming => "segments waited for one that was lost and sent again",
+        Direction::Outgoing => "segments were lost and sent again",
+    };
+    let seen =
+        format!("{} {what}, and the longest silence takes {}", count(lost), duration(longest_ns));
+    let is_busy = shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(BUSY_PERCENT);
+    let queue = match (is_busy, shape.line_bps) {
+        (true, Some(line_bps)) => format!(
+            "; between them packets follow each other at {}, so a short queue in front of that link \
+             explains the loss as well",
+            rate(line_bps)
+        ),
+        _ => String::new(),
+    };
+    let advice = format!("{seen}: look at the errors of the links and at their queues{queue}");
+    Some(view.cause(Kind::Loss, (ns, ns), "Packet loss", advice))
+}
+
+/// Behind a token bucket the data is so even at least, in parts of a hundred.
+const EVEN_PERCENT: u64 = 60;
+/// What passes a full bucket is so many times faster than the rest.
+const FASTER: u64 = 3;
+/// So many segments say something about a rate.
+const FEWEST_SEGMENTS: u64 = 5;
+/// What is faster than the rest saves at least so much, ns, or a late reader made it.
+const LEAST_SAVED_NS: u64 = 25_000_000;
+/// The same where losses show the bucket as well.
+const LEAST_SAVED_BY_LOSSES_NS: u64 = 8_000_000;
+
+/// A token bucket: what passed it at once, and the rate behind it.
+struct Bucket {
+    bytes: u64,
+    after_bps: u64,
+}
+
+/// Returns the largest smaller transfer that came much faster than `line_bps`, in bytes.
+fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64) -> Option<u64> {
+    let smaller = view.session.transfers.iter().filter(|other| {
+        other.direction == view.transfer.direction
+            && other.bytes < view.transfer.bytes
+            && !has_losses(other)
+    });
+    let passed = smaller.filter_map(|other| {
+        let mss = view.shape.mss;
+        let behind =
+            other.bytes.checked_sub(mss).filter(|_| other.bytes >= mss * FEWEST_SEGMENTS)?;
+        let slow_ns = serial_ns(behind, line_bps);
+        // The round trips of slow start are in it.
+        let took_ns = match other.arrivals.is_empty() {
+            true => other.last_byte_ns?.checked_sub(other.first_byte_ns?)?,
+            false => span_ns(&other.arrivals)?,
+        };
+        // What had come before it was read says nothing of a rate.
+        let waited_ns = waits::steps(other, view.trip, 0).first_byte_ns;
+        let usual_ns = view.steps.first_byte_ns;
+        let took_ns = took_ns.saturating_add(waited_ns.saturating_sub(usual_ns));
+        let is_faster = took_ns.saturating_mul(FASTER) <= slow_ns;
+        let is_seen = slow_ns.saturating_sub(took_ns) >= least_saved_ns;
+        (is_faster && is_seen).then_some(other.bytes)
+    });
+    passed.max()
+}
+
+/// Returns the bucket whose emptiness the data shows.
+fn bucket(view: &View<'_>) -> Option<Bucket> {
+    let arrivals = &view.transfer.arrivals;
+    let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
+    if let Some(after_bps) = line_bps
+        && let Some(bytes) = passed_before(view, after_bps, LEAST_SAVED_NS)
+    {
+        return Some(Bucket { bytes, after_bps });
+    }
+    let knee = knee(arrivals)?;
+    let is_fast = knee.before_bps.is_none_or(|before| before >= knee.after_bps * FASTER);
+    let saved_ns = serial_ns(knee.bytes, knee.after_bps);
+    let is_long = saved_ns >= view.trip.saturating_mul(2).max(LEAST_SAVED_NS);
+    let is_even = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
+    // The first segments of a window pass at once, too.
+    let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(FEWEST_SEGMENTS);
+    (is_fast && is_long && is_even && is_beyond_a_flight && limits::is_full(view))
+        .then_some(Bucket { bytes: knee.bytes, after_bps: knee.after_bps })
+}
+
+fn limiter(view: &View<'_>) -> Option<Cause> {
+    if is_in_windows(view).is_some() {
+        return None;
+    }
+    let Bucket { bytes, after_bps } = bucket(view)?;
+    let shape = &view.shape;
+    let least_ns = Model::bare(view.trip, shape.mss.max(1)).flow_ns(shape.bytes);
+    let ns = shape.span_ns.saturating_sub(least_ns);
+    let advice = format!(
+        "about {} bytes pass at once, and from then on the data comes evenly at {}: ask the network's \
+         operator for the limit, or keep transfers below the bucket",
+        count(bytes),
+        rate(after_bps)
+    );
+    let subject = "A rate limiter (token bucket) on the path";
+    Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
+}
+
+/// Into so many parts the time of a policed transfer is cut.
+const POLICED_PARTS: u64 = 12;
+/// So many parts of a hundred of these bring as much as each other.
+const POLICED_ALIKE_PERCENT: u64 = 60;
+/// From so many parts of a hundred on, what is sent again was dropped on purpose, or in a full queue.
+const HEAVY_PERCENT: u64 = 15;
+
+/// Returns a token bucket that drops: a smaller transfer passes it without loss and much faster, and a
+/// larger one loses segments at an even rate; or it drops a large part of all.
+fn policer(view: &View<'_>) -> Option<Cause> {
+    let shape = &view.shape;
+    let tcp = &view.transfer.tcp;
+    let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
+    let passed = passed_before(view, mean_bps, LEAST_SAVED_BY_LOSSES_NS);
+    let parts = per_period(&view.transfer.arrivals, shape.span_ns / POLICED_PARTS);
+    let (_, alike) = alike_percent(&parts)?;
+    let sent_again = lost(view.transfer).saturating_mul(100);
+    // A link that is full drops what finds no room in its queue, and is full all the same.
+    let is_heavy = view.transfer.direction == Direction::Outgoing
+        && view.excess_ns() >= shape.span_ns / 3
+        && tcp.data_segs_out.is_some_and(|out| sent_again >= out.saturating_mul(HEAVY_PERCENT));
+    if !is_heavy && (passed.is_none() || alike < POLICED_ALIKE_PERCENT) {
+        return None;
+    }
+    let ns = without_window_ns(view);
+    let before = passed.map_or_else(
+        || "little passes at once".to_owned(),
+        |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
+    );
+    let advice = format!(
+        "{before}, and from then on segments are dropped and the data comes at {}: ask the network's \
+         operator for the limit, or for one that delays instead",
+        rate(mean_bps)
+    );
+    let subject = "A rate limiter on the path that drops packets (policer)";
+    Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
+}
+
+/// A window that is so many times what it explains is another's.
+const WINDOW_FACTOR: u64 = 2;
+
+/// Returns what would be gained if nothing but slow start held up the data, ns: the acknowledgments of a
+/// window show no link.
+fn without_window_ns(view: &View<'_>) -> u64 {
+    let least_ns = Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
+    view.shape.span_ns.saturating_sub(least_ns)
+}
+
+/// Returns what it costs that the server's window is full: it is small, or its program reads slowly.
+fn peer_window(view: &View<'_>) -> Option<Cause> {
+    if view.transfer.direction == Direction::Incoming {
+        return None;
+    }
+    let full_ns = view.transfer.tcp.rwnd_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
+    let [_, window] = view.transfer.peer_window_bytes.filter(|[_, window]| *window > 0)?;
+    let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
+    let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
+    let ns = without_window_ns(view);
+    // A window that opens once in a round trip is small; one that stays shut for longer is not read.
+    if by_window_ns.saturating_mul(WINDOW_FACTOR) >= view.shape.span_ns {
+        let advice = format!(
+            "{} bytes may be on their way in each round trip of {}: a larger receive buffer there \
+             (SO_RCVBUF, net.ipv4.tcp_rmem) would help",
+            count(window),
+            duration(view.trip)
+        );
+        let subject = "The server's small receive window";
+        return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
+    }
+    // A window that grows with what is read is full now and then at first.
+    if full_ns < view.shape.span_ns / 2 {
+        return None;
+    }
+    let rate_bps = rate_bps(view.shape.bytes, view.shape.span_ns).unwrap_or(0);
+    let advice = format!(
+        "its window of {} bytes stays full although a round trip takes {} only, and it takes the data \
+         at {}: look there at the disk and at the program that stores the file",
+        count(window),
+        duration(view.trip),
+        rate(rate_bps)
+    );
+    Some(view.cause(Kind::SlowReader, (ns, ns), "The slow reader at the server", advice))
+}
+
+/// With fewer round trips no window is told from slow start.
+const FEWEST_TRIPS: usize = 4;
+/// So many parts of a hundred of the round trips bring as much as each other.
+const ALIKE_PERCENT: u64 = 60;
+
+/// Returns how many bytes come in each round trip, if that is the same in most of them, and they come
+/// at its beginning: a link that is full spreads them over all of it.
+fn is_in_windows(view: &View<'_>) -> Option<u64> {
+    let arrivals = &view.transfer.arrivals;
+    let periods = per_period(arrivals, view.trip);
+    if periods.len() < FEWEST_TRIPS {
+        return None;
+    }
+    let (median, alike) = alike_percent(&periods)?;
+    let first = per_period(arrivals, view.trip / 4).first().copied()?;
+    let mean = view.shape.bytes / u64::try_from(periods.len()).ok()?;
+    // A bucket lets more than that pass at first.
+    let is_at_once =
+        first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
+    let is_several = median >= view.shape.mss.saturating_mul(2);
+    (alike >= ALIKE_PERCENT && is_at_once && is_several).then_some(median)
+}
+
+/// Linux offers at most this much of a new connection's buffer, bytes: a window of more grows.
+const INITIAL_WINDOW: u64 = 50_000;
+
+/// Returns what it costs that a window or a buffer on either side holds less than the path does.
+fn small_window(view: &View<'_>) -> Option<Cause> {
+    if view.transfer.direction == Direction::Outgoing {
+        return own_send_buffer(view);
+    }
+    let shape = &view.shape;
+    let per_trip =
+        u128::from(shape.bytes) * u128::from(view.trip) / u128::from(shape.span_ns.max(1));
+    let per_trip = u64::try_from(per_trip).unwrap_or(u64::MAX);
+    let ns = without_window_ns(view);
+    let own = view.transfer.own_window_bytes;
+    let is_own = own
+        .is_some_and(|own| own < INITIAL_WINDOW && per_trip.saturating_mul(WINDOW_FACTOR) >= own);
+    if let (true, Some(own)) = (is_own, own) {
+        let advice = format!(
+            "{} bytes may be on their way in each round trip of {}: a larger receive buffer here \
+             (net.ipv4.tcp_rmem, SO_RCVBUF) would help",
+            count(own),
+            duration(view.trip)
+        );
+        let subject = "This host's small receive window";
+        return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
+    }
+    let in_flight = is_in_windows(view)?;
+    if has_losses(view.transfer) {
+        return None;
+    }
+    let advice = format!(
+        "it keeps about {} bytes on their way in each round trip of {}, while this host's window takes \
+         {}, and nothing is lost: a larger SO_SNDBUF or net.ipv4.tcp_wmem there would help",
+        count(in_flight),
+        duration(view.trip),
+        own.map_or_else(|| "more".to_owned(), count)
+    );
+    let subject = "The server's small send buffer";
+    Some(view.cause(Kind::SmallSendBuffer, (ns, ns), subject, advice))
+}
+
+fn own_send_buffer(view: &View<'_>) -> Option<Cause> {
+    let full_ns = view.transfer.tcp.sndbuf_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
+    let ns = full_ns.min(view.excess_ns());
+    let advice = format!(
+        "it was full while the server's window had room, with a round trip of {}: a larger SO_SNDBUF \
+         or net.ipv4.tcp_wmem here would help",
+        duration(view.trip)
+    );
+    Some(view.cause(Kind::SmallSendBuffer, (ns, ns), "This host's small send buffer", advice))
+}
+
+/// Fewer pauses are chance.
+const FEWEST_PAUSES: usize = 3;
+
+/// Returns what it costs that the sender's program pauses: silences that are no round trips, while
+/// nothing was lost and no window was full.
+fn pauses(view: &View<'_>) -> Option<Cause> {
+    let is_of_the_path = view.is_lossy || view.is_disordered || has_losses(view.transfer);
+    if is_of_the_path || view.transfer.direction == Direction::Outgoing {
+        return None;
+    }
+    let trip = view.trip;
+    let of_a_trip = |ns: u64| ns >= trip - trip / 3 && ns <= trip.saturating_add(trip / 4);
+    let not_of_a_trip: Vec<_> =
+        view.shape.pauses.iter().filter(|pause| !of_a_trip(pause.ns)).collect();
+    let sum_ns = not_of_a_trip.iter().fold(0_u64, |sum, pause| sum.saturating_add(pause.ns));
+    let longest_ns = not_of_a_trip.iter().map(|pause| pause.ns).max().unwrap_or(0);
+    let is_one = longest_ns >= sum_ns / 2 && longest_ns > trip.saturating_mul(2);
+    if not_of_a_trip.len() < FEWEST_PAUSES && !is_one {
+        return None;
+    }
+    let gain_ns = view.excess_ns().min(view.shape.pauses_ns());
+    let typical = not_of_a_trip.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
+    let typical = crate::statistics::median(&typical).unwrap_or(0);
+    let advice = format!(
+        "{} silences of up to {}, about {} bytes apart, are none of the round trip of {}, nothing was \
+         lost and this host's window was open: look there at the disk and at the load",
+        count(u64::try_from(not_of_a_trip.len()).unwrap_or(u64::MAX)),
+        duration(longest_ns),
+        count(typical),
+        duration(trip)
+    );
+    let subject = "The server's pauses in reading the file (storage)";
+    Some(view.cause(Kind::SlowDisk, (gain_ns, gain_ns), subject, advice))
+}

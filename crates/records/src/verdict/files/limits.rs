@@ -1,0 +1,97 @@
+//! The limits of a path that nobody can fix on either host: its round-trip time and its rate.
+
+use super::data;
+use super::transfer::{View, is_far};
+use crate::figures::{count, duration, rate};
+use crate::prediction::Model;
+use crate::verdict::cause::{Cause, Kind};
+use crate::verdict::traffic::serial_ns;
+
+/// A transfer that takes less than this is not looked at: its link is always what limits it, ns.
+const LONG_TRANSFER_NS: u64 = 1_000_000_000;
+/// A link is full if its packets take so many parts of a hundred of the data's time.
+pub(super) const FULL_PERCENT: u64 = 60;
+/// Headers of TCP and IP with the timestamp option (RFC 7323).
+const HEADER_BYTES: u64 = 52;
+/// Segments are small if full ones were so many times longer.
+const SMALL_FACTOR: u64 = 3;
+
+/// Returns whether packets follow each other at the rate of a link for most of the time.
+pub(super) fn is_full(view: &View<'_>) -> bool {
+    let shape = &view.shape;
+    shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(FULL_PERCENT)
+}
+
+/// Returns how long the data takes without the link: the round trips of slow start, ns.
+fn without_line_ns(view: &View<'_>) -> u64 {
+    Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes)
+}
+
+/// Returns what the rate of the slowest link costs, and the headers of small segments on it.
+pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
+    let shape = &view.shape;
+    let Some(line_bps) = shape.line_bps.filter(|_| is_full(view)) else { return Vec::new() };
+    let mut found = Vec::new();
+    let line_ns = shape.line_ns().min(shape.span_ns);
+    if let Some(cause) = small_segments(view, line_ns).filter(Cause::stands_out) {
+        // The link is as slow as it is, and its headers are what can be spared.
+        return vec![cause];
+    }
+    if view.transfer.total_ns >= LONG_TRANSFER_NS {
+        let first_ns = serial_ns(shape.mss, line_bps);
+        let gain_ns = shape.span_ns.saturating_sub(without_line_ns(view)).saturating_add(first_ns);
+        let advice = format!(
+            "packets follow each other at {} for most of the time: compress the data, or use a faster \
+             link",
+            rate(line_bps)
+        );
+        let subject = "The rate of the path's slowest link";
+        let cost_ns = line_ns.saturating_add(first_ns);
+        found.push(view.cause(Kind::LineRate, (cost_ns, gain_ns), subject, advice));
+    }
+    found
+}
+
+fn small_segments(view: &View<'_>, line_ns: u64) -> Option<Cause> {
+    let mss = view.shape.mss;
+    let full = view.transfer.tcp.pmtu?.checked_sub(HEADER_BYTES)?;
+    if mss == 0 || mss.saturating_mul(SMALL_FACTOR) > full {
+        return None;
+    }
+    let on_wire = u128::from(line_ns) * u128::from(mss) / u128::from(mss + HEADER_BYTES);
+    let needed = on_wire * u128::from(full + HEADER_BYTES) / u128::from(full);
+    let ns = line_ns.saturating_sub(u64::try_from(needed).unwrap_or(u64::MAX));
+    let advice = format!(
+        "{} of {} bytes on the wire are headers, because segments have {} bytes of data where {} \
+         would fit, and the link carries {} of data: look at the MTU of the server's interface and route, and at MSS clamping",
+        count(HEADER_BYTES),
+        count(mss + HEADER_BYTES),
+        count(mss),
+        count(full),
+        rate(view.shape.line_bps.unwrap_or(0))
+    );
+    Some(view.cause(Kind::SmallPackets, (ns, ns), "The headers of small segments", advice))
+}
+
+/// Returns what the round trips of a long path cost: those up to the first byte, and those of slow
+/// start, or of all data that nothing else has held up.
+pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
+    if !is_far(view) {
+        return None;
+    }
+    let shape = &view.shape;
+    let opening_ns = view.trip.saturating_mul(view.steps.trips);
+    let flow_ns = match has_data_cause || data::has_losses(view.transfer) {
+        true => without_line_ns(view).min(shape.span_ns),
+        false => shape.span_ns.saturating_sub(shape.line_ns()),
+    };
+    let ns = opening_ns.saturating_add(flow_ns);
+    let advice = format!(
+        "{} is waited for {} times up to the first byte, and {} while the congestion window grows: \
+         a server nearby, fewer and larger files, or connections in parallel would help",
+        duration(view.trip),
+        count(view.steps.trips),
+        duration(flow_ns)
+    );
+    Some(view.cause(Kind::Distance, (ns, ns), "The round-trip time of the path", advice))
+}

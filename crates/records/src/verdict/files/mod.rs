@@ -1,0 +1,96 @@
+//! Why transfers of files take long: rules of their own for FTP and TFTP.
+//!
+//! ```text
+//! observed    what the client has seen
+//! session     the steps of FTP before the first transfer
+//! waits       replies of the control connection beyond their round trips
+//! transfer    one transfer by FTP: its steps, its data, and what nothing explains
+//! shape       rate and pauses of the data
+//! aborted     a transfer that did not end
+//! data        what held up the data: loss, reordering, limiter, windows, pauses
+//! limits      round trips and the slowest link
+//! tftp        transfers by TFTP
+//! ```
+
+mod aborted;
+mod data;
+mod limits;
+mod observed;
+mod session;
+mod shape;
+mod tftp;
+mod transfer;
+mod waits;
+
+#[cfg(test)]
+mod tests;
+
+pub use observed::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
+
+use super::Direction;
+use super::cause::{self, Cause, Kind, Whole};
+
+/// Returns why a session with a file server takes long, what costs most first.
+pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
+    let found = match session.protocol {
+        Protocol::Ftp => of_ftp(session),
+        Protocol::Tftp => tftp::causes(session),
+    };
+    let mut ranked = cause::ranked(found.clone());
+    ranked.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
+    if ranked.is_empty() {
+        ranked.extend(found.into_iter().filter(|cause| is_overriding(session, cause)).take(1));
+    }
+    if let Some(aborted) = aborted::cause(session) {
+        ranked.retain(|cause| cause.kind != aborted.kind);
+        ranked.insert(0, aborted);
+    }
+    ranked
+}
+
+/// A limit of the path counts half of a cause that can be fixed on a host.
+const LIMIT_PARTS: u64 = 2;
+
+/// Returns what `cause` counts beside others: a limit half, and not a quarter as in a login, where it
+/// is there in each echo.
+fn weight(cause: &Cause) -> u64 {
+    let weight = cause.weight();
+    if cause.kind.is_limit() { weight.saturating_mul(LIMIT_PARTS) } else { weight }
+}
+
+/// A step that takes so much beyond its round trips is said however small its share is, ns.
+const LONG_STEP_NS: u64 = 1_000_000_000;
+
+/// Returns whether `cause` is said although it is a small part of its whole: a step took very long, or
+/// a timer ran out.
+fn is_overriding(session: &FileSession, cause: &Cause) -> bool {
+    let is_step = !matches!(cause.kind, Kind::Distance | Kind::LineRate | Kind::LockStep);
+    let has_timed_out = session.transfers.iter().any(|one| one.timeouts.is_some_and(|n| n > 0));
+    let is_timer = cause.kind == Kind::Loss && has_timed_out && cause.cost_ns > 0;
+    is_timer || (is_step && cause.cost_ns >= LONG_STEP_NS)
+}
+
+fn of_ftp(session: &FileSession) -> Vec<Cause> {
+    let trip_ns = waits::trip_ns(session);
+    let of_path = trip_ns.and_then(|trip_ns| data::of_path(session, trip_ns));
+    let mut found = session::causes(session, trip_ns, of_path);
+    let Some(trip_ns) = trip_ns else { return found };
+    for direction in [Direction::Incoming, Direction::Outgoing] {
+        let those = session.transfers.iter().filter(|one| one.direction == direction);
+        let Some(largest) = those.clone().max_by_key(|one| one.bytes) else { continue };
+        found.extend(transfer::causes(session, largest, trip_ns));
+        // Loss and disorder meet short transfers by chance, and long ones may pass.
+        let others = those.filter(|one| !std::ptr::eq(*one, largest) && of_path.is_some());
+        found.extend(others.flat_map(|one| transfer::by_chance(session, one, trip_ns)));
+    }
+    without_consequences(found)
+}
+
+/// Returns `found` without the losses that a limiter makes, in either direction.
+fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
+    let is_limited = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
+    if found.iter().any(is_limited) {
+        found.retain(|cause| cause.kind != Kind::Loss || cause.of != Whole::Transfer);
+    }
+    found
+}

@@ -1,0 +1,275 @@
+//! The steps of an FTP session before its first transfer.
+//!
+//! Each step takes at least one round trip, which is the path's. What a step takes beyond that is the
+//! name server's or the server's. The greeting is a step of its own: a server that is silent after the
+//! connection is established waits for something else than the check of a password.
+
+use super::observed::{Exchange, FileSession};
+use super::waits;
+use crate::figures::{count, duration};
+use crate::verdict::cause::{Cause, Kind, Whole};
+
+/// A SYN is sent again after one second (RFC 6298 section 2.1); its timer has a grain.
+const SYN_TIMEOUT_NS: u64 = 950_000_000;
+/// A round trip shorter than this is near: 5,000 km of fibre there and back.
+pub(super) const FAR_AWAY_NS: u64 = 50_000_000;
+/// The round trips of a handshake of TLS 1.2 (RFC 5246 section 7.3); TLS 1.3 needs one.
+const TLS_TRIPS: u64 = 2;
+/// Commands by which a user logs in (RFC 959 section 4.1.1).
+const LOGIN_VERBS: [&str; 3] = ["USER", "PASS", "ACCT"];
+
+/// Returns what the steps cost, with `trip_ns` as the round trip of the path.
+///
+/// Where the data shows that packets are lost or late (`of_path`), so may the packets of these steps be.
+pub(super) fn causes(
+    session: &FileSession,
+    trip_ns: Option<u64>,
+    of_path: Option<Kind>,
+) -> Vec<Cause> {
+    let trip = trip_ns.unwrap_or(0);
+    let steps = Steps { session, trip, total_ns: total_ns(session) };
+    let mut found = vec![steps.name_server()];
+    found.extend(trip_ns.and_then(|_| steps.lost_syn()));
+    if trip_ns.is_some() {
+        found.extend([steps.tls(), steps.greeting(), steps.login()]);
+        found.extend(steps.slowest_command());
+        found.push(steps.distance());
+    }
+    found.push(steps.processor());
+    match of_path {
+        Some(kind) => found.into_iter().map(|cause| by_the_path(cause, kind)).collect(),
+        None => found,
+    }
+}
+
+/// How late the repair of a lost packet of a control connection is, ns: timers begin at 200 ms in most
+/// kernels and at a second where no round trip is known (RFC 6298), and double.
+const REPAIRS_NS: [std::ops::RangeInclusive<u64>; 3] =
+    [0..=700_000_000, 950_000_000..=1_150_000_000, 2_950_000_000..=3_250_000_000];
+/// Longer than this no packet is overtaken, ns.
+const LATEST_PACKET_NS: u64 = 500_000_000;
+
+/// Returns whether what the path does to packets can make a step so late.
+pub(super) fn is_of_the_path(kind: Kind, late_ns: u64) -> bool {
+    match kind {
+        Kind::Reordering => late_ns <= LATEST_PACKET_NS,
+        _ => REPAIRS_NS.iter().any(|range| range.contains(&late_ns)),
+    }
+}
+
+/// Returns a late step of the server as what the path has done to its packets.
+fn by_the_path(cause: Cause, kind: Kind) -> Cause {
+    let is_step = matches!(cause.kind, Kind::SlowGreeting | Kind::SlowLogin | Kind::SlowCommand);
+    if !is_step || !is_of_the_path(kind, cause.cost_ns) {
+        return cause;
+    }
+    let subject = if kind == Kind::Loss { "Packet loss" } else { "Reordering on the path" };
+    let advice = format!(
+        "a packet of the control connection was repaired {} after it was due, and the data connections \
+         meet the same: look for what loses or delays packets on the path",
+        duration(cause.cost_ns)
+    );
+    Cause { kind, subject: subject.to_owned(), advice, ..cause }
+}
+
+fn total_ns(session: &FileSession) -> u64 {
+    let known = [session.resolve_ns, session.connect_ns, session.tls_ns, session.login_ns];
+    known.into_iter().flatten().fold(0, u64::saturating_add)
+}
+
+struct Steps<'a> {
+    session: &'a FileSession,
+    trip: u64,
+    total_ns: u64,
+}
+
+impl Steps<'_> {
+    fn cause(&self, kind: Kind, ns: u64, subject: &str, advice: String) -> Cause {
+        let ns = ns.min(self.total_ns);
+        Cause {
+            kind,
+            of: Whole::Session,
+            cost_ns: ns,
+            gain_ns: ns,
+            total_ns: self.total_ns,
+            subject: subject.to_owned(),
+            advice,
+        }
+    }
+
+    fn name_server(&self) -> Cause {
+        let advice = "use a name server nearby, or write the address into /etc/hosts".to_owned();
+        let ns = self.session.resolve_ns.unwrap_or(0);
+        self.cause(Kind::NameServer, ns, "The name server", advice)
+    }
+
+    fn lost_syn(&self) -> Option<Cause> {
+        let late_ns = self.session.connect_ns?.saturating_sub(self.trip);
+        let advice = format!(
+            "it was retransmitted after a timeout of 1 s, where the round trip takes {}; if it \
+             happens often, look for loss on the path or a full listen queue at the server",
+            duration(self.trip)
+        );
+        let cause = self.cause(Kind::LostSyn, late_ns, "A lost SYN", advice);
+        (late_ns >= SYN_TIMEOUT_NS).then_some(cause)
+    }
+
+    fn tls(&self) -> Cause {
+        let known_ns = self.trip.saturating_mul(TLS_TRIPS);
+        let ns = self.session.tls_ns.unwrap_or(0).saturating_sub(known_ns);
+        let advice = "look there at the load, and at the key: RSA costs the server most".to_owned();
+        self.cause(Kind::FarHost, ns, "The TLS handshake of the server", advice)
+    }
+
+    fn greeting(&self) -> Cause {
+        let greeting_ns = self.session.greeting_ns.unwrap_or(0);
+        let advice = format!(
+            "220 came {} after the connection was established, and the round trip takes {}: look \
+             there for a reverse lookup of this host's address or an ident request (RFC 1413) that \
+             times out, and for a limit of connections",
+            duration(greeting_ns),
+            duration(self.trip)
+        );
+        let late_ns = greeting_ns.saturating_sub(self.trip);
+        self.cause(Kind::SlowGreeting, late_ns, "The server's late greeting", advice)
+    }
+
+    fn login(&self) -> Cause {
+        let is_login = |exchange: &Exchange| LOGIN_VERBS.contains(&exchange.verb.as_str());
+        let ns = waits::late_ns(&self.session.login, self.trip, is_login);
+        let advice = format!(
+            "it answers USER and PASS so much later than their round trips of {}: look there at how \
+             passwords are checked (PAM, directory service), and at what runs when a user logs in",
+            duration(self.trip)
+        );
+        self.cause(Kind::SlowLogin, ns, "The server's login check", advice)
+    }
+
+    /// Returns what the command of the login costs that is answered last, beside user and password.
+    fn slowest_command(&self) -> Option<Cause> {
+        let others = self.session.login.iter();
+        let others = others.filter(|one| !LOGIN_VERBS.contains(&one.verb.as_str()));
+        let late = |one: &Exchange| {
+            waits::late_ns(&self.session.login, self.trip, |other| std::ptr::eq(one, other))
+        };
+        let slowest = others.max_by_key(|one| late(one))?;
+        let subject = format!("The server's slow answer to {}", slowest.verb);
+        let advice = format!(
+            "it comes so much later than a round trip of {}: look there at the load and at what \
+             that command does",
+            duration(self.trip)
+        );
+        Some(self.cause(Kind::SlowCommand, late(slowest), &subject, advice))
+    }
+
+    fn distance(&self) -> Cause {
+        let trips = waits::trips(&self.session.login).saturating_add(2);
+        let ns = self.trip.saturating_mul(trips);
+        let advice = format!(
+            "it takes {} to connect, for the greeting and for the commands of the login, {} in all: \
+             only a server nearby, or connections that stay open, would help",
+            duration(self.trip),
+            count(trips)
+        );
+        let far_ns = if self.trip >= FAR_AWAY_NS { ns } else { 0 };
+        self.cause(Kind::Distance, far_ns, "The round-trip time of the path", advice)
+    }
+
+    fn processor(&self) -> Cause {
+        let ns = self.session.login_wait_ns.unwrap_or(0);
+        let advice = "this program waited so long in the run queue for a processor: look at what \
+                      else runs here"
+            .to_owned();
+        self.cause(Kind::OwnProcessor, ns, "This host's busy processor", advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn exchange(verb: &str, sent_ms: u64, replied_ms: u64) -> Exchange {
+        Exchange {
+            verb: verb.to_owned(),
+            sent_ns: sent_ms * MS,
+            replied_ns: Some(replied_ms * MS),
+            ..Exchange::default()
+        }
+    }
+
+    /// Returns a login over a path of 20 ms whose greeting and password take so long, ms.
+    fn session(greeting_ms: u64, password_ms: u64) -> FileSession {
+        let user_at = greeting_ms + 20;
+        let granted_at = user_at + password_ms;
+        FileSession {
+            resolve_ns: Some(MS),
+            connect_ns: Some(20 * MS),
+            greeting_ns: Some(greeting_ms * MS),
+            login_ns: Some(granted_at * MS),
+            login: vec![
+                exchange("USER", greeting_ms, user_at),
+                exchange("PASS", user_at, granted_at),
+            ],
+            ..FileSession::default()
+        }
+    }
+
+    fn named(session: &FileSession) -> Vec<(Kind, u64)> {
+        let found = causes(session, Some(20 * MS), None);
+        let found = found.into_iter().filter(Cause::stands_out);
+        found.map(|cause| (cause.kind, cause.cost_ns / MS)).collect()
+    }
+
+    #[test]
+    fn a_late_greeting_is_not_charged_to_the_login() {
+        assert_eq!(named(&session(1_020, 20)), [(Kind::SlowGreeting, 1_000)]);
+    }
+
+    #[test]
+    fn a_late_answer_to_the_password_is_the_login() {
+        assert_eq!(named(&session(20, 620)), [(Kind::SlowLogin, 600)]);
+    }
+
+    #[test]
+    fn a_step_that_takes_its_round_trips_is_no_cause() {
+        assert_eq!(named(&session(20, 20)), []);
+        assert_eq!(named(&session(120, 20)), []);
+    }
+
+    #[test]
+    fn a_connection_that_takes_a_second_more_has_lost_its_syn() {
+        let connecting = |ms: u64| FileSession { connect_ns: Some(ms * MS), ..session(20, 20) };
+        assert_eq!(named(&connecting(1_020)), [(Kind::LostSyn, 1_000)]);
+        assert_eq!(named(&connecting(900)), []);
+    }
+
+    #[test]
+    fn another_command_that_is_answered_late_is_named_by_its_verb() {
+        let mut session = session(20, 20);
+        session.login.push(exchange("FEAT", 60, 580));
+        session.login_ns = Some(580 * MS);
+        let found = causes(&session, Some(20 * MS), None);
+        let slow = found.iter().find(|cause| cause.kind == Kind::SlowCommand).unwrap();
+        assert_eq!(
+            (slow.cost_ns, slow.subject.as_str()),
+            (500 * MS, "The server's slow answer to FEAT")
+        );
+    }
+
+    #[test]
+    fn the_round_trips_of_a_far_login_are_counted() {
+        let far = FileSession {
+            connect_ns: Some(100 * MS),
+            greeting_ns: Some(100 * MS),
+            login_ns: Some(300 * MS),
+            login: vec![exchange("USER", 100, 200), exchange("PASS", 200, 300)],
+            ..FileSession::default()
+        };
+        let found = causes(&far, Some(100 * MS), None);
+        let found: Vec<_> = found.iter().filter(|cause| cause.stands_out()).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].kind, found[0].cost_ns), (Kind::Distance, 400 * MS));
+    }
+}

@@ -1,0 +1,258 @@
+//! The shape of the data of one transfer: at which rate it comes, and where it stands still.
+//!
+//! A link that is full delivers packet after packet, each after the time that it takes there. What
+//! comes as several packets at once after a silence was not held up by a link, but by the program, a
+//! window or the sender's congestion control: such a gap is a pause, and says nothing of a rate.
+
+use super::data::has_losses;
+use super::observed::FileTransfer;
+use crate::prediction::Model;
+use crate::statistics;
+use crate::verdict::traffic::{gaps, rate_bps, serial_ns, span_ns};
+use crate::verdict::{Arrival, Direction};
+
+/// A silence before several packets is a pause from here on, ns; below it the reader may have waited
+/// for a processor.
+const LEAST_JUMP_NS: u64 = 5_000_000;
+/// The same of acknowledgments, which are sampled every few milliseconds.
+const LEAST_SAMPLED_JUMP_NS: u64 = 12_000_000;
+/// So many segments at once were not sent by a full link.
+const JUMP_SEGMENTS: u64 = 3;
+/// Nor are so many bytes, where segments are small.
+const JUMP_BYTES: u64 = 3_000;
+/// A pause beyond the link's time is no shorter than this, ns.
+const LEAST_PAUSE_NS: u64 = 4_000_000;
+/// Where no segment is known: the least that every host takes.
+const DEFAULT_MSS: u64 = 536;
+
+/// A silence of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pause {
+    /// When it began, ns since the first arrival.
+    pub(super) at_ns: u64,
+    /// How long it took, ns.
+    pub(super) ns: u64,
+    /// Bytes that had come since the pause before.
+    pub(super) bytes: u64,
+}
+
+/// The data of a transfer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// First to last arrival, ns.
+    pub(super) span_ns: u64,
+    /// Bytes behind the first arrival.
+    pub(super) bytes: u64,
+    /// Data bytes of a segment.
+    pub(super) mss: u64,
+    /// The rate at which packets follow each other, bit/s; `None` where that is too fast to tell.
+    pub(super) line_bps: Option<u64>,
+    /// The silences.
+    pub(super) pauses: Vec<Pause>,
+}
+
+impl Shape {
+    /// Returns the shape of `transfer` over a path of `trip_ns`.
+    pub(super) fn of(transfer: &FileTransfer, trip_ns: u64) -> Self {
+        let arrivals = &transfer.arrivals;
+        let is_incoming = transfer.direction == Direction::Incoming;
+        let mss = if is_incoming { transfer.tcp.rcv_mss } else { transfer.tcp.snd_mss };
+        let mss = mss.filter(|mss| *mss > 0).unwrap_or(DEFAULT_MSS);
+        let least_jump_ns = if is_incoming { LEAST_JUMP_NS } else { LEAST_SAMPLED_JUMP_NS };
+        let jump_bytes = mss.saturating_mul(JUMP_SEGMENTS).max(JUMP_BYTES);
+        let is_jump = |gap: u64, bytes: u64| gap >= least_jump_ns && bytes >= jump_bytes;
+        let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
+        let steady = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes));
+        let steady: Vec<(u64, u64)> =
+            steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes)).collect();
+        let line_bps = match has_losses(transfer) {
+            true => rate_with_holes_bps(arrivals, &steady, mss, is_incoming),
+            false => steady_rate_bps(steady, bytes),
+        };
+        let least_ns = LEAST_PAUSE_NS.max(trip_ns / 4);
+        let pauses = pauses(arrivals, |gap, bytes| {
+            let line_ns = line_bps.map_or(0, |rate| serial_ns(bytes, rate));
+            let ns = if is_jump(gap, bytes) { gap } else { gap.saturating_sub(line_ns) };
+            (ns >= least_ns).then_some(ns)
+        });
+        Self { span_ns: span_ns(arrivals).unwrap_or(0), bytes, mss, line_bps, pauses }
+    }
+
+    /// Returns how long the bytes take at the rate at which packets follow each other, ns.
+    pub(super) fn line_ns(&self) -> u64 {
+        self.line_bps.map_or(0, |rate| serial_ns(self.bytes, rate))
+    }
+
+    /// Returns how long all pauses take, ns.
+    pub(super) fn pauses_ns(&self) -> u64 {
+        self.pauses.iter().fold(0, |sum, pause| sum.saturating_add(pause.ns))
+    }
+
+    /// Returns how long the data takes at least with slow start and the link, ns.
+    pub(super) fn least_ns(&self, trip_ns: u64) -> u64 {
+        let model = Model { rate_bps: self.line_bps, ..Model::bare(trip_ns, self.mss) };
+        model.flow_ns(self.bytes).max(self.line_ns())
+    }
+}
+
+/// Of the bytes, one part in so many must have come without a jump, or their rate says nothing.
+const STEADY_ONE_IN: u64 = 4;
+
+/// So many parts of a hundred must be alike where data has holes.
+const ALIKE_PERCENT: u64 = 60;
+/// Segments that follow each other on a link do so at rates that differ by one part in so many.
+const EVEN_ONE_IN: u64 = 6;
+/// Into so many parts the time of data with holes is cut.
+const PARTS: u64 = 12;
+/// Parts that are faster than this many of a hundred are taken for those of a full link.
+const FAST_PERCENTILE: u8 = 90;
+
+/// Returns the rate of the link behind data with holes, which a small congestion window makes slow as
+/// well: segments that come alone do so evenly on a link, and otherwise all of the time is alike.
+fn rate_with_holes_bps(
+    arrivals: &[Arrival],
+    steady: &[(u64, u64)],
+    mss: u64,
+    is_incoming: bool,
+) -> Option<u64> {
+    let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
+    let alone: Vec<(u64, u64)> = steady.iter().copied().filter(|pair| pair.1 <= mss).collect();
+    if let Some(rate) = steady_rate_bps(alone.clone(), bytes) {
+        let is_alike = |pair: &&(u64, u64)| {
+            rate_bps(pair.1, pair.0).is_some_and(|one| one.abs_diff(rate) <= rate / EVEN_ONE_IN)
+        };
+        let alike = alone.iter().filter(is_alike).count();
+        if alike * 100 >= alone.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100) {
+            return Some(rate);
+        }
+    }
+    let part_ns = span_ns(arrivals)? / PARTS;
+    let parts = per_period(arrivals, part_ns);
+    let (_, alike) = alike_percent(&parts)?;
+    if is_incoming {
+        return steady_rate_bps(steady.to_vec(), bytes).filter(|_| alike >= ALIKE_PERCENT);
+    }
+    // Samples are too coarse to show packets: the link is no slower than the fastest parts.
+    rate_bps(statistics::percentile(&parts, FAST_PERCENTILE)?, part_ns)
+}
+
+/// Returns the rate at which half of the bytes of `steady` come or faster, gap and bytes each.
+fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
+    let sum = steady.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    if sum < all / STEADY_ONE_IN {
+        return None;
+    }
+    steady.sort_by_key(|(gap, bytes)| u128::from(*gap) * 1_000_000 / u128::from((*bytes).max(1)));
+    let mut so_far = 0_u64;
+    for (gap, bytes) in steady {
+        so_far = so_far.saturating_add(bytes);
+        if so_far >= sum.div_ceil(2) {
+            return rate_bps(bytes, gap);
+        }
+    }
+    None
+}
+
+/// Returns the gaps that are pauses by `length_ns`.
+fn pauses(arrivals: &[Arrival], length_ns: impl Fn(u64, u64) -> Option<u64>) -> Vec<Pause> {
+    let first_ns = arrivals.first().map_or(0, |first| first.at_ns);
+    let (mut since, mut found) = (arrivals.first().map_or(0, |first| first.bytes), Vec::new());
+    for (index, gap, bytes) in gaps(arrivals) {
+        if let Some(ns) = length_ns(gap, bytes) {
+            let before = index.checked_sub(1).and_then(|index| arrivals.get(index));
+            let at_ns = before.map_or(0, |before| before.at_ns.saturating_sub(first_ns));
+            found.push(Pause { at_ns, ns, bytes: since });
+            since = 0;
+        }
+        since = since.saturating_add(bytes);
+    }
+    found
+}
+
+/// Returns the bytes of each `period_ns` of the data, from its first arrival on, without the last one,
+/// which is not full.
+pub(super) fn per_period(arrivals: &[Arrival], period_ns: u64) -> Vec<u64> {
+    let Some((first, period_ns)) = arrivals.first().zip((period_ns > 0).then_some(period_ns))
+    else {
+        return Vec::new();
+    };
+    // Far more periods than arrivals have no shape.
+    let most = arrivals.len().saturating_mul(64);
+    let mut periods: Vec<u64> = Vec::new();
+    for arrival in arrivals {
+        let index = arrival.at_ns.saturating_sub(first.at_ns) / period_ns;
+        let Ok(index) = usize::try_from(index) else { return Vec::new() };
+        if index >= most {
+            return Vec::new();
+        }
+        if index >= periods.len() {
+            periods.resize(index + 1, 0);
+        }
+        if let Some(bytes) = periods.get_mut(index) {
+            *bytes = bytes.saturating_add(arrival.bytes);
+        }
+    }
+    periods.pop();
+    periods
+}
+
+/// Returns how many of 100 of `values` differ from their median by no more than a third of it.
+pub(super) fn alike_percent(values: &[u64]) -> Option<(u64, u64)> {
+    let median = statistics::median(values)?;
+    let alike = values.iter().filter(|value| value.abs_diff(median) <= median / 3).count();
+    let alike = u64::try_from(alike * 100 / values.len().max(1)).unwrap_or(0);
+    Some((median, alike))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::files::DataTcp;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn transfer(arrivals: Vec<Arrival>) -> FileTransfer {
+        let tcp = DataTcp { rcv_mss: Some(1_448), ..DataTcp::default() };
+        FileTransfer { arrivals, tcp, ..FileTransfer::default() }
+    }
+
+    #[test]
+    fn packets_that_follow_each_other_are_a_link_without_pauses() {
+        let arrivals = (0..100).map(|at| Arrival { at_ns: at * 12 * MS, bytes: 1_448 }).collect();
+        let shape = Shape::of(&transfer(arrivals), 20 * MS);
+        assert!(shape.line_bps.unwrap().abs_diff(965_333) < 10, "{shape:?}");
+        assert!(shape.pauses.is_empty());
+        assert_eq!(shape.line_ns() / MS, shape.span_ns / MS);
+    }
+
+    #[test]
+    fn blocks_after_silences_are_pauses_without_a_link() {
+        let arrivals = (0..20).map(|at| Arrival { at_ns: at * 71 * MS, bytes: 16_384 }).collect();
+        let shape = Shape::of(&transfer(arrivals), 20 * MS);
+        assert_eq!((shape.line_bps, shape.pauses.len()), (None, 19));
+        assert_eq!(shape.pauses_ns(), 19 * 71 * MS);
+        assert!(shape.pauses.iter().all(|pause| pause.bytes == 16_384));
+    }
+
+    #[test]
+    fn bytes_are_counted_by_period() {
+        let arrivals: Vec<Arrival> =
+            (0..8).map(|at| Arrival { at_ns: at * 50 * MS, bytes: 1_000 }).collect();
+        assert_eq!(per_period(&arrivals, 100 * MS), [2_000, 2_000, 2_000]);
+        assert!(per_period(&arrivals, 0).is_empty());
+        assert_eq!(alike_percent(&[2_000, 2_000, 9_000, 2_000]), Some((2_000, 75)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_arrivals_break_it(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
+            let arrivals = raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
+            let mut transfer = transfer(arrivals);
+            transfer.tcp.rcv_mss = mss;
+            let shape = Shape::of(&transfer, trip);
+            _ = (shape.line_ns(), shape.pauses_ns(), shape.least_ns(trip));
+            _ = per_period(&transfer.arrivals, trip);
+        }
+    }
+}

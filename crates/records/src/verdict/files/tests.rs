@@ -1,0 +1,302 @@
+//! The rules of the data of a transfer, on both sides of what they ask for.
+
+use super::*;
+use crate::verdict::Arrival;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const MSS: u64 = 1_448;
+const TRIP: u64 = 50 * MS - 1;
+
+fn exchange(verb: &str, sent_ns: u64, preliminary_ns: Option<u64>, replied_ns: u64) -> Exchange {
+    Exchange { verb: verb.to_owned(), sent_ns, preliminary_ns, replied_ns: Some(replied_ns) }
+}
+
+/// Returns a download whose data comes as `gaps` of time and bytes say, after three round trips.
+fn download(gaps: &[(u64, u64)]) -> FileTransfer {
+    let (mut at_ns, mut arrivals) = (3 * TRIP, Vec::new());
+    for (gap, bytes) in gaps {
+        at_ns += gap;
+        arrivals.push(Arrival { at_ns, bytes: *bytes });
+    }
+    FileTransfer {
+        bytes: gaps.iter().map(|(_, bytes)| bytes).sum(),
+        total_ns: at_ns + TRIP,
+        exchanges: vec![
+            exchange("EPSV", 0, None, TRIP),
+            exchange("RETR", 0, Some(3 * TRIP), at_ns + TRIP),
+        ],
+        connected_ns: Some(2 * TRIP),
+        first_byte_ns: arrivals.first().map(|first| first.at_ns),
+        last_byte_ns: Some(at_ns),
+        arrivals,
+        tcp: DataTcp {
+            min_rtt_ns: Some(TRIP),
+            rcv_mss: Some(MSS),
+            snd_mss: Some(MSS),
+            pmtu: Some(1_500),
+            ..DataTcp::default()
+        },
+        own_window_bytes: Some(400_000),
+        ..FileTransfer::default()
+    }
+}
+
+fn first(transfers: Vec<FileTransfer>) -> Option<(Kind, u64)> {
+    let session = FileSession { transfers, ..FileSession::default() };
+    causes(&session).first().map(|cause| (cause.kind, cause.gain_ns / MS))
+}
+
+/// Returns packets as a link delivers them.
+fn on_a_link(packets: usize, each_ns: u64) -> Vec<(u64, u64)> {
+    let mut gaps = vec![(0, MSS)];
+    gaps.resize(packets, (each_ns, MSS));
+    gaps
+}
+
+#[test]
+fn packets_that_follow_each_other_are_the_slowest_link() {
+    let Some((kind, gain_ms)) = first(vec![download(&on_a_link(200, 11 * MS))]) else { panic!() };
+    assert_eq!(kind, Kind::LineRate);
+    // Without the link the round trips of slow start are left.
+    assert!((1_900..2_200).contains(&gain_ms), "{gain_ms}");
+}
+
+#[test]
+fn a_short_transfer_on_a_link_is_no_cause() {
+    assert_eq!(first(vec![download(&on_a_link(40, 2 * MS))]), None);
+}
+
+#[test]
+fn what_passed_at_once_before_is_a_bucket() {
+    let mut small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
+    let large = download(&on_a_link(200, 11 * MS));
+    assert_eq!(first(vec![small.clone(), large.clone()]).unwrap().0, Kind::RateLimiter);
+    // A first byte that was read late says nothing of a rate.
+    small.first_byte_ns = Some(3 * TRIP + 150 * MS);
+    assert_eq!(first(vec![small, large]).unwrap().0, Kind::LineRate);
+}
+
+/// Returns windows of two segments, one in each round trip.
+fn in_windows() -> Vec<(u64, u64)> {
+    let mut gaps = vec![(0, 2 * MSS)];
+    gaps.resize(40, (TRIP + MS / 10, 2 * MSS));
+    gaps
+}
+
+#[test]
+fn as_much_in_each_round_trip_is_the_smaller_of_window_and_send_buffer() {
+    let mut transfer = download(&in_windows());
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SmallSendBuffer);
+    transfer.own_window_bytes = Some(4_000);
+    assert_eq!(first(vec![transfer]).unwrap().0, Kind::SmallWindow);
+}
+
+#[test]
+fn silences_that_are_no_round_trips_are_the_server_s() {
+    let blocks = |ns: u64| {
+        let mut gaps = vec![(0, 16_384)];
+        gaps.resize(30, (ns, 16_384));
+        first(vec![download(&gaps)])
+    };
+    assert_eq!(blocks(90 * MS).unwrap().0, Kind::SlowDisk);
+    assert_eq!(blocks(20 * MS).unwrap().0, Kind::SlowDisk);
+    assert_ne!(blocks(TRIP).map(|(kind, _)| kind), Some(Kind::SlowDisk));
+}
+
+#[test]
+fn silences_behind_lost_segments_are_loss() {
+    let mut gaps = on_a_link(100, MS / 10);
+    for at in [20, 40, 60, 80] {
+        gaps[at] = (300 * MS, MSS);
+    }
+    let mut transfer = download(&gaps);
+    transfer.tcp.rcv_ooopack = Some(40);
+    let (kind, gain_ms) = first(vec![transfer.clone()]).unwrap();
+    assert_eq!(kind, Kind::Loss);
+    assert!((950..1_250).contains(&gain_ms), "{gain_ms}");
+    transfer.duplicates_in = Some(3);
+    assert_eq!(first(vec![transfer]).unwrap().0, Kind::Reordering);
+}
+
+#[test]
+fn an_upload_that_its_server_takes_slowly_is_told_from_a_small_window() {
+    let mut gaps = vec![(0, 8_000)];
+    gaps.resize(40, (TRIP + MS / 10, 8_000));
+    let mut transfer = download(&gaps);
+    transfer.direction = Direction::Outgoing;
+    transfer.tcp.rwnd_limited_ns = Some(39 * TRIP);
+    transfer.peer_window_bytes = Some([8_000, 8_500]);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SmallWindow);
+    transfer.peer_window_bytes = Some([0, 65_000]);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SlowReader);
+    transfer.tcp.rwnd_limited_ns = Some(0);
+    assert_ne!(first(vec![transfer]).map(|(kind, _)| kind), Some(Kind::SlowReader));
+}
+
+#[test]
+fn a_far_server_is_far_and_not_slow() {
+    let trip = 200 * MS;
+    let mut transfer = download(&[(0, 10 * MSS), (trip, 20 * MSS)]);
+    transfer.tcp.min_rtt_ns = Some(trip);
+    transfer.connected_ns = Some(2 * trip);
+    transfer.first_byte_ns = Some(3 * trip);
+    transfer.last_byte_ns = Some(4 * trip);
+    transfer.total_ns = 4 * trip;
+    transfer.exchanges =
+        vec![exchange("EPSV", 0, None, trip), exchange("RETR", 0, Some(3 * trip), 4 * trip)];
+    assert_eq!(first(vec![transfer]), Some((Kind::Distance, 800)));
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_this_host_s() {
+    let mut transfer = download(&on_a_link(200, 11 * MS));
+    transfer.own_wait_ns = Some(transfer.total_ns / 2);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::OwnProcessor);
+    transfer.own_wait_ns = Some(transfer.total_ns / 8);
+    assert_eq!(first(vec![transfer]).unwrap().0, Kind::LineRate);
+}
+
+#[test]
+fn time_that_nothing_explains_is_unknown() {
+    let mut transfer = download(&on_a_link(2, MS));
+    transfer.exchanges.clear();
+    transfer.total_ns = 4_000 * MS;
+    assert_eq!(first(vec![transfer]).unwrap().0, Kind::Unknown);
+}
+
+#[test]
+fn a_long_step_is_said_however_small_its_share_is() {
+    let mut transfer = download(&on_a_link(20, MS));
+    transfer.total_ns = 30_000 * MS;
+    transfer.exchanges = vec![
+        exchange("EPSV", 0, None, TRIP + 1_200 * MS),
+        exchange("RETR", 0, Some(3 * TRIP), 30_000 * MS),
+    ];
+    transfer.tcp.rcv_ooopack = Some(1);
+    transfer.connected_ns = Some(2 * TRIP + 1_200 * MS);
+    transfer.last_byte_ns = Some(29_990 * MS);
+    let session = FileSession { transfers: vec![transfer], ..FileSession::default() };
+    assert_eq!(causes(&session).first().unwrap().kind, Kind::SlowCommand);
+}
+
+/// Returns a transfer by TFTP of 40 blocks of 1,428 bytes, each so long after the one before, and a
+/// control run whose blocks of 512 bytes take `short_ns`.
+fn tftp(each_ns: u64, short_ns: Option<u64>, trip_ns: u64) -> FileSession {
+    let run = |block: u64, each_ns: u64, count: u64| FileTransfer {
+        bytes: block * count,
+        total_ns: 2 * trip_ns + each_ns * count,
+        connected_ns: Some(trip_ns),
+        first_byte_ns: Some(trip_ns + each_ns),
+        arrivals: (1..=count)
+            .map(|at| Arrival { at_ns: trip_ns + at * each_ns, bytes: block })
+            .collect(),
+        block_bytes: Some(block),
+        window_blocks: Some(1),
+        timeouts: Some(0),
+        repeated_blocks: Some(0),
+        ..FileTransfer::default()
+    };
+    FileSession {
+        protocol: Protocol::Tftp,
+        resolve_ns: Some(0),
+        transfers: vec![run(1_428, each_ns, 40)],
+        control: short_ns.map(|ns| run(512, ns, 12)),
+        ..FileSession::default()
+    }
+}
+
+fn first_of(session: &FileSession) -> Option<Kind> {
+    causes(session).first().map(|cause| cause.kind)
+}
+
+#[test]
+fn a_block_in_each_long_round_trip_is_lock_step() {
+    assert_eq!(first_of(&tftp(100 * MS, None, 100 * MS)), Some(Kind::LockStep));
+    assert_eq!(first_of(&tftp(20 * MS, None, 20 * MS)), None);
+}
+
+#[test]
+fn shorter_blocks_tell_a_slow_link_from_a_slow_server() {
+    assert_eq!(first_of(&tftp(50 * MS, Some(25 * MS), 10 * MS)), Some(Kind::LineRate));
+    assert_eq!(first_of(&tftp(50 * MS, Some(49 * MS), 10 * MS)), Some(Kind::SlowDisk));
+    let session = tftp(50 * MS, None, 10 * MS);
+    let sentence = causes(&session)[0].sentence();
+    assert!(sentence.starts_with("Either the rate of the path's slowest link or"), "{sentence}");
+}
+
+#[test]
+fn a_first_block_that_is_late_is_the_server_s_unless_a_timer_ran_out() {
+    let mut session = tftp(10 * MS, None, 10 * MS);
+    let transfer = &mut session.transfers[0];
+    transfer.first_byte_ns = Some(1_520 * MS);
+    transfer.total_ns += 1_500 * MS;
+    assert_eq!(first_of(&session), Some(Kind::SlowFirstByte));
+    session.transfers[0].timeouts = Some(1);
+    assert_eq!(first_of(&session), Some(Kind::Loss));
+}
+
+#[test]
+fn a_silence_of_a_second_between_blocks_is_a_timer() {
+    let mut session = tftp(10 * MS, None, 10 * MS);
+    let transfer = &mut session.transfers[0];
+    for arrival in transfer.arrivals.iter_mut().skip(20) {
+        arrival.at_ns += 1_000 * MS;
+    }
+    transfer.total_ns += 1_000 * MS;
+    assert_eq!(first_of(&session), Some(Kind::Loss));
+}
+
+proptest! {
+    #[test]
+    fn no_session_breaks_the_rules(
+        // No file has more bytes than that.
+        raw in proptest::collection::vec((any::<u64>(), 0..1_u64 << 48), 0..12),
+        numbers: [Option<u64>; 16],
+        is_tftp: bool,
+        is_outgoing: bool,
+        total_ns: u64,
+    ) {
+        let n = |index: usize| numbers[index];
+        let transfer = FileTransfer {
+            direction: if is_outgoing { Direction::Outgoing } else { Direction::Incoming },
+            bytes: total_ns.rotate_left(7),
+            total_ns,
+            exchanges: vec![
+                Exchange { verb: "EPSV".to_owned(), replied_ns: n(0), ..Exchange::default() },
+                Exchange { verb: "RETR".to_owned(), preliminary_ns: n(1), replied_ns: n(2), ..Exchange::default() },
+            ],
+            connected_ns: n(3),
+            first_byte_ns: n(4),
+            last_byte_ns: n(5),
+            arrivals: raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect(),
+            tcp: DataTcp {
+                min_rtt_ns: n(6), rcv_mss: n(7), snd_mss: n(8), pmtu: n(9), rcv_ooopack: n(10),
+                total_retrans: n(11), rwnd_limited_ns: n(12), data_segs_out: n(13), ..DataTcp::default()
+            },
+            peer_window_bytes: n(14).map(|window| [0, window]),
+            own_window_bytes: n(14),
+            duplicates_in: n(15),
+            own_wait_ns: n(15),
+            block_bytes: n(7),
+            window_blocks: n(8),
+            timeouts: n(9),
+            ..FileTransfer::default()
+        };
+        let session = FileSession {
+            protocol: if is_tftp { Protocol::Tftp } else { Protocol::Ftp },
+            resolve_ns: n(0),
+            connect_ns: n(1),
+            greeting_ns: n(2),
+            login_ns: n(3),
+            control: Some(transfer.clone()),
+            aborted: Some(Aborted { transfer: transfer.clone(), why: "x".to_owned() }),
+            transfers: vec![transfer.clone(), FileTransfer { bytes: 1, ..transfer }],
+            ..FileSession::default()
+        };
+        for cause in causes(&session) {
+            prop_assert!(cause.gain_ns <= cause.cost_ns && cause.cost_ns <= cause.total_ns);
+            _ = cause.sentence();
+        }
+    }
+}

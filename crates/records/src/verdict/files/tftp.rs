@@ -1,0 +1,329 @@
+//! What a transfer by TFTP (RFC 1350) waited for.
+//!
+//! TFTP waits for an acknowledgment after each block, or after each window (RFC 7440), and repeats
+//! after a timer. None of TCP's causes exists here. The round trip is that of the request and the
+//! acknowledgment of its options (RFC 2347), which needs neither the file nor a full packet; without
+//! one it is the shortest time between an acknowledgment and the next block. What a block takes beyond
+//! it grows with its size on a slow link, and does not in a server: a second transfer with shorter
+//! blocks tells one from the other.
+
+use super::observed::{FileSession, FileTransfer};
+use super::session::FAR_AWAY_NS;
+use crate::figures::{count, duration, rate};
+use crate::statistics;
+use crate::verdict::Direction;
+use crate::verdict::cause::{Cause, Kind, Whole};
+use crate::verdict::traffic::{gaps, rate_bps};
+
+/// A silence from here on is no block but a timer, ns.
+const LEAST_TIMER_NS: u64 = 300_000_000;
+/// And so many times what blocks take otherwise.
+const TIMER_FACTOR: u64 = 5;
+/// Timers of servers and of RFC 1123 section 4.2.3.2 begin at a second.
+const REQUEST_TIMER_NS: u64 = 950_000_000;
+/// Fewer waits are shorter because of what this side read late.
+const SHORT_PERCENTILE: u8 = 10;
+/// Headers of IP, UDP and TFTP.
+const HEADER_BYTES: u64 = 32;
+/// A link if a shorter block needs no more of its time than so many parts of a hundred of the way from
+/// its own share to the whole.
+const LINK_PERCENT: u64 = 50;
+/// Part of a transfer that a wait for the processor of this host explains on its own.
+const STARVED_ONE_IN: u64 = 3;
+
+struct View<'a> {
+    session: &'a FileSession,
+    transfer: &'a FileTransfer,
+    trip: u64,
+    window: u64,
+    /// What a block takes as a rule, or a window, ns.
+    typical_ns: u64,
+    /// The silences of timers, ns.
+    timers: Vec<u64>,
+}
+
+/// Returns why the largest transfer of `session` takes long.
+pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
+    let mut found = vec![name_server(session)];
+    let incoming = session.transfers.iter().filter(|one| one.direction == Direction::Incoming);
+    let largest = incoming.max_by_key(|one| one.bytes).or_else(|| session.transfers.first());
+    if let Some(view) = largest.and_then(|transfer| View::of(session, transfer)) {
+        found.extend(view.causes());
+    }
+    found
+}
+
+fn name_server(session: &FileSession) -> Cause {
+    let ns = session.resolve_ns.unwrap_or(0);
+    Cause {
+        kind: Kind::NameServer,
+        of: Whole::Session,
+        cost_ns: ns,
+        gain_ns: ns,
+        total_ns: ns,
+        subject: "The name server".to_owned(),
+        advice: "use a name server nearby, or write the address into /etc/hosts".to_owned(),
+    }
+}
+
+/// Returns the round trip, as the options or the blocks of `session` show it, ns.
+pub(super) fn trip_ns(session: &FileSession, transfer: &FileTransfer) -> Option<u64> {
+    let runs = session.transfers.iter().chain(&session.control);
+    let options = runs.filter_map(|one| one.connected_ns).filter(|ns| *ns > 0).min();
+    // In a window the next block is on its way already when the one before is acknowledged again.
+    let is_alone = transfer.window_blocks.is_none_or(|blocks| blocks <= 1) || options.is_none();
+    let waits: Vec<u64> = waits_ns(transfer).into_iter().filter(|ns| is_alone && *ns > 0).collect();
+    // Behind a block that was read late the next one seems to come early.
+    let blocks = statistics::percentile(&waits, SHORT_PERCENTILE);
+    options.into_iter().chain(blocks).min()
+}
+
+/// Returns the times between an acknowledgment and the next block, ns.
+fn waits_ns(transfer: &FileTransfer) -> Vec<u64> {
+    let block = transfer.block_bytes.unwrap_or(512).max(1);
+    let window = block.saturating_mul(transfer.window_blocks.unwrap_or(1).max(1));
+    // An acknowledgment follows the last block of each window.
+    let mut so_far = transfer.arrivals.first().map_or(0, |first| first.bytes);
+    let mut found = Vec::new();
+    for (_, gap, bytes) in gaps(&transfer.arrivals) {
+        if so_far.is_multiple_of(window) {
+            found.push(gap);
+        }
+        so_far = so_far.saturating_add(bytes);
+    }
+    found
+}
+
+impl<'a> View<'a> {
+    fn of(session: &'a FileSession, transfer: &'a FileTransfer) -> Option<Self> {
+        let trip = trip_ns(session, transfer)?;
+        let all: Vec<u64> = gaps(&transfer.arrivals).map(|(_, gap, _)| gap).collect();
+        let median = statistics::median(&all).unwrap_or(0);
+        let least_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(LEAST_TIMER_NS);
+        let timers = all.iter().copied().filter(|gap| *gap >= least_ns).collect();
+        let waits: Vec<u64> =
+            waits_ns(transfer).into_iter().filter(|gap| *gap < least_ns).collect();
+        Some(Self {
+            session,
+            transfer,
+            trip,
+            window: transfer.window_blocks.unwrap_or(1).max(1),
+            typical_ns: statistics::median(&waits).unwrap_or(trip),
+            timers,
+        })
+    }
+
+    fn causes(&self) -> Vec<Cause> {
+        let processor = self.processor();
+        if processor.cost_ns >= self.transfer.total_ns / STARVED_ONE_IN {
+            return vec![processor];
+        }
+        let blocks = self.blocks();
+        let is_own_burst = blocks.as_ref().is_some_and(|cause| self.is_own_burst(cause));
+        let mut found = vec![self.first_block(), processor];
+        // What a window loses in the queue of a slow link is the link's, and this side's window.
+        found.extend(Some(self.loss()).filter(|_| !is_own_burst));
+        found.extend(blocks.map(|cause| match is_own_burst {
+            true => self.with_timers(cause),
+            false => cause,
+        }));
+        found.extend(self.lock_step());
+        found
+    }
+
+    fn cause(&self, kind: Kind, ns: u64, subject: &str, advice: String) -> Cause {
+        let total_ns = self.transfer.total_ns;
+        let ns = ns.min(total_ns);
+        Cause {
+            kind,
+            of: Whole::Transfer,
+            cost_ns: ns,
+            gain_ns: ns,
+            total_ns,
+            subject: subject.to_owned(),
+            advice,
+        }
+    }
+
+    fn processor(&self) -> Cause {
+        let advice = "this program waited so long in the run queue for a processor: look at what \
+                      else runs here"
+            .to_owned();
+        let ns = self.transfer.own_wait_ns.unwrap_or(0);
+        self.cause(Kind::OwnProcessor, ns, "This host's busy processor", advice)
+    }
+
+    /// Returns whether a timer of this side ran out, or a block came twice.
+    fn has_repeats(&self) -> bool {
+        [self.transfer.timeouts, self.transfer.repeated_blocks].into_iter().flatten().any(|n| n > 0)
+    }
+
+    /// Returns by how much the first block was late, ns: request, options and block take two round
+    /// trips, and one where the server ignores the options.
+    fn first_late_ns(&self) -> u64 {
+        let trips = if self.transfer.connected_ns.is_some() { 2 } else { 1 };
+        let due_ns = self.trip.saturating_mul(trips - 1).saturating_add(self.typical_ns);
+        self.transfer.first_byte_ns.unwrap_or(0).saturating_sub(due_ns)
+    }
+
+    fn first_block(&self) -> Cause {
+        let ns = self.first_late_ns();
+        // A server that is late once more is late by itself.
+        let again = self.session.control.as_ref().and_then(|control| control.first_byte_ns);
+        let is_usual = again.is_some_and(|again| again >= ns / 2);
+        let has_timed_out = self.transfer.timeouts.is_some_and(|n| n > 0);
+        let is_timer = ns >= REQUEST_TIMER_NS && has_timed_out && !is_usual;
+        if is_timer {
+            let advice =
+                "the request, or the answer to it, was repeated after a timer: look for what \
+                          loses packets on the path"
+                    .to_owned();
+            return self.cause(Kind::Loss, ns, "Packet loss (the request)", advice);
+        }
+        let advice = format!(
+            "it came so much later than the round trips of {} need: look there at how the file is \
+             found and opened, and at what checks the request",
+            duration(self.trip)
+        );
+        self.cause(Kind::SlowFirstByte, ns, "The server's late first block", advice)
+    }
+
+    fn loss(&self) -> Cause {
+        let late: u64 = self.timers.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
+        let needed = self.typical_ns.saturating_mul(u64::try_from(self.timers.len()).unwrap_or(0));
+        let longest_ns = self.timers.iter().max().copied().unwrap_or(0);
+        let seen = if self.has_repeats() { "" } else { ", though none came twice" };
+        let advice = format!(
+            "{} times a block came after a timer had run out, the longest wait {}{seen}: look for what \
+             loses packets on the path, and set a shorter timeout (RFC 2349)",
+            count(u64::try_from(self.timers.len()).unwrap_or(u64::MAX)),
+            duration(longest_ns)
+        );
+        self.cause(Kind::Loss, late.saturating_sub(needed), "Packet loss", advice)
+    }
+
+    /// Returns whether a window of blocks takes longer on the slowest link than a timer: its queue, and
+    /// not the path, loses the last ones of the window.
+    fn is_own_burst(&self, blocks: &Cause) -> bool {
+        let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
+        let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
+        self.window > 1 && blocks.kind == Kind::LineRate && window_ns >= LEAST_TIMER_NS
+    }
+
+    fn with_timers(&self, cause: Cause) -> Cause {
+        let late = self.timers.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        let ns = cause.cost_ns.saturating_add(late).min(cause.total_ns);
+        let advice = format!(
+            "{}; where blocks are lost, its queue does not hold a window of {} blocks: a smaller window \
+             would help",
+            cause.advice,
+            count(self.window)
+        );
+        Cause { cost_ns: ns, gain_ns: ns, advice, ..cause }
+    }
+
+    /// Returns how often the sender has waited for an acknowledgment.
+    fn waits(&self) -> u64 {
+        let block = self.transfer.block_bytes.unwrap_or(512).max(1);
+        self.transfer.bytes.div_ceil(block).div_ceil(self.window)
+    }
+
+    fn blocks_ns(&self) -> u64 {
+        let arrivals = &self.transfer.arrivals;
+        let span = crate::verdict::traffic::span_ns(arrivals).unwrap_or(0);
+        let late = self.timers.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        if self.window == 1 {
+            let each_ns = self.typical_ns.saturating_sub(self.trip);
+            return each_ns.saturating_mul(self.waits().saturating_sub(1));
+        }
+        let trips = self.trip.saturating_mul(self.waits().saturating_sub(1));
+        span.saturating_sub(late).saturating_sub(trips)
+    }
+
+    /// Returns what blocks take beyond the round trips: the link, or the server.
+    fn blocks(&self) -> Option<Cause> {
+        let ns = self.blocks_ns();
+        let blocks = self.transfer.bytes.div_ceil(self.transfer.block_bytes?.max(1)).max(1);
+        let each_ns = ns / blocks;
+        let bytes = self.transfer.bytes;
+        match self.is_link(each_ns) {
+            Some(true) => {
+                let carried = rate_bps(bytes.saturating_add(blocks * HEADER_BYTES), ns)?;
+                let advice = format!(
+                    "each block takes {} beyond the round trip of {}, and shorter ones less: the link \
+                     carries {}",
+                    duration(each_ns),
+                    duration(self.trip),
+                    rate(carried)
+                );
+                let subject = "The rate of the path's slowest link";
+                Some(self.cause(Kind::LineRate, ns, subject, advice))
+            }
+            Some(false) => {
+                let advice = format!(
+                    "each block takes {} beyond the round trip of {}, and shorter ones as much: look \
+                     there at the disk and at the load",
+                    duration(each_ns),
+                    duration(self.trip)
+                );
+                let subject = "The server's pauses before each block (storage)";
+                Some(self.cause(Kind::SlowDisk, ns, subject, advice))
+            }
+            None => {
+                let advice = format!(
+                    "each block takes {} beyond the round trip of {}; to tell them apart, measure \
+                     with another block size: only on a slow link a shorter block takes less",
+                    duration(each_ns),
+                    duration(self.trip)
+                );
+                let subject =
+                    "Either the rate of the path's slowest link or the server's slow storage";
+                Some(self.cause(Kind::Unknown, ns, subject, advice))
+            }
+        }
+    }
+
+    /// Returns whether what a block takes beyond the round trip grows with its size.
+    fn is_link(&self, each_ns: u64) -> Option<bool> {
+        let control = self.session.control.as_ref()?;
+        let (block, short) = (self.transfer.block_bytes?, control.block_bytes?);
+        if short.saturating_mul(2) > block {
+            return None;
+        }
+        let typical = statistics::median(&waits_ns(control))?;
+        let short_ns = u128::from(typical.saturating_sub(self.trip));
+        let each_ns = u128::from(each_ns);
+        // On a link the shorter block takes this much, in a server as much as the longer one.
+        let on_link = each_ns * u128::from(short + HEADER_BYTES) / u128::from(block + HEADER_BYTES);
+        let limit = on_link + (each_ns.saturating_sub(on_link)) * u128::from(LINK_PERCENT) / 100;
+        Some(short_ns <= limit)
+    }
+
+    fn lock_step(&self) -> Option<Cause> {
+        if self.trip < FAR_AWAY_NS {
+            return None;
+        }
+        let waits = self.waits();
+        // Request and options take a round trip before the first block.
+        let trips = waits.saturating_add(u64::from(self.transfer.connected_ns.is_some()));
+        let advice = format!(
+            "{} waits of a round trip of {} for {} at a time of {} bytes: larger ones (blksize, RFC \
+             2348), several before each acknowledgment (windowsize, RFC 7440), or a server that \
+             supports these options, would help",
+            count(trips),
+            duration(self.trip),
+            if self.window > 1 {
+                format!("{} blocks", self.window)
+            } else {
+                "one block".to_owned()
+            },
+            self.transfer.block_bytes.map_or_else(|| "unknown".to_owned(), count)
+        );
+        let subject = match self.window {
+            1 => "TFTP's lock-step, one block per round trip,",
+            _ => "TFTP's lock-step, one window of blocks per round trip,",
+        };
+        let ns = self.trip.saturating_mul(trips);
+        Some(self.cause(Kind::LockStep, ns, subject, advice))
+    }
+}
