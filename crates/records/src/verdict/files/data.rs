@@ -288,6 +288,10 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     }
     let full_ns = view.transfer.tcp.rwnd_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
     let [_, window] = view.transfer.peer_window_bytes.filter(|[_, window]| *window > 0)?;
+    // A window that takes all of the file has only grown to that meanwhile.
+    if window >= view.transfer.bytes {
+        return None;
+    }
     let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
     let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
     let ns = without_window_ns(view);
@@ -336,9 +340,13 @@ fn is_in_windows(view: &View<'_>) -> Option<u64> {
     // A bucket lets more than that pass at first.
     let is_at_once =
         first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
-    let is_several = median >= view.shape.mss.saturating_mul(2);
+    // Very small segments fill a small congestion window as evenly.
+    let is_several = median >= view.shape.mss.max(LEAST_MSS).saturating_mul(2);
     (alike >= ALIKE_PERCENT && is_at_once && is_several).then_some(median)
 }
+
+/// The least segment that every path should carry (RFC 9293, section 3.7.1).
+const LEAST_MSS: u64 = 536;
 
 /// Linux offers at most this much of a new connection's buffer, bytes: a window of more grows.
 const INITIAL_WINDOW: u64 = 50_000;

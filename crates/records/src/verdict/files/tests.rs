@@ -130,6 +130,9 @@ fn an_upload_that_its_server_takes_slowly_is_told_from_a_small_window() {
     assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SmallWindow);
     transfer.peer_window_bytes = Some([0, 65_000]);
     assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::SlowReader);
+    transfer.peer_window_bytes = Some([0, 6_000_000]);
+    assert_ne!(first(vec![transfer.clone()]).map(|(kind, _)| kind), Some(Kind::SlowReader));
+    transfer.peer_window_bytes = Some([0, 65_000]);
     transfer.tcp.rwnd_limited_ns = Some(0);
     assert_ne!(first(vec![transfer]).map(|(kind, _)| kind), Some(Kind::SlowReader));
 }
