@@ -159,10 +159,10 @@ fn files_that_are_converted_delay_no_other_session() {
     fs::File::create(desk.there("sparse")).unwrap().set_len(64 << 30).unwrap();
     fs::write(desk.there("small"), b"abc").unwrap();
     let mut attackers = Vec::new();
-    for commands in ["MODE Z\n", "TYPE A\n", "MODE C\n"] {
+    for command in ["TYPE A", "MODE C"].into_iter().chain(std::iter::repeat_n("MODE Z", 20)) {
         let mut attacker = Control::new(ATTACKER, &server);
         assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
-        assert_eq!(attacker.asks(commands.trim_end()), 200);
+        assert_eq!(attacker.asks(command), 200);
         let data = attacker.passive();
         attacker.sends("RETR sparse\n");
         assert_eq!(attacker.reply(), 150);
@@ -174,6 +174,8 @@ fn files_that_are_converted_delay_no_other_session() {
     for _ in 0..200 {
         assert_eq!(honest.asks("NOOP"), 200);
     }
+    // The transfers share one permit, and do not take a thread each.
+    assert!(threads(&server.program) < 16, "{}", threads(&server.program));
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();
         let error = attacker.0.get_ref().peek(&mut [0]).unwrap_err();
