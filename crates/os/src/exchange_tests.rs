@@ -211,8 +211,8 @@ fn what_comes_to_the_wrong_station_reaches_the_connection_of_the_other() {
             }
         });
         let counted = |station: usize, counter| drivers[station].meter().counted(counter);
-        assert!(counted(0, Counter::StraysIn) >= 5);
-        // The last may have been handed over when the stations had ended.
+        // The last of five may have been handed over when the stations had ended.
+        assert!(counted(0, Counter::StraysIn) >= 4);
         assert!(counted(1, Counter::StraysOut) >= counted(0, Counter::StraysIn));
         assert_eq!(counted(1, Counter::TcpResetsOut), 0);
     });

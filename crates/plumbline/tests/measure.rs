@@ -134,7 +134,7 @@ fn a_shell_is_measured_by_ipv6_over_the_kernel_and_over_our_own_tcp() {
 
 /// Returns the record of a host that asks `question`.
 fn record_of_question(question: &str) -> Measurement {
-    let folder = Folder::new("ask");
+    let folder = Folder::new(&format!("ask-{}", question.len()));
     let ask = folder.0.join("ask");
     fs::write(&ask, format!("#!/bin/sh\nprintf '{question}'\nread -r name\n")).unwrap();
     fs::set_permissions(&ask, Permissions::from_mode(0o755)).unwrap();

@@ -20,7 +20,8 @@ pub struct SplitError {
     pub excess_ns: u64,
     /// What the clock tells apart at best, ns.
     pub resolution_ns: u64,
-    /// By how much any part may be wrong, ns.
+    /// By how much any part may be wrong for the excess and for rounding, ns. What interrupts and other
+    /// programs did in the midst of a part is not known.
     pub error_ns: u64,
 }
 
@@ -46,22 +47,23 @@ impl SplitError {
     #[must_use]
     pub fn sentence(&self, total_ns: u64) -> String {
         let mut text = format!(
-            "The accounts measured {} of {} ({})",
+            "Measured in this program: {} of {} ({})",
             duration(self.accounted_ns),
             duration(total_ns),
             share(self.accounted_ns, total_ns)
         );
         text += &match self.excess_ns {
-            0 => format!(", and {} is what they left, unexplained", duration(self.unexplained_ns)),
+            0 => format!("; the rest, {}, is by subtraction", duration(self.unexplained_ns)),
             excess => format!(
-                ", {} more than there was: they overlap or one is wrong, and all were reduced",
+                ", {} more than there was: accounts overlap, or one is wrong, and all were reduced",
                 duration(excess)
             ),
         };
         text + &format!(
-            "; no part is wrong by more than {}, with a clock that tells {} apart.",
-            duration(self.error_ns),
-            duration(self.resolution_ns)
+            ". Rounding of the clock, which tells {} apart, is at most {} of any part; interrupts and \
+             other programs may have added more.",
+            duration(self.resolution_ns),
+            duration(self.error_ns.saturating_sub(self.excess_ns))
         )
     }
 }
@@ -82,8 +84,9 @@ mod tests {
         assert_eq!((error.excess_ns, error.error_ns), (0, 3));
         assert_eq!(
             error.sentence(210_000),
-            "The accounts measured 5.00 µs of 210 µs (2 %), and 205 µs is what they left, \
-             unexplained; no part is wrong by more than 3 ns, with a clock that tells 1 ns apart."
+            "Measured in this program: 5.00 µs of 210 µs (2 %); the rest, 205 µs, is by subtraction. \
+             Rounding of the clock, which tells 1 ns apart, is at most 3 ns of any part; interrupts \
+             and other programs may have added more."
         );
     }
 

@@ -314,6 +314,8 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     })
 }
 
+/// With fewer quick echoes beside it, a pause is not told from keys that wait for each other.
+const FEWEST_QUICK: usize = 3;
 /// An echo that is longer than another by one part in so many, or by so much, is as quick.
 const QUICK_ONE_IN: u64 = 8;
 const QUICK_NS: u64 = 3_000_000;
@@ -328,7 +330,7 @@ fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
     // Where keys and echoes are in each other's way, no echo is as quick as one alone.
     let quick_ns = idle_ns.saturating_add((idle_ns / QUICK_ONE_IN).max(QUICK_NS));
     let others = train_ns.iter().filter(|ns| **ns <= late_ns);
-    if others.clone().any(|ns| *ns > quick_ns) {
+    if others.clone().count() < FEWEST_QUICK || others.clone().any(|ns| *ns > quick_ns) {
         return false;
     }
     let (mut run, mut longest) = (0, 0);

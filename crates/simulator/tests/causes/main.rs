@@ -92,11 +92,36 @@ fn score(kind: Kind) -> Score {
     score
 }
 
+/// What is planted: the causes of a login's flows, keys and steps that a scene has.
+const PLANTED: [Kind; 21] = [
+    Kind::NameServer,
+    Kind::SlowPrompt,
+    Kind::SlowLogin,
+    Kind::FarHost,
+    Kind::Distance,
+    Kind::LineRate,
+    Kind::Queue,
+    Kind::RateLimiter,
+    Kind::Nagle,
+    Kind::DelayedAck,
+    Kind::SmallWindow,
+    Kind::ZeroWindow,
+    Kind::SmallPackets,
+    Kind::Loss,
+    Kind::RetransmissionTimeouts,
+    Kind::Reordering,
+    Kind::PathMtuBlackHole,
+    Kind::HalfDuplex,
+    Kind::Terminal,
+    Kind::Tls,
+    Kind::OwnProcessor,
+];
+
 #[test]
 fn of_the_planted_causes_all_but_one_are_named_first_in_nine_trials_of_ten() {
     println!("planted                    first of   listed  gain said / true   named instead");
     let mut missed = Vec::new();
-    for kind in Kind::ALL {
+    for kind in PLANTED {
         let score = score(kind);
         let ratio = median(&score.said_of_true).unwrap_or(0);
         println!(
@@ -112,11 +137,7 @@ fn of_the_planted_causes_all_but_one_are_named_first_in_nine_trials_of_ten() {
             missed.push(kind);
         }
     }
-    println!(
-        "{} of {} named first in nine of ten",
-        Kind::ALL.len() - missed.len(),
-        Kind::ALL.len()
-    );
+    println!("{} of {} named first in nine of ten", PLANTED.len() - missed.len(), PLANTED.len());
     assert!(missed.len() <= 1, "{missed:?}");
 }
 

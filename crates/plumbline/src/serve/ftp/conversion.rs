@@ -213,3 +213,49 @@ impl Steps for Decoding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use os::jail::{Existing, Jail};
+    use protocols::application::ftp::Type;
+
+    // attack row 149
+    #[test]
+    fn a_deflated_upload_is_converted_in_steps_beside_the_sessions() {
+        let name = format!("plumb-conversion-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        let jail = Jail::open(&path).unwrap();
+        let representation = Representation {
+            data_type: Type::Image,
+            mode: Mode::Deflate,
+            ..Representation::default()
+        };
+        let mut encoder = Encoder::new(&representation, None).unwrap();
+        let mut wire = Vec::new();
+        let zeros = vec![0; 4 * STEP_BYTES];
+        encoder.encode(&zeros, &mut wire).unwrap();
+        encoder.finish(&mut wire).unwrap();
+        assert!(wire.len() < PIECE_BYTES, "one piece of the wire: {}", wire.len());
+        let draft = jail.create(b"zeros", Existing::Keep).unwrap();
+        let upload = Upload::new(draft, None, u64::MAX);
+        let mut incoming = Incoming::new(&representation, upload).unwrap();
+        incoming.wire = wire;
+        assert!(!incoming.is_inline());
+        let mut steps = 1;
+        while !incoming.decode().unwrap() {
+            // What one call of the decoder gives is a small part of a step.
+            let most = u64::try_from(steps * STEP_BYTES * 5 / 4).unwrap();
+            assert!(
+                incoming.upload.len_bytes() <= most,
+                "{} in {steps}",
+                incoming.upload.len_bytes()
+            );
+            steps += 1;
+        }
+        assert!(steps >= 4, "{steps}");
+        assert_eq!(incoming.upload.len_bytes(), zeros.len() as u64);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
