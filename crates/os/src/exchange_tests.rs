@@ -202,7 +202,8 @@ fn what_comes_to_the_wrong_station_reaches_the_connection_of_the_other() {
         serve(&mut drivers, &mut [&mut caller, &mut Echo], || {
             let (mut stream, _) = listener.accept().unwrap();
             let local = is_open.recv_timeout(SHORT).unwrap();
-            for _ in 0..5 {
+            // The stray of the last round may be handed over when the stations have ended.
+            for _ in 0..6 {
                 // Who has sent for a flow gets it, even if nobody understands what it was.
                 let packet = [&Header::default().encode()[..], &poke(local, remote)].concat();
                 rustix::io::write(&other, &packet).unwrap();
@@ -211,8 +212,7 @@ fn what_comes_to_the_wrong_station_reaches_the_connection_of_the_other() {
             }
         });
         let counted = |station: usize, counter| drivers[station].meter().counted(counter);
-        // The last of five may have been handed over when the stations had ended.
-        assert!(counted(0, Counter::StraysIn) >= 4);
+        assert!(counted(0, Counter::StraysIn) >= 5);
         assert!(counted(1, Counter::StraysOut) >= counted(0, Counter::StraysIn));
         assert_eq!(counted(1, Counter::TcpResetsOut), 0);
     });

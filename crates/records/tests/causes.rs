@@ -420,20 +420,3 @@ fn without_the_line_slow_start_still_takes_its_round_trips() {
     // The first byte after 200 ms; 10, 20, 40 and 80 thousand bytes, and the rest: four waits.
     assert_eq!((line.total_ns - line.gain_ns) / MS, 200 + 400);
 }
-
-#[test]
-fn what_a_bucket_lets_through_at_once_is_told_by_the_sizes() {
-    let mut observed = echoing(MS / 5, Some(MS / 10));
-    let slow = |bytes: u64| bytes.saturating_sub(100_000) * 160;
-    let sizes = [4_096, 65_536, 1 << 20, 12_000_000];
-    observed.sizes = sizes.map(|bytes| (bytes, 3 * MS + bytes * 10 + slow(bytes))).to_vec();
-    let arrivals = (1..=600).map(|at| (3 * MS + at * 3_200_000, 20_000)).collect::<Vec<_>>();
-    observed.transfers = vec![flow(&arrivals)];
-    let first = &causes(&observed)[0];
-    assert_eq!(first.kind, Kind::RateLimiter);
-    assert!(first.sentence().contains("about 94,"), "{}", first.sentence());
-    assert!(first.sentence().contains("then the rest at 47,"), "{}", first.sentence());
-    // What fits into a small window passes at once, too.
-    observed.transfers[0].counts.window_bytes = Some(2_048);
-    assert!(causes(&observed).iter().all(|cause| cause.kind != Kind::RateLimiter));
-}

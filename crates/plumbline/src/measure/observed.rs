@@ -9,7 +9,6 @@ use crate::files::tftp;
 use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;
-use records::sizes::Direction;
 use records::verdict::{
     self, Echoes, FileSession, FileTransfer, Flow, Limit, Observation, Origin, Protocol, Whole,
 };
@@ -52,18 +51,12 @@ pub(super) fn session_of_ftp(found: &Found) -> FileSession {
 /// Returns what was seen of a session with a TFTP server.
 pub(super) fn session_of_tftp(resolve_ns: u64, found: &tftp::probe::Found) -> FileSession {
     let seen = |number: usize, (direction, transfer, arrivals): &tftp::probe::Run| FileTransfer {
-        direction: match direction {
-            Direction::Received => verdict::Direction::Incoming,
-            Direction::Sent => verdict::Direction::Outgoing,
-        },
+        direction: (*direction).into(),
         bytes: transfer.size.file_bytes.unwrap_or(0),
         total_ns: transfer.time.ns_total.unwrap_or(0),
         first_byte_ns: transfer.time.ns_first_byte,
         last_byte_ns: arrivals.last().map(|last| last.at_ns),
-        arrivals: arrivals
-            .iter()
-            .map(|one| verdict::Arrival { at_ns: one.at_ns, bytes: one.bytes })
-            .collect(),
+        arrivals: arrivals.iter().map(verdict::Arrival::from).collect(),
         own_wait_ns: found.own_waits_ns.get(number).copied().flatten(),
         connected_ns: found.agreed_ns.get(number).copied().flatten(),
         block_bytes: transfer.tftp.block_bytes,

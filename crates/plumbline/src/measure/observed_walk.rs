@@ -68,7 +68,6 @@ pub(super) fn of_walk(
         answers: answers(&findings.answered),
         transfers: transfers.into_iter().collect(),
         held_up: held_up(findings, path.mss_bytes),
-        sizes: Vec::new(),
         unfinished: findings.unfinished.map(|unfinished| {
             let is_acknowledged = findings.status.as_ref().and_then(is_acknowledged);
             Unfinished { is_acknowledged, ..unfinished }

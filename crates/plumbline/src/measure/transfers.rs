@@ -243,7 +243,7 @@ impl Files<'_> {
             accuracy: found.accuracy,
             response_ns: found.response_ns,
             has_measured,
-            is_incomplete: false,
+            is_incomplete: found.observed.files.is_some_and(|files| files.aborted.is_some()),
         }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) patience: Duration,
     /// Reads the CPU time of this process.
     pub(crate) cpu_time: fn() -> Duration,
-    /// Reads for how long this thread has waited for a processor.
+    /// Reads for how long the threads of this process have waited for a processor.
     pub(crate) run_queue_wait: fn() -> Option<Duration>,
 }
 

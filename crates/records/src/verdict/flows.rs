@@ -8,7 +8,7 @@ use super::cause::{Cause, Kind, Whole};
 use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
 use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
-use super::{bucket, losses, rates, remains, waits};
+use super::{losses, rates, remains, waits};
 use crate::figures::duration;
 use crate::measurement::Layer;
 use crate::statistics;
@@ -100,8 +100,6 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
     found.extend(waits::nagle_of_answers(observed, trip_ns));
     found.extend(rates::emptied_bucket(observed, trip_ns));
-    // Short transfers meet no loss.
-    found.extend(bucket::of_sizes(observed).filter(|_| !has_losses));
     // A wait for a lost packet looks like one for an acknowledgment.
     if !has_losses && !has_late_echoes {
         found.extend(waits::nagle_if_unhurried(observed, trip_ns));

@@ -14,9 +14,9 @@
 
 use super::cause::{Cause, Kind, Whole};
 use super::losses::{TIMER_NS, really_lost};
-use super::observation::{Echoes, Observation, TRAIN_PACE_NS};
+use super::observation::{Echoes, Observation, Path, TRAIN_PACE_NS};
 use super::traffic::serial_ns;
-use super::waits::KERNEL_DELAY_NS;
+use super::waits::{INITIAL_SEGMENTS, KERNEL_DELAY_NS};
 use crate::figures::{count, duration};
 use crate::measurement::{Layer, LayerTime};
 use crate::statistics;
@@ -96,7 +96,7 @@ fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
         return measured;
     }
     let path = &observed.path;
-    let bytes = KEY_BYTES + path.header_bytes.unwrap_or(super::Path::HEADER_BYTES);
+    let bytes = KEY_BYTES + path.header_bytes.unwrap_or(Path::HEADER_BYTES);
     // A byte is eight bits to what computes the time.
     let own = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
     let seen = || super::flows::line_bps(observed).map(|rate| (rate, 8));
@@ -271,11 +271,6 @@ const fn of_pauses() -> Late {
 /// side's acknowledgments of a few keys are among it.
 const QUEUED_ONE_IN: u64 = 8;
 
-/// Segments that a sender sends at first (RFC 6928).
-const FLIGHT_SEGMENTS: u64 = 10;
-/// What is assumed where no largest segment is known: that of Ethernet.
-const DEFAULT_MSS: u64 = 1_460;
-
 /// Returns what a queue costs that other data fills.
 fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
@@ -287,8 +282,8 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     }
     // On a slow line the first flight of any sender is as long: that is the line, and not its queue.
     let rate_bps = super::flows::line_bps(observed);
-    let mss_bytes = observed.path.mss_bytes.unwrap_or(DEFAULT_MSS);
-    let flight_ns = rate_bps.map_or(0, |rate| serial_ns(FLIGHT_SEGMENTS * mss_bytes, rate));
+    let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
+    let flight_ns = rate_bps.map_or(0, |rate| serial_ns(INITIAL_SEGMENTS * mss_bytes, rate));
     if gain_ns <= flight_ns {
         return None;
     }
@@ -333,7 +328,8 @@ fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
     if others.clone().count() < FEWEST_QUICK || others.clone().any(|ns| *ns > quick_ns) {
         return false;
     }
-    let (mut run, mut longest) = (0, 0);
+    let mut run = 0;
+    let mut longest = 0;
     for pair in train_ns.windows(2) {
         let [before, after] = pair else { continue };
         let is_together = before.saturating_sub(*after).abs_diff(TRAIN_PACE_NS) <= TOGETHER_NS;

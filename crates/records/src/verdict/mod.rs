@@ -4,7 +4,6 @@
 //! time of an echo or of a screenful goes. An [`Observation`] says more than that record keeps: when
 //! each byte of a flow came, how echoes fare beside other data, what TCP counted meanwhile.
 
-mod bucket;
 mod cause;
 mod files;
 mod flows;

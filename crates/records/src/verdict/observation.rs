@@ -7,7 +7,7 @@
 
 use super::files::FileSession;
 use crate::measurement::LayerTime;
-use serde::{Deserialize, Serialize};
+use crate::{arrivals, sizes};
 
 /// The pace of the keys of [`Observation::echo_train`], ns.
 pub const TRAIN_PACE_NS: u64 = 60_000_000;
@@ -35,9 +35,6 @@ pub struct Observation {
     /// A piece of text that stood still and then came in shorter segments than the path's, where
     /// others did not: it is asked for a hole in the way alone, since any program may pause.
     pub held_up: Option<Flow>,
-    /// What came in transfers of growing sizes, from the smallest: bytes and the median of their
-    /// times from the command to the last reply, ns.
-    pub sizes: Vec<(u64, u64)>,
     /// Output that was asked for and did not come whole.
     pub unfinished: Option<Unfinished>,
     /// The way to the far side, as TCP and the carrier know it.
@@ -115,7 +112,7 @@ pub struct Answers {
 }
 
 /// Which way a flow goes, as seen from the near side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// From the far side to here.
     #[default]
@@ -132,6 +129,15 @@ pub enum Origin {
     Program,
     /// The echo of keys that were typed all at once.
     TypedEcho,
+}
+
+impl From<sizes::Direction> for Direction {
+    fn from(direction: sizes::Direction) -> Self {
+        match direction {
+            sizes::Direction::Received => Self::Incoming,
+            sizes::Direction::Sent => Self::Outgoing,
+        }
+    }
 }
 
 /// Bytes that were asked for or sent, and when they came or were acknowledged.
@@ -163,12 +169,18 @@ pub struct Flow {
 }
 
 /// Something that came at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// Since the beginning of its flow, ns.
     pub at_ns: u64,
     /// Data bytes.
     pub bytes: u64,
+}
+
+impl From<&arrivals::Arrival> for Arrival {
+    fn from(arrival: &arrivals::Arrival) -> Self {
+        Self { at_ns: arrival.at_ns, bytes: arrival.bytes }
+    }
 }
 
 /// What TCP of this side counted during a flow.
@@ -229,4 +241,8 @@ pub struct Path {
 impl Path {
     /// Headers of TCP and IP without options.
     pub const HEADER_BYTES: u64 = 40;
+    /// The largest segment of Ethernet without TCP options, bytes.
+    pub const ETHERNET_MSS: u64 = 1_460;
+    /// The largest segment that every IPv4 host accepts (RFC 9293, section 3.7.1), bytes.
+    pub const LEAST_MSS: u64 = 536;
 }

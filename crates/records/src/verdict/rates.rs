@@ -74,15 +74,10 @@ fn header_ns(view: &View<'_>, packets: u64) -> Option<u64> {
 /// Packets are small if there are so many times more of them than there must be.
 const SMALL_FACTOR: u64 = 3;
 
-/// The least segment that every path should carry (RFC 9293, section 3.7.1).
-const LEAST_MSS: u64 = 536;
-/// The largest segment of Ethernet, with options.
-const USUAL_MSS: u64 = 1_448;
-
 /// Returns what the headers of segments cost that are small because the largest segment is.
 fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
     let packets = view.flow.bytes.div_ceil(mss.max(1));
-    let fewest = view.flow.bytes.div_ceil(USUAL_MSS).max(1);
+    let fewest = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
     let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(fewest));
     let advice = format!(
         "the largest segment of this connection (MSS) has {} bytes of data, and each carries headers \
@@ -96,7 +91,7 @@ fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
 /// Returns what headers of needless packets cost.
 pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     let mss = view.path.mss_bytes?;
-    if mss < LEAST_MSS {
+    if mss < Path::LEAST_MSS {
         return small_mss(view, mss);
     }
     let packets = data_packets(view.flow, view.path)?;

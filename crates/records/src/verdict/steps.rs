@@ -75,7 +75,7 @@ fn disorder_ns(observed: &Observation) -> u64 {
     if !has_losses && !is_disordered(observed) {
         return 0;
     }
-    let least_ns = if has_losses { TIMER_NS } else { 0 };
+    let least_ns = if has_losses { RETRANSMISSION_NS } else { 0 };
     let Some(echo) = observed.echo.as_ref() else { return least_ns };
     let most = echo.samples_ns.iter().max().copied().unwrap_or(0);
     let median_ns = statistics::median(&echo.samples_ns).unwrap_or(most);
@@ -83,7 +83,7 @@ fn disorder_ns(observed: &Observation) -> u64 {
 }
 
 /// A packet that was lost is sent again no sooner than after this and a round trip (Linux).
-const TIMER_NS: u64 = 200_000_000;
+const RETRANSMISSION_NS: u64 = 200_000_000;
 
 /// The round trips from the connection to the first byte of the far side: it may wait for the first of
 /// this side.

@@ -11,16 +11,13 @@
 use super::cause::{Cause, Kind, Whole};
 use super::flows::has_losses;
 use super::keys::round_trip_ns;
-use super::observation::{Observation, Unfinished};
+use super::observation::{Observation, Path, Unfinished};
 use crate::figures::{count, duration};
 use crate::statistics;
 
 /// A wait without a cause that is longer than this is reported, ns: TM-233 (section 3.1) calls an echo
 /// that takes so long unacceptable.
 const LONG_NS: u64 = 250_000_000;
-
-/// The largest segment of Ethernet.
-const DEFAULT_MSS: u64 = 1_460;
 
 /// A smoothed round trip of TCP that shows less than one part in so many of a wait does not have it.
 const ANSWERED_ONE_IN: u64 = 16;
@@ -31,7 +28,7 @@ const LONG_BYTES: u64 = 400;
 /// Returns why output never came, if some did not.
 pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
     let unfinished = observed.unfinished.as_ref()?;
-    let mss_bytes = observed.path.mss_bytes.unwrap_or(DEFAULT_MSS);
+    let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
     let found = black_hole(unfinished, mss_bytes).or_else(|| lost(unfinished, observed));
     Some(found.unwrap_or_else(|| unknown_end(unfinished)))
 }

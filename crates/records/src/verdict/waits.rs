@@ -2,7 +2,7 @@
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, sum_ns};
-use super::observation::{Answers, Direction, Observation};
+use super::observation::{Answers, Direction, Observation, Path};
 use super::traffic::{Stall, gaps, largest_arrival};
 use crate::figures::{count, duration};
 use crate::statistics;
@@ -233,7 +233,7 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
 }
 
 /// Slow start: ten segments at first (RFC 6928), and twice as many each round trip.
-const INITIAL_SEGMENTS: u64 = 10;
+pub(super) const INITIAL_SEGMENTS: u64 = 10;
 
 /// Returns how many waits of a round trip slow start has for `bytes`.
 fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
@@ -241,15 +241,12 @@ fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
     u64::from(u64::BITS - windows.leading_zeros())
 }
 
-/// What is assumed where no largest segment is known: the least that every host takes.
-const DEFAULT_MSS: u64 = 536;
-
 /// Returns what it costs that a window is smaller than what the way holds: the flow stands still
 /// for the rest of each round trip.
 pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_ns?;
     let bytes = view.flow.bytes;
-    let mss = view.path.mss_bytes.unwrap_or(DEFAULT_MSS);
+    let mss = view.path.mss_bytes.unwrap_or(Path::LEAST_MSS);
     let of_a_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
     let taken = view.select(of_a_trip);
     let waits = u64::try_from(taken.len()).unwrap_or(u64::MAX);

@@ -74,7 +74,7 @@ pub(super) struct Watch {
     pub(super) peer_window_bytes: Option<[u64; 2]>,
     /// The window that this side offered at the end of a download.
     pub(super) own_window_bytes: Option<u64>,
-    /// What TCP said of an upload last.
+    /// The latest `tcp_info` of an upload.
     pub(super) tcp: Option<Tcp>,
 }
 

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 const ARRIVALS_MAX: usize = 4096;
 /// Sizes are not grown further once a transfer takes so long.
 const LONG: Duration = Duration::from_secs(10);
-/// What is asked for where nothing came of more: it fits into any packet.
+/// Bytes that are requested where nothing came of a longer file: they fit into any packet.
 const CONTROL_BYTES: u64 = 256;
 /// What is written at a time to a pattern.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -137,7 +137,7 @@ pub(crate) struct Found {
     pub(crate) arrivals: Vec<Vec<Arrival>>,
     /// What no record has of the time of each transfer, in its order.
     pub(crate) spans: Vec<Spans>,
-    /// What was seen of each transfer, in its order.
+    /// The observations of each transfer, in the order of the transfers.
     pub(crate) seen: Vec<FileTransfer>,
     /// The transfer that did not end.
     pub(crate) aborted: Option<Aborted>,
@@ -473,7 +473,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         };
         let is_largest = is_received && bytes > Some(self.largest);
         let is_largest_sent = !is_received && bytes > Some(self.largest_sent);
-        let waited = Waited::until_now();
+        let before = CountersBefore::read();
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Watch::begin(ARRIVALS_MAX);
         let representation = Representation::IMAGE;
         let began = self.watch.lock().unwrap_or_else(PoisonError::into_inner).began;
@@ -481,7 +481,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let (result, moved) = self.dialogue.run_once(wanted, task, Some(near)).await;
         record.take(&mut self.dialogue, moved.as_ref(), offset);
         record.conclude(result.as_ref().err());
-        let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &waited);
+        let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &before);
         let sampled = self.watch.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
         let tcp = &record.transfer.tcp;
         // Of an upload the last sample may know more than the moment at which all was written.
@@ -522,7 +522,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         bytes: Option<u64>,
         began: Instant,
         moved: Option<&Moved>,
-        waited: &Waited,
+        before: &CountersBefore,
     ) -> FileTransfer {
         let total_ns = nanos(began.elapsed());
         let session = self.dialogue.open_session();
@@ -532,20 +532,14 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let arrivals = watch.log.clone().into_arrivals();
         FileTransfer {
-            direction: match direction {
-                Direction::Received => verdict::Direction::Incoming,
-                Direction::Sent => verdict::Direction::Outgoing,
-            },
+            direction: direction.into(),
             bytes: moved.map(|moved| moved.file_bytes).or(bytes).unwrap_or(0),
             total_ns,
-            arrivals: arrivals
-                .iter()
-                .map(|one| verdict::Arrival { at_ns: one.at_ns, bytes: one.bytes })
-                .collect(),
+            arrivals: arrivals.iter().map(verdict::Arrival::from).collect(),
             peer_window_bytes: watch.peer_window_bytes,
             own_window_bytes: watch.own_window_bytes,
-            duplicates_in: waited.duplicates(),
-            own_wait_ns: waited.wait().map(nanos),
+            duplicates_in: before.duplicates(),
+            own_wait_ns: before.wait().map(nanos),
             ..seen
         }
     }
@@ -561,14 +555,14 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     }
 }
 
-/// What the kernel had counted when a transfer began.
-struct Waited {
+/// The counters of the kernel when a transfer began.
+struct CountersBefore {
     run_queue: Option<Duration>,
     duplicates: Option<u64>,
 }
 
-impl Waited {
-    fn until_now() -> Self {
+impl CountersBefore {
+    fn read() -> Self {
         Self { run_queue: run_queue_wait(), duplicates: duplicate_segments_in() }
     }
 

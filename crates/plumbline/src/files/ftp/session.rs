@@ -488,7 +488,7 @@ impl Session {
             pace: Pace::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             tally: Arc::clone(&self.shared.tally),
-            // What is written is not yet acknowledged: that is sampled.
+            // Bytes that were written are not yet acknowledged; `sample` asks TCP for those that are.
             watch: self.shared.watch.clone().filter(|_| !is_sending),
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,

@@ -4,16 +4,16 @@
 //! then those that the shape of the data shows. A cause whose rival has the same marks is said to be
 //! possible only.
 
+use super::ftp_transfer::View;
 use super::limits;
 use super::observed::{FileSession, FileTransfer};
 use super::shape::{Shape, alike_percent, per_period};
-use super::transfer::View;
 use super::waits;
 use crate::figures::{count, duration, rate};
 use crate::prediction::Model;
-use crate::verdict::Direction;
 use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
+use crate::verdict::{Direction, Path};
 
 /// Returns what held up the data.
 pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
@@ -341,12 +341,9 @@ fn is_in_windows(view: &View<'_>) -> Option<u64> {
     let is_at_once =
         first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
     // Very small segments fill a small congestion window as evenly.
-    let is_several = median >= view.shape.mss.max(LEAST_MSS).saturating_mul(2);
+    let is_several = median >= view.shape.mss.max(Path::LEAST_MSS).saturating_mul(2);
     (alike >= ALIKE_PERCENT && is_at_once && is_several).then_some(median)
 }
-
-/// The least segment that every path should carry (RFC 9293, section 3.7.1).
-const LEAST_MSS: u64 = 536;
 
 /// Linux offers at most this much of a new connection's buffer, bytes: a window of more grows.
 const INITIAL_WINDOW: u64 = 50_000;

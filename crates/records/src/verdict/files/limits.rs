@@ -1,7 +1,7 @@
 //! The limits of a path that nobody can fix on either host: its round-trip time and its rate.
 
 use super::data;
-use super::transfer::{View, is_far};
+use super::ftp_transfer::{View, is_far};
 use crate::figures::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};

@@ -1,25 +1,25 @@
 //! Why transfers of files take long: rules of their own for FTP and TFTP.
 //!
 //! ```text
-//! observed    what the client has seen
-//! session     the steps of FTP before the first transfer
-//! waits       replies of the control connection beyond their round trips
-//! transfer    one transfer by FTP: its steps, its data, and what nothing explains
-//! shape       rate and pauses of the data
-//! aborted     a transfer that did not end
-//! data        what held up the data: loss, reordering, limiter, windows, pauses
-//! limits      round trips and the slowest link
-//! tftp        transfers by TFTP
+//! observed       what the client has seen
+//! opening        the steps of FTP before the first transfer
+//! waits          replies of the control connection beyond their round trips
+//! ftp_transfer   one transfer by FTP: its steps, its data, and what nothing explains
+//! shape          rate and pauses of the data
+//! aborted        a transfer that did not end
+//! data           what held up the data: loss, reordering, limiter, windows, pauses
+//! limits         round trips and the slowest link
+//! tftp_transfer  transfers by TFTP
 //! ```
 
 mod aborted;
 mod data;
+mod ftp_transfer;
 mod limits;
 mod observed;
-mod session;
+mod opening;
 mod shape;
-mod tftp;
-mod transfer;
+mod tftp_transfer;
 mod waits;
 
 #[cfg(test)]
@@ -34,7 +34,7 @@ use super::cause::{self, Cause, Kind, Whole};
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
     let found = match session.protocol {
         Protocol::Ftp => of_ftp(session),
-        Protocol::Tftp => tftp::causes(session),
+        Protocol::Tftp => tftp_transfer::causes(session),
     };
     let mut ranked = cause::ranked(found.clone());
     ranked.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
@@ -73,15 +73,15 @@ fn is_overriding(session: &FileSession, cause: &Cause) -> bool {
 fn of_ftp(session: &FileSession) -> Vec<Cause> {
     let trip_ns = waits::trip_ns(session);
     let of_path = trip_ns.and_then(|trip_ns| data::of_path(session, trip_ns));
-    let mut found = session::causes(session, trip_ns, of_path);
+    let mut found = opening::causes(session, trip_ns, of_path);
     let Some(trip_ns) = trip_ns else { return found };
     for direction in [Direction::Incoming, Direction::Outgoing] {
         let those = session.transfers.iter().filter(|one| one.direction == direction);
         let Some(largest) = those.clone().max_by_key(|one| one.bytes) else { continue };
-        found.extend(transfer::causes(session, largest, trip_ns));
+        found.extend(ftp_transfer::causes(session, largest, trip_ns));
         // Loss and disorder meet short transfers by chance, and long ones may pass.
         let others = those.filter(|one| !std::ptr::eq(*one, largest) && of_path.is_some());
-        found.extend(others.flat_map(|one| transfer::by_chance(session, one, trip_ns)));
+        found.extend(others.flat_map(|one| ftp_transfer::by_chance(session, one, trip_ns)));
     }
     without_consequences(found)
 }

@@ -5,10 +5,9 @@
 
 use crate::transfer::Tcp;
 use crate::verdict::{Arrival, Direction};
-use serde::{Deserialize, Serialize};
 
 /// The protocol of a file server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// RFC 959.
     #[default]
@@ -18,7 +17,7 @@ pub enum Protocol {
 }
 
 /// A session with a file server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSession {
     /// The protocol.
     pub protocol: Protocol,
@@ -46,7 +45,7 @@ pub struct FileSession {
 }
 
 /// A command of the control connection, and its reply.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
     /// The verb of the command.
     pub verb: String,
@@ -59,7 +58,7 @@ pub struct Exchange {
 }
 
 /// One transfer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTransfer {
     /// Which way the file went.
     pub direction: Direction,
@@ -98,7 +97,7 @@ pub struct FileTransfer {
 }
 
 /// What TCP of this side has counted on a data connection; the names of the kernel's `tcp_info`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataTcp {
     /// The shortest round trip, ns.
     pub min_rtt_ns: Option<u64>,
@@ -156,7 +155,7 @@ impl From<&Tcp> for DataTcp {
 }
 
 /// A transfer that did not end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aborted {
     /// What is known of it, until it was ended.
     pub transfer: FileTransfer,

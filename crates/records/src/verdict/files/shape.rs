@@ -156,7 +156,8 @@ fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
 /// Returns the gaps that are pauses by `length_ns`.
 fn pauses(arrivals: &[Arrival], length_ns: impl Fn(u64, u64) -> Option<u64>) -> Vec<Pause> {
     let first_ns = arrivals.first().map_or(0, |first| first.at_ns);
-    let (mut since, mut found) = (arrivals.first().map_or(0, |first| first.bytes), Vec::new());
+    let mut since = arrivals.first().map_or(0, |first| first.bytes);
+    let mut found = Vec::new();
     for (index, gap, bytes) in gaps(arrivals) {
         if let Some(ns) = length_ns(gap, bytes) {
             let before = index.checked_sub(1).and_then(|index| arrivals.get(index));

@@ -14,7 +14,8 @@ fn exchange(verb: &str, sent_ns: u64, preliminary_ns: Option<u64>, replied_ns: u
 
 /// Returns a download whose data comes as `gaps` of time and bytes say, after three round trips.
 fn download(gaps: &[(u64, u64)]) -> FileTransfer {
-    let (mut at_ns, mut arrivals) = (3 * TRIP, Vec::new());
+    let mut at_ns = 3 * TRIP;
+    let mut arrivals = Vec::new();
     for (gap, bytes) in gaps {
         at_ns += gap;
         arrivals.push(Arrival { at_ns, bytes: *bytes });

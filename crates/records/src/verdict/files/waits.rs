@@ -22,7 +22,8 @@ pub(super) fn late_ns(
     trip_ns: u64,
     is_meant: impl Fn(&Exchange) -> bool,
 ) -> u64 {
-    let (mut before_ns, mut sum_ns) = (0_u64, 0_u64);
+    let mut before_ns = 0_u64;
+    let mut sum_ns = 0_u64;
     for exchange in exchanges {
         let Some(replied_ns) = exchange.replied_ns else { break };
         let due_ns = exchange.sent_ns.saturating_add(trip_ns).max(before_ns);
@@ -37,7 +38,8 @@ pub(super) fn late_ns(
 /// Returns how many round trips the commands take: one that is sent before the reply to the one
 /// before has come takes none of its own.
 pub(super) fn trips(exchanges: &[Exchange]) -> u64 {
-    let (mut before_ns, mut trips) = (0, 0);
+    let mut before_ns = 0;
+    let mut trips = 0;
     for exchange in exchanges {
         if exchange.sent_ns >= before_ns {
             trips += 1;

@@ -8,7 +8,7 @@
 //! blocks tells one from the other.
 
 use super::observed::{FileSession, FileTransfer};
-use super::session::FAR_AWAY_NS;
+use super::opening::FAR_AWAY_NS;
 use crate::figures::{count, duration, rate};
 use crate::statistics;
 use crate::verdict::Direction;

@@ -5,7 +5,7 @@
 //! cause has it: the one whose marks are there and whose rivals are excluded.
 
 use super::observed::{FileSession, FileTransfer};
-use super::session::{FAR_AWAY_NS, is_of_the_path};
+use super::opening::{FAR_AWAY_NS, is_of_the_path};
 use super::shape::Shape;
 use super::waits::{self, Steps};
 use super::{data, limits};
