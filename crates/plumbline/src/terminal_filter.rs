@@ -25,6 +25,7 @@ impl TerminalFilter {
             passes_all: self.unfiltered,
             allows_clipboard: self.allow_clipboard,
             is_utf8: reads_utf8(locale.as_deref()),
+            is_linux_console: set("TERM").as_deref() == Some("linux"),
         }
     }
 }

@@ -412,8 +412,8 @@ impl Filter {
             self.pending.clear();
             let State::Text(kind) = self.state else { return };
             self.state = State::Removed(kind);
-        } else if policy::is_linux_palette(content) && self.state == State::Text(Kind::Osc) {
-            self.finish(Verdict::Pass);
+        } else if self.state == State::Text(Kind::Osc) && policy::is_linux_palette(content) {
+            self.finish(policy::pass_if(self.policy.is_linux_console));
             self.state = State::Ground;
         }
     }

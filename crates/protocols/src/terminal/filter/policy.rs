@@ -7,6 +7,7 @@
 //! | OSC 3, 9 (but 9;4), 46, 50, 51, 99, 777, 1337 and each that is not known | properties, files, fonts, notifications, and commands to the program that draws the screen |
 //! | DCS but sixel pictures and synchronized updates | DECRQSS and XTGETTCAP answer; DECUDK, macros and fonts program the terminal; tmux and kitty take commands |
 //! | APC, PM, SOS | kitty graphics answer, and read files |
+//! | ESC ] P, ESC ] R where the terminal is not the Linux console | the terminal would wait for an end |
 //! | CSI 11, 13, 15, 20, 21 t | the terminal answers with the state of its window, or its title |
 //! | CSI i | prints the screen |
 //! | CSI ? n but 6 and 996 | reports of devices |
@@ -32,11 +33,15 @@ pub struct Policy {
     pub allows_clipboard: bool,
     /// The terminal reads UTF-8; otherwise each byte is a character.
     pub is_utf8: bool,
+    /// The terminal is the Linux console, whose commands for its palette (ESC ] P, ESC ] R) have no
+    /// terminator. Any other terminal would take them for the beginning of an operating system
+    /// command and hide the text that follows, so they are removed there.
+    pub is_linux_console: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { passes_all: false, allows_clipboard: false, is_utf8: true }
+        Self { passes_all: false, allows_clipboard: false, is_utf8: true, is_linux_console: false }
     }
 }
 
@@ -67,7 +72,7 @@ const TITLES_MAX: u64 = 32;
 /// The bytes of a colour of the Linux console's palette behind `P`.
 const PALETTE_BYTES: usize = 7;
 
-fn pass_if(passes: bool) -> Verdict {
+pub(super) fn pass_if(passes: bool) -> Verdict {
     if passes { Verdict::Pass } else { Verdict::Remove }
 }
 

@@ -49,10 +49,13 @@ impl vte::Perform for Victim {
         let first = parameters.first().copied().unwrap_or_default();
         let asks = parameters.iter().skip(1).any(|it| it.starts_with(b"?"));
         let is_harmless = match first {
-            b"0" | b"1" | b"2" | b"7" | b"8" | b"133" => true,
+            b"0" | b"1" | b"2" | b"7" | b"8" | b"30" | b"66" | b"133" => true,
+            // Titles of Sun's terminals, whose letter no semicolon follows.
+            [b'l' | b'L', ..] => true,
             b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
-            | b"19" | b"22" => !asks,
-            b"104" | b"110" | b"111" | b"112" => true,
+            | b"19" | b"21" | b"22" => !asks,
+            b"104" | b"105" | b"110" | b"111" | b"112" | b"113" | b"114" | b"115" | b"116"
+            | b"117" | b"118" | b"119" => true,
             b"9" => parameters.get(1) == Some(&&b"4"[..]),
             _ => false,
         };
@@ -299,11 +302,21 @@ fn programs_of_today_get_all_of_their_sequences() {
         "\x1b]8;;http://example.org/?q=1\x07link\x1b]8;;\x07\x1b]133;A\x07\x1b]7;file://h/p\x07",
         "\x1b]11;rgb:00/00/00\x07\x1b]111\x07\x1b]4;1;#ff0000\x07\x1b]104\x07\x1b]9;4;1;50\x07",
         "\x1bPq\"1;1;8;8#0~~-~~\x1b\\\x1bP=1s\x1b\\",
-        "\x1b]P0ff0000text\x1b]Rtext",
         "e\u{301}\u{302} 👩\u{200d}👩\u{200d}👧 ❤\u{fe0f} שָׁ",
     ] {
         is_passed(bytes.as_bytes());
     }
+}
+
+// attack row 130
+#[test]
+fn only_the_linux_console_gets_commands_for_its_palette() {
+    is_removed(b"\x1b]R");
+    is_removed(b"\x1b]P0ff0000");
+    let bytes = b"\x1b]P0ff0000text\x1b]Rtext";
+    assert_eq!(filtered(bytes).escape_ascii().to_string(), "texttext");
+    let policy = Policy { is_linux_console: true, ..Policy::default() };
+    assert_eq!(passed(bytes, policy).escape_ascii().to_string(), bytes.escape_ascii().to_string());
 }
 
 #[test]
