@@ -19,6 +19,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod placement;
+
+use placement::Placement;
+
 /// How the name of a draft begins.
 const PREFIX: &[u8] = b".plumb-draft-";
 /// The directory at the root of a jail in which drafts are kept that were broken off.
@@ -50,6 +54,8 @@ pub struct Draft {
     file: File,
     /// Whose it is, if not that of whoever runs this.
     rights: Option<Arc<FileRights>>,
+    /// How it was placed, if it was.
+    placement: Option<Placement>,
 }
 
 impl Draft {
@@ -73,8 +79,15 @@ impl Draft {
             let draft_name = random_name()?;
             let Some(file) = create_locked(&folder, &draft_name)? else { continue };
             let name = name.to_vec();
-            let draft =
-                Self { folder, draft_name: Some(draft_name), name, existing, file, rights: None };
+            let draft = Self {
+                folder,
+                draft_name: Some(draft_name),
+                name,
+                existing,
+                file,
+                rights: None,
+                placement: None,
+            };
             if let Some(old) = old
                 && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
             {
@@ -206,7 +219,7 @@ impl Draft {
         let draft_name = free.map_or_else(random_name, Ok)?;
         fs::renameat(from, kept, &folder, OsStr::from_bytes(&draft_name))?;
         let (draft_name, name) = (Some(draft_name), name.to_vec());
-        Ok(Self { folder, draft_name, name, existing, file, rights: None })
+        Ok(Self { folder, draft_name, name, existing, file, rights: None, placement: None })
     }
 
     /// Leaves what there is under the single component `kept`, if nothing has that name.
@@ -452,10 +465,10 @@ mod tests {
     use std::path::PathBuf;
 
     /// A folder of the test's own, with the file `name` that says "old".
-    struct Desk(PathBuf);
+    pub(super) struct Desk(pub(super) PathBuf);
 
     impl Desk {
-        fn new(name: &str) -> Self {
+        pub(super) fn new(name: &str) -> Self {
             let seed = crate::entropy::seed().unwrap();
             let path = std::env::temp_dir().join(format!("plumb-draft-{name}-{seed:x}"));
             std::fs::create_dir(&path).unwrap();
@@ -463,19 +476,19 @@ mod tests {
             Self(path)
         }
 
-        fn begin(&self, existing: Existing) -> io::Result<Draft> {
+        pub(super) fn begin(&self, existing: Existing) -> io::Result<Draft> {
             Draft::begin(self.folder(), b"name", existing)
         }
 
-        fn folder(&self) -> OwnedFd {
+        pub(super) fn folder(&self) -> OwnedFd {
             File::open(&self.0).unwrap().into()
         }
 
-        fn says(&self) -> String {
+        pub(super) fn says(&self) -> String {
             std::fs::read_to_string(self.0.join("name")).unwrap()
         }
 
-        fn names(&self) -> usize {
+        pub(super) fn names(&self) -> usize {
             std::fs::read_dir(&self.0).unwrap().count()
         }
     }

@@ -263,9 +263,9 @@ fn a_user_of_the_file_has_his_own_root_and_rights_and_others_are_refused() {
         drop(data);
         assert_eq!(line.hears(), code);
     }
-    assert_eq!(fs::read_dir(root).unwrap().count(), 2);
     // What is there stays there.
     _ = line.passive();
+    assert_eq!(fs::read_dir(root).unwrap().count(), 2);
     assert_eq!(line.says("STOR f5"), 550);
     assert_eq!(
         (line.says("DELE f5"), line.says("CWD ../../.."), line.says("SIZE f4")),

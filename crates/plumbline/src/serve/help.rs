@@ -118,8 +118,8 @@ A configuration:
   idle-timeout-s = 300
   data-connect-timeout-s = 30
   stall-timeout-s = 120          # of a transfer in which nothing moves
-  upload-grace-ms = 50           # an upload in cleartext whose client dies within it is not whole;
-                                 # 0 does not wait
+  upload-grace-ms = 1000         # an upload in cleartext is taken back if its client dies within
+                                 # this time of the reply; 0 takes none back
   partial-uploads-max = 64       # of each root: uploads that broke off are kept, and are resumed
                                  # by REST and STOR; 0 keeps none
   partial-uploads-max-bytes = 17179869184

@@ -242,6 +242,8 @@ fn a_name_of_our_choice_in_the_root_has_one_slash() {
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     assert_eq!(line.stores("STOU", b"new"), 226);
+    // Nothing else is left behind the next command.
+    line.says("NOOP");
     let record = fs::read_dir(desk.there("")).unwrap().next().unwrap().unwrap();
     assert!(record.file_name().to_str().unwrap().starts_with("file."));
 }

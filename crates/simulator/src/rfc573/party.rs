@@ -8,8 +8,8 @@ use crate::draw::without_memory;
 use protocols::Cx;
 use protocols::application::ftp::data::{Decoder, Encoder};
 use protocols::application::ftp::server::{
-    Account, LoginAnswer, Opened, Operation, Outcome, Rights, Server, ServerEvent, ServerSettings,
-    Transfer, TransferError, TransferId,
+    Account, LoginAnswer, Opened, Operation, Outcome, Placement, Rights, Server, ServerEvent,
+    ServerSettings, Transfer, TransferError, TransferId,
 };
 use protocols::application::ftp::user::{
     DataFailure, DataStyle, Task, TaskId, User, UserEvent, UserSettings,
@@ -331,7 +331,14 @@ impl Party {
             ServerEvent::Listen(_) => server.listening(None, cx),
             ServerEvent::Perform(operation) => server.performed(Ok(performed(&operation)), cx),
             ServerEvent::Discard(_) => self.has_failed = true,
-            ServerEvent::StartTls | ServerEvent::StopTls | ServerEvent::CloseData => {}
+            ServerEvent::Place(id) => {
+                // The grace is zero, so that each upload is committed at once.
+                server.placed(id, Ok(Placement::Unsupported), cx);
+            }
+            ServerEvent::StartTls
+            | ServerEvent::StopTls
+            | ServerEvent::Keep(_)
+            | ServerEvent::CloseData => {}
         }
     }
 

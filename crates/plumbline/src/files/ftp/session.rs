@@ -209,7 +209,16 @@ impl Session {
             moved.data.settle(&ended);
         }
         let lost = Failure { step: Step::Command, why: Why::ControlLost };
-        Outcome { result: result.and_then(|done| done.ok_or(lost)), moved: self.moved.take() }
+        let mut result = result.and_then(|done| done.ok_or(lost));
+        let moved = self.moved.take();
+        if let (Err(Failure { why: why @ Why::Refused(_), .. }), Some(moved)) =
+            (&mut result, &moved)
+            && let Err((DataFailure::File, _)) = &moved.result
+        {
+            // The server's reply to the end of the data may come before the reason for that end.
+            *why = Why::Data(DataFailure::File);
+        }
+        Outcome { result, moved }
     }
 
     /// Says whether another file is to come after the one that comes next.

@@ -128,16 +128,28 @@ impl Control {
         }
     }
 
+    /// Returns whether the client has acknowledged all that was written; `None` if it is not known, as
+    /// with our own TCP.
+    pub(super) fn is_acknowledged(&self) -> Option<bool> {
+        if self.is_owing {
+            return Some(false);
+        }
+        self.socket()?.is_acknowledged()
+    }
+
     /// Returns whether the client has ended the connection, although what it sent before may not have
     /// been read.
     pub(super) fn has_ended(&self) -> bool {
-        let stream = match &self.way {
-            Way::Clear(stream) => stream,
-            Way::Secured(stream) => stream.get_ref().0.inner(),
-            Way::Leaving(leaving) => &leaving.stream,
-            Way::Gone => return true,
-        };
-        stream.has_ended()
+        self.socket().is_none_or(Socket::has_ended)
+    }
+
+    fn socket(&self) -> Option<&Socket> {
+        match &self.way {
+            Way::Clear(stream) => Some(stream),
+            Way::Secured(stream) => Some(stream.get_ref().0.inner()),
+            Way::Leaving(leaving) => Some(&leaving.stream),
+            Way::Gone => None,
+        }
     }
 
     /// Starts TLS with tickets that hold `token`. Where data connections must resume this TLS session

@@ -16,9 +16,9 @@
 //! The data connection is the control peer's alone, on a port of chance, and one at a time. TLS on it
 //! must resume the TLS session of the control connection ([`tickets`]), unless
 //! `requires-session-reuse` is false.
-//! The end of an upload in stream mode without TLS looks the same if its client was killed: it is
-//! committed when the control connection has outlived it (`upload-grace-ms`), and kept as a partial
-//! upload ([`partial`]) if that ended too.
+//! The end of an upload in stream mode without TLS looks the same if its client was killed: such an
+//! upload is in place with its reply, and is taken back and kept as a partial upload ([`partial`]) if
+//! the control connection ends before the client has acknowledged the reply (`upload-grace-ms`).
 //!
 //! Users of the machine ([`system`]) have their files with their own rights. All others have them as
 //! whoever serves; an anonymous user of a server that runs as root gets only what everybody on the

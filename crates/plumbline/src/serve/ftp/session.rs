@@ -27,8 +27,8 @@ use crate::transfers::{self, Record, timed};
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::Instant as Moment;
 use protocols::application::ftp::server::{
-    self as engine, FileError, Login, LoginAnswer, Opened, Operation, Outcome, ServerEvent,
-    Transfer, TransferError, TransferId, TransferKind,
+    self as engine, FileError, Login, LoginAnswer, Opened, Operation, Outcome, Placement,
+    ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 use protocols::application::ftp::{Name, Protection, VirtualPath};
 use protocols::meter::{Account, Counter};
@@ -64,6 +64,7 @@ enum Answer {
     Connected(u64, io::Result<Socket>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
+    Placed(TransferId, Option<Upload>, Result<Placement, FileError>),
 }
 
 /// A transfer, from its opening to its end.
@@ -76,6 +77,8 @@ struct Running {
     /// What has come in, and is whole.
     upload: Option<Upload>,
     is_committing: bool,
+    /// When the upload was in place, and its reply was written.
+    placed_at: Option<Moment>,
     task: Option<JoinHandle<()>>,
     ledger: Rc<Ledger>,
 }
@@ -240,9 +243,15 @@ impl Session {
     pub(super) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
         if result.is_err() {
-            self.engine.peer_closed(&mut self.server.bench().cx());
+            self.control_ended();
         }
         self.answer_events();
+        while self.is_committing() {
+            // An upload may have to be taken back when it is in place.
+            let answer = self.answers.take().await;
+            self.take_answer(answer);
+            self.answer_events();
+        }
         result
     }
 
@@ -251,10 +260,14 @@ impl Session {
             self.take_input();
             self.answer_events();
             let has_output = !self.engine.output().is_empty();
-            let is_committing = self.running.as_ref().is_some_and(|running| running.is_committing);
-            if self.engine.is_closing() && !has_output && !is_committing {
+            if self.engine.is_closing() && !has_output && !self.is_committing() {
                 Box::pin(self.control.close(b"")).await;
                 return Ok(());
+            }
+            if *self.closing.borrow() {
+                // Its client has its reply, and the server does not wait for more.
+                self.engine.confirm_upload(&mut self.server.bench().cx());
+                self.answer_events();
             }
             let is_moving = self.running.as_ref().is_some_and(|running| {
                 // Who is sent away from a listing asks again.
@@ -296,9 +309,7 @@ impl Session {
                 let moved = moved?;
                 self.engine.sent(moved.written);
                 match moved.read {
-                    Some(read) if read.is_empty() => {
-                        self.engine.peer_closed(&mut self.server.bench().cx());
-                    }
+                    Some(read) if read.is_empty() => self.control_ended(),
                     Some(read) => self.input = read,
                     None => {}
                 }
@@ -320,7 +331,7 @@ impl Session {
                 self.note_moved();
                 // What has come is not read yet, perhaps.
                 if self.engine.is_confirming_upload() && self.control.has_ended() {
-                    self.engine.peer_closed(&mut self.server.bench().cx());
+                    self.control_ended();
                 } else {
                     self.engine.timeout(&mut self.server.bench().cx());
                 }
@@ -341,14 +352,6 @@ impl Session {
         self.engine.receive(&mut rest, &mut self.server.bench().cx());
         let taken = self.input.len() - rest.len();
         self.input.drain(..taken);
-    }
-
-    /// Tells the engine how far the data is.
-    fn note_moved(&mut self) {
-        if let Some(running) = &self.running {
-            let (id, moved) = (running.transfer.id, running.ledger.moved.get());
-            self.engine.data_moved(id, moved, &self.server.bench().cx());
-        }
     }
 
     async fn start_tls(&mut self) -> io::Result<()> {
@@ -392,15 +395,9 @@ impl Session {
                 ServerEvent::Open(transfer) => self.open(transfer),
                 ServerEvent::Start(id) => self.start(id),
                 ServerEvent::Commit(id) => self.commit(id),
-                ServerEvent::Discard(_) => {
-                    self.arrived = None;
-                    if let Some(running) = &mut self.running {
-                        (running.work, running.upload) = (None, None);
-                        if let Some(task) = running.task.take() {
-                            task.abort();
-                        }
-                    }
-                }
+                ServerEvent::Place(id) => self.place(id),
+                ServerEvent::Keep(id) => self.settle(id),
+                ServerEvent::Discard(id) => self.discard(id),
                 ServerEvent::Perform(operation) => self.perform(operation),
                 ServerEvent::Finished(finished) => self.finish(&finished),
             }
@@ -492,6 +489,7 @@ impl Session {
             Answer::Committed(id, result) => {
                 self.engine.committed(id, result, &mut server.bench().cx());
             }
+            Answer::Placed(id, upload, result) => self.placed(id, upload, result),
         }
     }
 
@@ -560,6 +558,7 @@ impl Session {
             work: None,
             upload: None,
             is_committing: false,
+            placed_at: None,
             task: None,
             ledger: Rc::clone(&ledger),
         }));

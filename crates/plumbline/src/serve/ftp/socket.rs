@@ -84,6 +84,15 @@ impl Socket {
             .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
     }
 
+    /// Returns whether the peer has acknowledged all that was written, even if the connection has ended
+    /// since; `None` if the kernel does not say, or it is a connection of our own TCP.
+    pub(super) fn is_acknowledged(&self) -> Option<bool> {
+        let info = os::socket::TcpInfo::of(self.kernel()?).ok()?;
+        let sent = info.bytes_sent?.saturating_sub(info.bytes_retransmitted?);
+        // What a connection that was reset has not sent is dropped, and was not acknowledged.
+        Some(info.unsent_bytes? == 0 && info.bytes_acknowledged? >= sent)
+    }
+
     /// Writes what there is room for, without waiting.
     ///
     /// # Errors

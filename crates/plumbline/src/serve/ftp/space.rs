@@ -140,6 +140,28 @@ impl Space {
         Ok(())
     }
 
+    /// Withdraws by `work` a stored upload of so many bytes, which is a running one again; what it had
+    /// replaced, if anything, comes back.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`.
+    pub(super) fn withdraw(
+        &self,
+        bytes: u64,
+        replaced_bytes: Option<u64>,
+        work: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut usage = self.usage();
+        work()?;
+        let entries = u64::from(replaced_bytes.is_none());
+        usage.stored = usage.stored.minus(Amount { bytes, entries });
+        usage.add(Amount { bytes: replaced_bytes.unwrap_or(0), entries: 0 });
+        usage.running_bytes += bytes;
+        usage.changes.has_moved = true;
+        Ok(())
+    }
+
     /// Makes a directory by `work`.
     ///
     /// # Errors

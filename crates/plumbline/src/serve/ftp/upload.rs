@@ -6,13 +6,13 @@ use super::partial::{Limits, Partials, trim};
 use super::space::Space;
 use super::tree::{copy, file_error};
 use os::jail::{Draft, Jail, Kind};
-use protocols::application::ftp::server::FileError;
+use protocols::application::ftp::server::{FileError, Placement};
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -105,12 +105,22 @@ pub(super) struct Upload {
     name: Option<Vec<u8>>,
     /// What it goes on from.
     copied: Option<Box<Copied>>,
+    /// It is in place and may be taken back.
+    placed: Option<Placed>,
+}
+
+/// An upload in place.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    len_bytes: u64,
+    /// Bytes of the file that it replaces.
+    replaced_bytes: Option<u64>,
 }
 
 impl Upload {
     pub(super) fn new(draft: Draft, space: Option<Arc<Space>>, file_max_bytes: u64) -> Self {
         let (draft, len_bytes, received_bytes, waits_for_disk) = (Some(draft), 0, 0, true);
-        let (kept, name, copied) = (None, None, None);
+        let (kept, name, copied, placed) = (None, None, None, None);
         Self {
             draft,
             space,
@@ -121,6 +131,7 @@ impl Upload {
             waits_for_disk,
             name,
             copied,
+            placed,
         }
     }
 
@@ -295,7 +306,65 @@ impl Upload {
     /// was.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         let kept = self.kept.take();
-        let Some(mut draft) = self.draft.take() else { return Err(FileError::Local) };
+        self.store(Draft::take_name)?.map_err(|error| file_error(&error))?;
+        // It has its name.
+        self.draft = None;
+        if let Some(kept) = kept {
+            kept.partials.remove(&kept.path);
+        }
+        Ok(())
+    }
+
+    /// Makes it the file that its name stands for, until [`Self::settle`] or [`Self::withdraw`].
+    /// Dropped, it is settled. This waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::commit`].
+    pub(super) fn place(&mut self) -> Result<Placement, FileError> {
+        let len_bytes = self.len_bytes;
+        match self.store(Draft::place)? {
+            Ok(replaced_bytes) => {
+                self.placed = Some(Placed { len_bytes, replaced_bytes });
+                Ok(Placement::Revocable)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(Placement::Unsupported),
+            Err(error) => Err(file_error(&error)),
+        }
+    }
+
+    /// Leaves what was placed for good. Returns the file that it has replaced, whose blocks are freed
+    /// when it is closed.
+    pub(super) fn settle(mut self) -> Option<OwnedFd> {
+        if let Some(kept) = self.kept.take() {
+            kept.partials.remove(&kept.path);
+        }
+        self.draft.take().and_then(Draft::settle)
+    }
+
+    /// Takes what was placed back: its name stands for what it stood for before, and this is an upload
+    /// that is not committed. Where another file has taken the name meanwhile, that stays.
+    pub(super) fn withdraw(&mut self) {
+        let (Some(draft), Some(placed)) = (&mut self.draft, self.placed.take()) else { return };
+        let withdrawn = match &self.space {
+            Some(space) => {
+                space.withdraw(placed.len_bytes, placed.replaced_bytes, || draft.withdraw())
+            }
+            None => draft.withdraw(),
+        };
+        match withdrawn {
+            Ok(()) => self.len_bytes = placed.len_bytes,
+            Err(_) => self.spoil(),
+        }
+    }
+
+    /// Gives it its name by `name`, and returns the length of the file that it replaces, bytes, or
+    /// what `name` says.
+    fn store(
+        &mut self,
+        name: impl FnOnce(&mut Draft) -> io::Result<()>,
+    ) -> Result<io::Result<Option<u64>>, FileError> {
+        let Some(draft) = &mut self.draft else { return Err(FileError::Local) };
         let local = |error| file_error(&error);
         if self.waits_for_disk {
             // Before the look at what it goes on from, so that little passes until the rename.
@@ -304,28 +373,26 @@ impl Upload {
         if let Some(copied) = &self.copied {
             copied.hold()?;
         }
-        match &self.space {
-            Some(space) => {
-                let stored = space.store(self.len_bytes, |may_add| {
-                    let replaced = draft.replaced_bytes();
-                    if replaced.is_none() {
-                        may_add()?;
-                    }
-                    draft.take_name().map(|()| replaced)
-                });
-                stored.map_err(local)?;
-            }
-            None => draft.take_name().map_err(local)?,
+        let mut replaced = None;
+        let stored = match &self.space {
+            Some(space) => space.store(self.len_bytes, |may_add| {
+                replaced = draft.replaced_bytes();
+                if replaced.is_none() {
+                    may_add()?;
+                }
+                name(draft).map(|()| replaced)
+            }),
+            None => name(draft),
+        };
+        if let Err(error) = stored {
+            return Ok(Err(error));
         }
         // It is a file now, whose room stays taken.
         self.len_bytes = 0;
         if self.waits_for_disk {
             draft.sync_name().map_err(local)?;
         }
-        if let Some(kept) = kept {
-            kept.partials.remove(&kept.path);
-        }
-        Ok(())
+        Ok(Ok(replaced))
     }
 }
 
@@ -346,6 +413,8 @@ impl Drop for Upload {
 mod tests {
     use super::*;
     use os::jail::Existing;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
     use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
@@ -420,6 +489,40 @@ mod tests {
         assert_eq!(space.left_bytes(), 46);
         uploads.into_iter().for_each(|upload| upload.commit().unwrap());
         assert_eq!(space.left_bytes(), 99);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    // attack row 126
+    #[test]
+    fn what_was_placed_is_taken_back_with_its_room_or_stays_with_it() {
+        let path = folder("placed");
+        std::fs::write(path.join("old"), [0; 40]).unwrap();
+        let jail = Jail::open(&path).unwrap();
+        let space = Arc::new(Space::of(&jail, 100));
+        let place = |name: &[u8]| {
+            let draft = jail.create(name, Existing::Replace).unwrap();
+            let mut upload = Upload::new(draft, Some(Arc::clone(&space)), u64::MAX);
+            upload.write(&[1; 10]).unwrap();
+            assert_eq!(upload.place(), Ok(Placement::Revocable));
+            assert_eq!(std::fs::read(path.join(OsStr::from_bytes(name))).unwrap(), [1; 10]);
+            upload
+        };
+        for (name, left_bytes, old) in [(&b"new"[..], 60, None), (b"old", 60, Some(vec![0; 40]))] {
+            let mut upload = place(name);
+            upload.withdraw();
+            drop(upload);
+            assert_eq!(space.left_bytes(), left_bytes);
+            assert_eq!(std::fs::read(path.join(OsStr::from_bytes(name))).ok(), old);
+        }
+        for (name, left_bytes) in [(&b"new"[..], 50), (b"old", 80)] {
+            assert!(place(name).settle().is_none());
+            assert_eq!(space.left_bytes(), left_bytes);
+        }
+        // Dropped, it stays too: its client has the reply.
+        drop(place(b"new"));
+        assert_eq!((space.left_bytes(), std::fs::read_dir(&path).unwrap().count()), (80, 2));
+        space.recount(&jail);
+        assert_eq!(space.left_bytes(), 80);
         std::fs::remove_dir_all(&path).unwrap();
     }
 

@@ -201,30 +201,100 @@ fn mlsd_of_a_file_is_a_wrong_argument_and_other_listings_are_refused() {
 }
 
 const COMMITS: Option<ServerEvent> = Some(ServerEvent::Commit(TransferId(1)));
+const PLACES: Option<ServerEvent> = Some(ServerEvent::Place(TransferId(1)));
+const KEEPS: Option<ServerEvent> = Some(ServerEvent::Keep(TransferId(1)));
+const DISCARDS: Option<ServerEvent> = Some(ServerEvent::Discard(TransferId(1)));
+
+/// An upload that has ended and is placed so, or is not.
+fn placed_upload(placement: Placement) -> Alone {
+    let mut alone = ended_upload("TYPE I");
+    let Alone(world) = &mut alone;
+    assert_eq!(world.server.event(), PLACES);
+    world.server.placed(TransferId(1), Ok(placement), &mut world.lab.cx());
+    let codes = if placement == Placement::Revocable { &[226][..] } else { &[] };
+    assert_eq!(alone.take_output().1, codes);
+    assert!(alone.0.server.is_confirming_upload());
+    alone
+}
+
+fn finished(alone: &mut Alone) -> (Result<(), TransferError>, Option<u16>) {
+    let last = core::iter::from_fn(|| alone.0.server.event()).last();
+    let Some(ServerEvent::Finished(finished)) = last else { panic!("{last:?}") };
+    (finished.result, finished.reply)
+}
 
 // attack row 126
 #[test]
 fn row_126_an_upload_whose_client_dies_behind_its_data_is_discarded() {
-    let Alone(mut world) = ended_upload("TYPE I");
-    assert!(world.server.is_confirming_upload() && world.server.event().is_none());
-    world.server.peer_closed(&mut world.lab.cx());
-    assert_eq!(world.server.event(), Some(ServerEvent::Discard(TransferId(1))));
-    let finished = core::iter::from_fn(|| world.server.event()).last();
-    let Some(ServerEvent::Finished(finished)) = finished else { panic!("{finished:?}") };
-    assert_eq!((finished.result, finished.reply), (Err(TransferError::ControlLost), None));
+    for placement in [Placement::Revocable, Placement::Unsupported] {
+        let mut alone = placed_upload(placement);
+        let Alone(world) = &mut alone;
+        assert_eq!(world.server.event(), None);
+        world.server.peer_closed(&mut world.lab.cx());
+        assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
+        assert_eq!(finished(&mut alone), (Err(TransferError::ControlLost), None));
+    }
+}
+
+// attack row 126
+#[test]
+fn row_126_an_upload_whose_client_dies_while_it_is_placed_is_discarded() {
+    for placement in [Placement::Revocable, Placement::Unsupported] {
+        let mut alone = ended_upload("TYPE I");
+        let Alone(world) = &mut alone;
+        assert_eq!(world.server.event(), PLACES);
+        world.server.peer_closed(&mut world.lab.cx());
+        assert_eq!(world.server.event(), None, "the owner is at work");
+        world.server.placed(TransferId(1), Ok(placement), &mut world.lab.cx());
+        assert_eq!(world.server.event(), DISCARDS, "{placement:?}");
+        assert_eq!(finished(&mut alone), (Err(TransferError::ControlLost), None));
+    }
 }
 
 #[test]
-fn an_upload_is_committed_when_its_control_connection_has_outlived_it() {
-    let Alone(mut world) = ended_upload("TYPE I");
-    let deadline = world.server.deadline().unwrap();
-    assert_eq!(deadline - world.lab.now, server_settings().upload_grace);
-    world.lab.now = deadline;
-    world.server.timeout(&mut world.lab.cx());
-    assert_eq!(world.server.event(), COMMITS);
-    // Too late: it is there whatever becomes of the client.
+fn an_upload_stays_when_its_control_connection_has_outlived_it() {
+    let settings = server_settings();
+    let short = Duration::from_millis(50);
+    for (placement, event, grace) in [
+        (Placement::Revocable, KEEPS, settings.upload_grace),
+        (Placement::Unsupported, COMMITS, short),
+    ] {
+        let Alone(mut world) = placed_upload(placement);
+        let deadline = world.server.deadline().unwrap();
+        assert_eq!(deadline - world.lab.now, grace);
+        world.lab.now = deadline;
+        world.server.timeout(&mut world.lab.cx());
+        assert_eq!(world.server.event(), event);
+        // Too late: it is there whatever becomes of the client.
+        world.server.peer_closed(&mut world.lab.cx());
+        let events: Vec<_> = core::iter::from_fn(|| world.server.event()).collect();
+        assert!(events.iter().all(|event| Some(event) != DISCARDS.as_ref()), "{events:?}");
+    }
+}
+
+#[test]
+fn the_next_command_shows_that_the_client_lives_and_is_answered_behind_it() {
+    for (line, codes) in
+        [("NOOP", &[200][..]), ("ABOR", &[225]), ("STAT", &[211]), ("QUIT", &[221])]
+    {
+        let mut alone = placed_upload(Placement::Revocable);
+        let Alone(world) = &mut alone;
+        let text = format!("{line}\r\n");
+        world.server.receive(&mut text.as_bytes(), &mut world.lab.cx());
+        assert_eq!(world.server.event(), KEEPS, "{line}");
+        assert_eq!(finished(&mut alone), (Ok(()), Some(226)), "{line}");
+        assert_eq!(alone.take_output().1, codes, "{line}");
+    }
+}
+
+#[test]
+fn a_client_that_has_read_the_reply_may_end_its_control_connection() {
+    let mut alone = placed_upload(Placement::Revocable);
+    let Alone(world) = &mut alone;
+    world.server.confirm_upload(&mut world.lab.cx());
     world.server.peer_closed(&mut world.lab.cx());
-    assert_eq!(world.server.event(), None);
+    assert_eq!(world.server.event(), KEEPS);
+    assert_eq!(finished(&mut alone), (Ok(()), Some(226)));
 }
 
 #[test]
@@ -234,22 +304,34 @@ fn an_upload_that_is_known_to_be_whole_is_committed_at_once() {
         assert_eq!(ended_upload(lines).0.server.event(), COMMITS, "{lines}");
     }
     for lines in ["TYPE I", "TYPE I\r\nALLO 11", "TYPE A\r\nALLO 10", "ALLO 10\r\nREST 0"] {
-        assert_eq!(ended_upload(lines).0.server.event(), None, "{lines}");
+        assert_eq!(ended_upload(lines).0.server.event(), PLACES, "{lines}");
     }
 }
 
 #[test]
-fn quit_behind_the_data_commits_an_upload_and_quit_before_its_end_does_not() {
-    let Alone(mut world) = ended_upload("TYPE I");
+fn quit_behind_the_data_keeps_an_upload_and_quit_before_its_end_does_not() {
+    let Alone(mut world) = placed_upload(Placement::Unsupported);
     world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.lab.cx());
     assert_eq!(world.server.event(), COMMITS);
+    for (placement, event) in [(Placement::Revocable, KEEPS), (Placement::Unsupported, COMMITS)] {
+        let Alone(mut world) = ended_upload("TYPE I");
+        assert_eq!(world.server.event(), PLACES);
+        world.server.receive(&mut &b"QUIT\r\n"[..], &mut world.lab.cx());
+        world.server.peer_closed(&mut world.lab.cx());
+        world.server.placed(TransferId(1), Ok(placement), &mut world.lab.cx());
+        assert_eq!(world.server.event(), event);
+    }
     let mut alone = Alone::logged_in(server_settings());
     assert_eq!(alone.say("TYPE I\r\nPASV\r\nSTOR file\r\nQUIT"), [200, 227, 150]);
     let Alone(mut world) = alone;
     world.server.data_connected(address(PEER), &mut world.lab.cx());
     assert!(world.server.event().is_some());
     world.server.data_ended(TransferId(1), 10, Ok(()), &mut world.lab.cx());
+    assert_eq!(world.server.event(), PLACES);
+    world.server.placed(TransferId(1), Ok(Placement::Revocable), &mut world.lab.cx());
     assert_eq!(world.server.event(), None);
+    let deadline = world.server.deadline().unwrap();
+    assert_eq!(deadline - world.lab.now, Duration::from_millis(50), "a command waits");
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub(super) struct World {
     task_representation: Representation,
     transfer: Option<Transfer>,
     at_server: Option<Moving<TransferId>>,
+    /// The files before the one that is placed.
+    replaced: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
     at_user: Option<Moving<TaskId>>,
     wire: Vec<u8>,
     has_ended: bool,
@@ -142,6 +144,7 @@ impl World {
             task_representation: Representation::IMAGE,
             transfer: None,
             at_server: None,
+            replaced: None,
             at_user: None,
             wire: Vec::new(),
             has_ended: false,
@@ -194,10 +197,10 @@ impl World {
                 continue;
             }
             if core::mem::take(&mut self.is_user_killed) {
-                self.server.peer_closed(&mut self.lab.cx());
+                self.end_control();
                 continue;
             }
-            if self.user.is_idle() && self.transfer.is_none() {
+            if self.user.is_idle() && self.transfer.is_none() && self.replaced.is_none() {
                 return;
             }
             let deadlines = [self.server.deadline(), self.user.deadline()];
@@ -219,7 +222,7 @@ impl World {
             Fault::None => {}
             Fault::ControlReset => {
                 self.is_control_lost = true;
-                self.server.peer_closed(&mut self.lab.cx());
+                self.end_control();
                 self.user.peer_closed(&mut self.lab.cx());
             }
             Fault::DataReset => self.is_reset = true,
@@ -233,6 +236,14 @@ impl World {
             Fault::Abort => self.user.abort(&mut self.lab.cx()),
             Fault::DiskFull => self.is_full = true,
         }
+    }
+
+    /// Ends the control connection at the server, which knows what the user has acknowledged.
+    fn end_control(&mut self) {
+        if self.server.output().is_empty() {
+            self.server.confirm_upload(&mut self.lab.cx());
+        }
+        self.server.peer_closed(&mut self.lab.cx());
     }
 
     fn carry(&mut self) -> bool {
@@ -250,7 +261,7 @@ impl World {
             self.user.peer_closed(&mut self.lab.cx());
         }
         if self.user.is_closed() && !self.server.is_closing() {
-            self.server.peer_closed(&mut self.lab.cx());
+            self.end_control();
         }
         !said.is_empty() || !heard.is_empty()
     }
@@ -292,10 +303,19 @@ impl World {
             }
             ServerEvent::Start(id) => self.start_at_server(id),
             ServerEvent::Commit(id) => self.commit(id),
+            ServerEvent::Place(id) => {
+                self.replaced = Some(self.files.clone());
+                let result = self.store().map(|()| Placement::Revocable);
+                self.server.placed(id, result, &mut self.lab.cx());
+            }
+            ServerEvent::Keep(_) => assert!(self.replaced.take().is_some(), "nothing is placed"),
             ServerEvent::Discard(_) => {
                 self.at_server = None;
                 self.transfer = None;
                 self.is_reset = true;
+                if let Some(files) = self.replaced.take() {
+                    self.files = files;
+                }
             }
             ServerEvent::Perform(operation) => {
                 let result = self.perform(operation);
@@ -344,26 +364,32 @@ impl World {
     }
 
     fn commit(&mut self, id: TransferId) {
+        let result = self.store();
+        self.server.committed(id, result, &mut self.lab.cx());
+    }
+
+    /// Makes what has come the file that its name stands for.
+    fn store(&mut self) -> Result<(), FileError> {
         let (Some(moving), Some(transfer)) = (self.at_server.take(), self.transfer.take()) else {
             panic!("nothing to commit");
         };
-        let result = if self.is_full { Err(FileError::NoSpace) } else { Ok(()) };
-        if result.is_ok() {
-            let path = transfer.path.to_bytes();
-            match transfer.kind {
-                TransferKind::Mail(_) => self.mails.push(moving.file),
-                TransferKind::StoreUnique => _ = self.files.insert(b"/unique1".into(), moving.file),
-                TransferKind::Append => {
-                    self.files.entry(path).or_default().extend_from_slice(&moving.file);
-                }
-                _ => {
-                    let old = self.files.get(&path).cloned().unwrap_or_default();
-                    let kept = old[..place(transfer.offset_bytes).min(old.len())].to_vec();
-                    self.files.insert(path, [kept, moving.file].concat());
-                }
+        if self.is_full {
+            return Err(FileError::NoSpace);
+        }
+        let path = transfer.path.to_bytes();
+        match transfer.kind {
+            TransferKind::Mail(_) => self.mails.push(moving.file),
+            TransferKind::StoreUnique => _ = self.files.insert(b"/unique1".into(), moving.file),
+            TransferKind::Append => {
+                self.files.entry(path).or_default().extend_from_slice(&moving.file);
+            }
+            _ => {
+                let old = self.files.get(&path).cloned().unwrap_or_default();
+                let kept = old[..place(transfer.offset_bytes).min(old.len())].to_vec();
+                self.files.insert(path, [kept, moving.file].concat());
             }
         }
-        self.server.committed(id, result, &mut self.lab.cx());
+        Ok(())
     }
 
     fn perform(&mut self, operation: Operation) -> Result<Outcome, FileError> {

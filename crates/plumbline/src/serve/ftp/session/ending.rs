@@ -1,12 +1,27 @@
-//! The end of a transfer's data, and the commit of an upload.
+//! The end of a transfer's data, and what becomes of an upload.
+//!
+//! The end of a control connection behind an upload that is in place shows whether its client has had
+//! the reply: the kernel of a client that was killed does not acknowledge it, and answers with a reset.
 
 use super::{Answer, Session};
 use crate::serve::ftp::upload::Upload;
 use os::clock::thread_cpu_time;
-use protocols::application::ftp::server::{FileError, TransferError, TransferId};
+use protocols::application::ftp::server::{FileError, Placement, TransferError, TransferId};
 use std::rc::Rc;
 
 impl Session {
+    /// Tells the engine how far the data is.
+    pub(super) fn note_moved(&mut self) {
+        if let Some(running) = &self.running {
+            let (id, moved) = (running.transfer.id, running.ledger.moved.get());
+            self.engine.data_moved(id, moved, &self.server.bench().cx());
+        }
+    }
+
+    pub(super) fn is_committing(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.is_committing)
+    }
+
     pub(super) fn ended(&mut self, id: TransferId, result: Result<Option<Upload>, TransferError>) {
         let Some(running) = self.running_of(id) else { return };
         let moved = running.ledger.moved.get();
@@ -14,12 +29,93 @@ impl Session {
         let untold = running.ledger.untold_names.get();
         self.engine.names_untold(id, untold);
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
-        if self.engine.is_confirming_upload()
-            && let Some(upload) = self.running.as_ref().and_then(|running| running.upload.as_ref())
-            && upload.waits_for_disk()
-        {
-            // The disk works while the session waits for the end of the control connection.
-            upload.begin_to_sync();
+    }
+
+    /// The client has ended the control connection, or it was reset.
+    pub(super) fn control_ended(&mut self) {
+        let has_output = !self.engine.output().is_empty();
+        if !has_output && self.control.is_acknowledged() == Some(true) {
+            self.engine.confirm_upload(&mut self.server.bench().cx());
+        }
+        self.engine.peer_closed(&mut self.server.bench().cx());
+    }
+
+    /// Puts an upload in place whose client may have died, so that it can be taken back.
+    pub(super) fn place(&mut self, id: TransferId) {
+        let can_tell = self.control.is_acknowledged().is_some();
+        let Some(running) = self.running_of(id) else { return };
+        let Some(mut upload) = running.upload.take() else {
+            return self.placed(id, None, Err(FileError::Local));
+        };
+        if !can_tell {
+            if upload.waits_for_disk() {
+                // The disk works while the session waits for the end of the control connection.
+                upload.begin_to_sync();
+            }
+            return self.placed(id, Some(upload), Ok(Placement::Unsupported));
+        }
+        running.is_committing = true;
+        let (ledger, clock) = (Rc::clone(&running.ledger), self.clock);
+        let began = clock.now();
+        if !upload.waits_for_disk() {
+            let result = upload.place();
+            let passed = clock.now() - began;
+            ledger.committing.set(Some(passed));
+            ledger.add_cpu(passed);
+            return self.placed(id, Some(upload), result);
+        }
+        self.spawn(async move {
+            let placed = tokio::task::spawn_blocking(|| {
+                let before = thread_cpu_time();
+                let result = upload.place();
+                (upload, result, thread_cpu_time().saturating_sub(before))
+            });
+            let Ok((upload, result, cpu)) = placed.await else {
+                return Answer::Placed(id, None, Err(FileError::Local));
+            };
+            ledger.committing.set(Some(clock.now() - began));
+            ledger.add_cpu(cpu);
+            Answer::Placed(id, Some(upload), result)
+        });
+    }
+
+    pub(super) fn placed(
+        &mut self,
+        id: TransferId,
+        upload: Option<Upload>,
+        result: Result<Placement, FileError>,
+    ) {
+        let now = self.clock.now();
+        let Some(running) = self.running_of(id) else { return };
+        running.is_committing = false;
+        running.upload = upload;
+        running.placed_at = (result == Ok(Placement::Revocable)).then_some(now);
+        self.engine.placed(id, result, &mut self.server.bench().cx());
+    }
+
+    /// Leaves an upload where it was placed.
+    pub(super) fn settle(&mut self, id: TransferId) {
+        let Some(upload) = self.running_of(id).and_then(|running| running.upload.take()) else {
+            return;
+        };
+        let waits_for_disk = upload.waits_for_disk();
+        // At once: the next command may remove the directory.
+        let replaced = upload.settle().filter(|_| waits_for_disk);
+        if let Some(replaced) = replaced {
+            tokio::task::spawn_blocking(|| drop(replaced));
+        }
+    }
+
+    /// Stops a transfer and forgets its file; takes back one that was placed.
+    pub(super) fn discard(&mut self, id: TransferId) {
+        self.arrived = None;
+        let Some(running) = self.running_of(id) else { return };
+        running.work = None;
+        if let Some(mut upload) = running.upload.take() {
+            upload.withdraw();
+        }
+        if let Some(task) = running.task.take() {
+            task.abort();
         }
     }
 

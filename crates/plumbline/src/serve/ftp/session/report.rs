@@ -11,7 +11,8 @@ use records::transfer::Text;
 impl Session {
     pub(super) fn finish(&mut self, finished: &Finished) {
         let Some(mut running) = self.running.take() else { return };
-        let now = self.clock.now();
+        // The session may have waited since for a sign that the client lives.
+        let now = running.placed_at.unwrap_or_else(|| self.clock.now());
         let why = finished.result.err().map(why_of);
         let steps = Steps {
             command: running.begun,

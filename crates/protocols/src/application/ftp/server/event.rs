@@ -207,6 +207,15 @@ pub enum Outcome {
     Greeting(String),
 }
 
+/// What has become of an upload that is to be placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It is in place, and can be taken back.
+    Revocable,
+    /// It is not in place: it could not be taken back.
+    Unsupported,
+}
+
 /// Why an operation or a file was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
@@ -367,7 +376,14 @@ pub enum ServerEvent {
     /// All data is there: to make the file what its name says, for good:
     /// [`Server::committed`](super::Server::committed).
     Commit(TransferId),
-    /// To stop moving data, to close the data connection and to forget the file.
+    /// The data has ended, as that of a client which was killed does too: to make the file what its
+    /// name says, so that [`Self::Discard`] takes it back and [`Self::Keep`] does not:
+    /// [`Server::placed`](super::Server::placed).
+    Place(TransferId),
+    /// The file that was placed stays.
+    Keep(TransferId),
+    /// To stop moving data, to close the data connection and to forget the file. A file that was
+    /// placed is taken back: its name stands for what it stood for before.
     Discard(TransferId),
     /// To do something with files: [`Server::performed`](super::Server::performed).
     Perform(Operation),

@@ -41,7 +41,7 @@ mod transfer;
 
 pub use access::LoginAnswer;
 pub use event::{
-    DataCommand, FileError, Finished, Login, Operation, Outcome, ServerEvent, Transfer,
+    DataCommand, FileError, Finished, Login, Operation, Outcome, Placement, ServerEvent, Transfer,
     TransferError, TransferId, TransferKind,
 };
 pub use settings::{Account, Rights, ServerSettings, TlsPolicy};
@@ -242,11 +242,13 @@ impl Server {
     }
 
     fn take_line(&mut self, line: Line, cx: &mut Cx<'_>) {
-        if let (Busy::Transferring(running), Line::Whole(line)) = (&self.busy, &line) {
+        // A client that was killed sends nothing behind the reply.
+        self.confirm_upload(cx);
+        if let (Busy::Transferring(_), Line::Whole(line)) = (&self.busy, &line) {
             // RFC 959 §4.1.3: the two that are for this time.
             match Command::parse(line) {
                 // A client that was killed sends no QUIT behind its data.
-                Ok(Command::Quit) if running.is_confirming() => self.ask_to_commit(),
+                Ok(Command::Quit) => self.quit_behind_data(),
                 Ok(Command::Abor) => {
                     cx.meter.count(Counter::FtpCommandsIn);
                     return self.abort(cx);
@@ -453,7 +455,9 @@ impl Server {
             return;
         }
         if self.is_confirming_upload() {
-            return self.ask_to_commit();
+            self.confirm_upload(cx);
+            self.ask_to_commit();
+            return self.run_queue(cx);
         }
         cx.meter.count(Counter::FtpTimeouts);
         if let Busy::Transferring(running) = &self.busy

@@ -72,10 +72,9 @@ pub struct Account {
     pub home: VirtualPath,
 }
 
-/// Linux closes the descriptors of a killed process from the highest down, so the data connection
-/// usually ends before the control connection. Of 1,500 clients killed on loopback with 17 runnable
-/// tasks on two processors, the worst had 19 ms between the two.
-const UPLOAD_GRACE: Duration = Duration::from_millis(50);
+/// Behind the last byte of an upload the end of the control connection of a killed client comes in
+/// milliseconds, or behind a retransmission if it is lost. Nothing waits for this time.
+const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
 /// What a server is.
 #[derive(Clone, Debug)]
@@ -102,8 +101,10 @@ pub struct ServerSettings {
     pub data_connect_timeout: Duration,
     /// Without a byte on a data connection.
     pub stall_timeout: Duration,
-    /// From the end of an upload that nothing marks to its commit: if the control connection ends
-    /// meanwhile, the client has died and the upload may be cut off. Zero commits at once.
+    /// From the reply to an upload whose end nothing marks: if the control connection ends within
+    /// this time, and before another command, without the reply having been acknowledged, the client
+    /// has died and the upload, which may be cut off, is taken back. An upload that cannot be taken back is
+    /// committed after this time or 50 ms, whichever is shorter. Zero commits at once.
     pub upload_grace: Duration,
     /// Lowest port that a user may name for data; below it are those of services.
     pub data_port_min: u16,

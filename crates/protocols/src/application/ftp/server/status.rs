@@ -38,7 +38,7 @@ impl Server {
             let path = String::from_utf8_lossy(&running.transfer.path.to_bytes()).into_owned();
             let bytes = running.wire_bytes;
             let way = if running.transfer.kind.is_incoming() { "received" } else { "sent" };
-            let extent = if running.is_confirming() { "in all" } else { "so far" };
+            let extent = if running.has_ended() { "in all" } else { "so far" };
             lines.push(format!("Transfer of {path}: {bytes} bytes {way} {extent}"));
         }
         lines.push("End".into());

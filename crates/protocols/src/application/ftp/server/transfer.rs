@@ -11,6 +11,15 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
+/// The reply to a transfer that has done what was asked.
+const COMPLETE: u16 = 226;
+const COMPLETE_TEXT: &str = "Transfer complete";
+/// How long the server waits before it commits an upload that cannot be taken back. Linux closes the
+/// descriptors of a killed process from the highest down, so the data connection usually ends before
+/// the control connection. Of 1,500 clients killed on loopback with 17 runnable tasks on two
+/// processors, the worst had 19 ms between the two.
+const UNPLACED_GRACE: Duration = Duration::from_millis(50);
+
 /// A transfer that has begun.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -20,6 +29,8 @@ pub(super) struct Running {
     moved_at: Instant,
     /// Names of the listing that could not be told.
     untold_names: u64,
+    /// QUIT has come behind the data, which a client that was killed does not send.
+    has_quit: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +43,13 @@ enum Stage {
     Confirming {
         until: Instant,
     },
+    /// The owner puts the file in place so that it can be taken back.
+    Placing,
+    /// The file is in place and 226 is in the output. Until the client shows that it lives, the end
+    /// of the control connection means that it has died.
+    Placed {
+        until: Instant,
+    },
     Committing,
 }
 
@@ -40,9 +58,9 @@ impl Running {
         match self.stage {
             Stage::Connecting => Some(self.moved_at + settings.data_connect_timeout),
             Stage::Moving => Some(self.moved_at + settings.stall_timeout),
-            Stage::Confirming { until } => Some(until),
+            Stage::Confirming { until } | Stage::Placed { until } => Some(until),
             // The owner answers in his own time.
-            Stage::Opening | Stage::Committing => None,
+            Stage::Opening | Stage::Placing | Stage::Committing => None,
         }
     }
 
@@ -52,6 +70,15 @@ impl Running {
 
     pub(super) fn is_confirming(&self) -> bool {
         matches!(self.stage, Stage::Confirming { .. })
+    }
+
+    fn is_placed(&self) -> bool {
+        matches!(self.stage, Stage::Placed { .. })
+    }
+
+    /// Returns whether all of the data has come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.is_confirming() || self.is_placed() || self.stage == Stage::Placing
     }
 
     /// Returns whether `wire_bytes` are known to be all of the upload: the end of the connection is
@@ -240,6 +267,7 @@ impl Server {
             wire_bytes: 0,
             moved_at: cx.now,
             untold_names: 0,
+            has_quit: false,
         };
         self.busy = Busy::Transferring(Box::new(running));
         self.events.push_back(ServerEvent::Open(transfer));
@@ -356,8 +384,8 @@ impl Server {
     /// Of data that goes out, `Ok` is that all of the file was taken by the connection and that
     /// its end was sent in order; of data that comes in, that the connection ended in order and the
     /// decoder agreed. A file in stream mode without TLS ends as the connection of a client that was
-    /// killed does: that upload is committed only if the control connection outlives it by
-    /// [`ServerSettings::upload_grace`], or QUIT follows.
+    /// killed does: that upload is put in place by [`ServerEvent::Place`], and taken back if the
+    /// control connection ends within [`ServerSettings::upload_grace`] and before another command.
     pub fn data_ended(
         &mut self,
         id: TransferId,
@@ -376,12 +404,27 @@ impl Server {
                 if running.is_known_to_be_whole() || grace == Duration::ZERO {
                     return self.ask_to_commit();
                 }
-                running.stage = Stage::Confirming { until: cx.now + grace };
+                if let TransferKind::Mail(_) = running.transfer.kind {
+                    running.stage = Stage::Confirming { until: cx.now + grace.min(UNPLACED_GRACE) };
+                    return self.run_queue(cx);
+                }
+                running.stage = Stage::Placing;
+                return self.events.push_back(ServerEvent::Place(id));
             }
             Ok(()) => self.end(Ok(()), cx),
             Err(error) => self.fail(error, cx),
         }
         self.run_queue(cx);
+    }
+
+    /// QUIT has come during a transfer. Behind the data of an upload it shows that the client lives.
+    pub(super) fn quit_behind_data(&mut self) {
+        let Busy::Transferring(running) = &mut self.busy else { return };
+        match running.stage {
+            Stage::Confirming { .. } => self.ask_to_commit(),
+            Stage::Placing => running.has_quit = true,
+            _ => {}
+        }
     }
 
     /// The upload that has ended is whole, as far as the server can know.
@@ -392,12 +435,63 @@ impl Server {
         }
     }
 
+    /// Answers [`ServerEvent::Place`].
+    pub fn placed(
+        &mut self,
+        id: TransferId,
+        result: Result<Placement, FileError>,
+        cx: &mut Cx<'_>,
+    ) {
+        let short = self.settings.upload_grace.min(UNPLACED_GRACE);
+        // Commands that were sent before the data had ended wait meanwhile.
+        let grace = if self.queue.is_empty() { self.settings.upload_grace } else { short };
+        let Some(running) = self.running(id).filter(|running| running.stage == Stage::Placing)
+        else {
+            return;
+        };
+        let has_quit = running.has_quit;
+        match result {
+            Ok(Placement::Revocable) => running.stage = Stage::Placed { until: cx.now + grace },
+            Ok(Placement::Unsupported) => {
+                running.stage = Stage::Confirming { until: cx.now + short };
+            }
+            Err(error) => {
+                self.end(Err(TransferError::File(error)), cx);
+                return self.run_queue(cx);
+            }
+        }
+        if self.is_closing && !has_quit {
+            return self.fail(TransferError::ControlLost, cx);
+        }
+        if result == Ok(Placement::Revocable) && !self.is_closing {
+            self.reply(COMPLETE, COMPLETE_TEXT.as_bytes());
+        }
+        if has_quit {
+            self.confirm_upload(cx);
+            self.ask_to_commit();
+        }
+        self.run_queue(cx);
+    }
+
     /// Returns whether an upload has ended that is discarded if the control connection ends before
     /// [`Self::deadline`]. The owner looks at that connection once more before it calls
     /// [`Self::timeout`].
     #[must_use]
     pub fn is_confirming_upload(&self) -> bool {
-        matches!(&self.busy, Busy::Transferring(running) if running.is_confirming())
+        let Busy::Transferring(running) = &self.busy else { return false };
+        running.is_confirming() || running.is_placed()
+    }
+
+    /// Says that the client has acknowledged the reply to the upload that is in place: it lives, or
+    /// did then, although the control connection may have ended since. Does nothing with an upload that
+    /// is not in place.
+    pub fn confirm_upload(&mut self, cx: &mut Cx<'_>) {
+        if let Busy::Transferring(running) = &self.busy
+            && running.is_placed()
+        {
+            self.events.push_back(ServerEvent::Keep(running.transfer.id));
+            self.finish(Ok(()), Some(COMPLETE), cx);
+        }
     }
 
     /// Answers [`ServerEvent::Commit`].
@@ -410,7 +504,7 @@ impl Server {
 
     pub(super) fn abort(&mut self, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
-            && running.stage == Stage::Committing
+            && matches!(running.stage, Stage::Committing | Stage::Placing)
         {
             // Too late: the file is there, or is not, before ABOR is answered.
             return self.queue.push_front(Line::Whole(b"ABOR".to_vec()));
@@ -423,7 +517,7 @@ impl Server {
     /// Gives a transfer up, if one runs that is not at its end.
     pub(super) fn fail(&mut self, error: TransferError, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
-            && running.stage != Stage::Committing
+            && !matches!(running.stage, Stage::Committing | Stage::Placing)
         {
             self.events.push_back(ServerEvent::Discard(running.transfer.id));
             self.end(Err(error), cx);
@@ -431,16 +525,13 @@ impl Server {
     }
 
     fn end(&mut self, result: Result<(), TransferError>, cx: &mut Cx<'_>) {
-        let Busy::Transferring(running) = core::mem::replace(&mut self.busy, Busy::No) else {
-            return;
-        };
-        self.heard_at = cx.now;
+        let Busy::Transferring(running) = &self.busy else { return };
         let (code, text) = match (result, &running.transfer.kind) {
             (Ok(()), TransferKind::Mail(_)) => (256, "Mail delivered".into()),
             (Ok(()), TransferKind::List { form, .. }) if running.untold_names > 0 => {
                 (226, untold(form, running.untold_names).into())
             }
-            (Ok(()), _) => (226, Cow::Borrowed("Transfer complete")),
+            (Ok(()), _) => (COMPLETE, Cow::Borrowed(COMPLETE_TEXT)),
             // RFC 3659 §7.2.1.
             (
                 Err(TransferError::File(FileError::NotADirectory)),
@@ -451,19 +542,28 @@ impl Server {
                 (code, text.into())
             }
         };
+        let is_heard = !self.is_closing && result != Err(TransferError::ControlLost);
+        if is_heard {
+            self.reply(code, text.as_bytes());
+        }
+        self.finish(result, is_heard.then_some(code), cx);
+    }
+
+    /// Ends the transfer, whose reply is in the output if its client still hears one.
+    fn finish(&mut self, result: Result<(), TransferError>, reply: Option<u16>, cx: &mut Cx<'_>) {
+        let Busy::Transferring(running) = core::mem::replace(&mut self.busy, Busy::No) else {
+            return;
+        };
+        self.heard_at = cx.now;
         cx.meter.count(match result {
             Ok(()) => Counter::FtpTransfersComplete,
             Err(_) => Counter::FtpTransfersFailed,
         });
         self.close_data();
-        let is_heard = !self.is_closing && result != Err(TransferError::ControlLost);
-        if is_heard {
-            self.reply(code, text.as_bytes());
-        }
         self.events.push_back(ServerEvent::Finished(Finished {
             id: running.transfer.id,
             wire_bytes: running.wire_bytes,
-            reply: is_heard.then_some(code),
+            reply,
             result,
         }));
     }
