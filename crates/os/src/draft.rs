@@ -65,38 +65,24 @@ impl Draft {
     ///
     /// What the kernel says; `EEXIST` if there is one that is to be kept.
     pub fn begin(folder: OwnedFd, name: &[u8], existing: Existing) -> io::Result<Self> {
-        let old = fs::statat(&folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
-        let old = match old {
-            Ok(_) if existing == Existing::Keep => return Err(Errno::EXIST.into()),
-            Ok(old) if FileType::from_raw_mode(old.st_mode) == FileType::Directory => {
-                return Err(Errno::ISDIR.into());
-            }
-            Ok(old) => Some(old),
-            Err(Errno::NOENT) => None,
-            Err(error) => return Err(error.into()),
-        };
-        for _ in 0..ATTEMPTS {
-            let draft_name = random_name()?;
-            let Some(file) = create_locked(&folder, &draft_name)? else { continue };
-            let name = name.to_vec();
-            let draft = Self {
-                folder,
-                draft_name: Some(draft_name),
-                name,
-                existing,
-                file,
-                rights: None,
-                placement: None,
-            };
-            if let Some(old) = old
-                && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
-            {
-                // Where the file system has no permissions it has none to keep.
-                _ = fs::fchmod(&draft.file, Mode::from_raw_mode(old.st_mode & 0o777));
-            }
-            return Ok(draft);
+        let mode = mode_of_old(&folder, name, existing)?;
+        let (draft_name, file) = create_random(&folder)?;
+        Ok(Self::of(folder, name, existing, (draft_name, file), mode))
+    }
+
+    fn of(
+        folder: OwnedFd,
+        name: &[u8],
+        existing: Existing,
+        (draft_name, file): (Vec<u8>, File),
+        mode: Option<Mode>,
+    ) -> Self {
+        if let Some(mode) = mode {
+            // Where the file system has no permissions it has none to keep.
+            _ = fs::fchmod(&file, mode);
         }
-        Err(Errno::EXIST.into())
+        let (draft_name, name) = (Some(draft_name), name.to_vec());
+        Self { folder, draft_name, name, existing, file, rights: None, placement: None }
     }
 
     /// Begins the file `name` as [`Self::begin`], under a name made of `key`. What a process that was
@@ -112,22 +98,20 @@ impl Draft {
         existing: Existing,
         key: u64,
     ) -> io::Result<Self> {
-        let mut draft = Self::begin(folder, name, existing)?;
+        let mode = mode_of_old(&folder, name, existing)?;
         let draft_name = keyed_name(key);
-        let file = match open_locked(&draft.folder, &draft_name) {
+        let file = match open_locked(&folder, &draft_name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                create_locked(&draft.folder, &draft_name)?
+                create_locked(&folder, &draft_name)?
             }
             opened => opened?,
         };
-        if let Some(file) = file {
-            let mode = fs::fstat(&draft.file)?.st_mode;
-            // Where the file system has no permissions it has none to keep.
-            _ = fs::fchmod(&file, Mode::from_raw_mode(mode & 0o777));
-            draft.discard();
-            (draft.file, draft.draft_name) = (file, Some(draft_name));
-        }
-        Ok(draft)
+        let begun = match file {
+            Some(file) => (draft_name, file),
+            // Another process writes it.
+            None => create_random(&folder)?,
+        };
+        Ok(Self::of(folder, name, existing, begun, mode))
     }
 
     /// Has the rest done with the rights of whoever it belongs to.
@@ -335,6 +319,31 @@ impl Drop for Draft {
     fn drop(&mut self) {
         self.discard();
     }
+}
+
+/// Returns the permissions of the regular file that has the name, which the new one is to have too.
+fn mode_of_old(folder: &OwnedFd, name: &[u8], existing: Existing) -> io::Result<Option<Mode>> {
+    let old = match fs::statat(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) if existing == Existing::Keep => return Err(Errno::EXIST.into()),
+        Err(Errno::NOENT) => return Ok(None),
+        old => old?,
+    };
+    match FileType::from_raw_mode(old.st_mode) {
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        FileType::RegularFile => Ok(Some(Mode::from_raw_mode(old.st_mode & 0o777))),
+        _ => Ok(None),
+    }
+}
+
+/// Creates and locks a draft under a name that nothing else has.
+fn create_random(folder: &OwnedFd) -> io::Result<(Vec<u8>, File)> {
+    for _ in 0..ATTEMPTS {
+        let draft_name = random_name()?;
+        if let Some(file) = create_locked(folder, &draft_name)? {
+            return Ok((draft_name, file));
+        }
+    }
+    Err(Errno::EXIST.into())
 }
 
 fn random_name() -> io::Result<Vec<u8>> {

@@ -477,6 +477,7 @@ fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft
         return Ok(Some((draft, at)));
     }
     match begin(errand, terms.existing, key) {
+        Ok(draft) if key.is_none() => Ok(Some((draft, 0))),
         Ok(draft) => {
             // What a process that was killed has left, if anything.
             let left = draft.file().metadata().map_err(anyhow::Error::new)?.len();
@@ -493,7 +494,8 @@ fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft
 }
 
 /// Returns what names the draft of a download, if the server tells which file it is: another process
-/// with the same key continues it. A file that comes in pieces has gaps, and is not resumed.
+/// with the same key continues it. A file that comes in pieces has gaps, and is not resumed; a small
+/// one comes again as fast as it would be resumed.
 fn key_of(errand: &Errand, terms: &Terms, caller: &Caller) -> Option<u64> {
     let (size, modified) = errand.size.zip(errand.modified)?;
     let name = match &errand.to {
@@ -501,7 +503,8 @@ fn key_of(errand: &Errand, terms: &Terms, caller: &Caller) -> Option<u64> {
         To::File(path) => path.file_name()?.as_bytes(),
         To::Beneath(_, name) => name.as_slice(),
     };
-    if terms.segments > 1 || !terms.representation.keeps_octets() {
+    let is_small = size < RESUMED_MIN_BYTES;
+    if is_small || terms.segments > 1 || !terms.representation.keeps_octets() {
         return None;
     }
     let (user, target) = (caller.settings.user.as_bytes(), caller.target.to_string());
@@ -534,6 +537,8 @@ fn exists(errand: &Errand, terms: &Terms) -> Trouble {
     Trouble::Wrong(format!("{name} exists: say --force to replace it, or name another file"))
 }
 
+/// The smallest file whose download is resumed after its process was killed; our own choice.
+const RESUMED_MIN_BYTES: u64 = 64 * 1024;
 /// The end of the name of a file's first part.
 pub(super) const PART: &[u8] = b".part";
 
