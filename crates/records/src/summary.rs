@@ -12,7 +12,7 @@ use crate::figures::{
 };
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
-use crate::measurement::{Measurement, NamedCause, PromptKind, Recording, SplitRow};
+use crate::measurement::{Measurement, NamedCause, PromptKind, Recording, Screenful, SplitRow};
 use crate::pictures::pictures;
 use crate::running::Running;
 use crate::table::{Table, wrap};
@@ -144,10 +144,7 @@ pub fn stack(measured: &Measurement) -> LayerStack {
     });
     let screenful = measured.screenful.as_ref().filter(|screenful| !screenful.layers.is_empty());
     let screenful = screenful.map(|screenful| StackedBar {
-        label: match screenful.asked_to_last_ns {
-            Some(_) => "screenful, from asking to last cell".to_owned(),
-            None => "screenful, first cell to last".to_owned(),
-        },
+        label: format!("screenful, {}", extent_of(screenful)),
         name: "screenful".to_owned(),
         layers: screenful.layers.clone(),
     });
@@ -270,6 +267,17 @@ fn echoes(measured: &Measurement) -> Table {
     table
 }
 
+/// From the first cell of a screenful to its last, as TM-233 §6.2.5 times it.
+pub const FIRST_TO_LAST: &str = "first to last cell";
+/// From asking for a screenful to its last cell.
+pub const ASKED_TO_LAST: &str = "asked to last cell";
+
+/// Returns from when to when the layers of a screenful go.
+#[must_use]
+pub const fn extent_of(screenful: &Screenful) -> &'static str {
+    if screenful.asked_to_last_ns.is_some() { ASKED_TO_LAST } else { FIRST_TO_LAST }
+}
+
 /// Returns the title of the screenful's table, which says how it was brought about.
 fn screenful_title(measured: &Measurement) -> String {
     let method = measured.screenful.as_ref().and_then(|screenful| screenful.method);
@@ -280,7 +288,7 @@ fn screenful_title(measured: &Measurement) -> String {
 }
 
 fn screenfuls(measured: &Measurement) -> Table {
-    let mut headers = vec!["bytes", "cells", "segments", "first to last cell", "longest gap"];
+    let mut headers = vec!["bytes", "cells", "segments", FIRST_TO_LAST, "longest gap"];
     let Some(screenful) = &measured.screenful else { return Table::new() };
     let mut row = vec![
         count(screenful.bytes),
@@ -290,7 +298,7 @@ fn screenfuls(measured: &Measurement) -> Table {
         duration_or_unknown(screenful.stalls_ns),
     ];
     if let Some(asked_to_last_ns) = screenful.asked_to_last_ns {
-        headers.insert(3, "asked to last cell");
+        headers.insert(3, ASKED_TO_LAST);
         row.insert(3, duration(asked_to_last_ns));
     }
     let mut table = headers.into_iter().fold(Table::new(), Table::number);

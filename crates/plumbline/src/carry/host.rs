@@ -16,6 +16,18 @@ pub(crate) const LOGINS: Profile = Profile::LOGINS;
 /// What connections of files are tailored to.
 pub(crate) const FILES: Profile = Profile::FILES;
 
+/// Returns an error if no host of many connections can be at `via`, before any device is opened.
+///
+/// # Errors
+///
+/// If it is a serial line, which leads to one host.
+pub(crate) fn check_host(via: &Via) -> Result<()> {
+    if matches!(via, Via::Serial { .. }) {
+        bail!("this needs a network, and a serial line leads to one host: use tun: or tap:");
+    }
+    Ok(())
+}
+
 /// Makes the host that `via` names, of at most `connections` that are tailored to `profile`, inside
 /// a tokio runtime; `None` for the kernel's own.
 ///
@@ -26,9 +38,10 @@ pub(crate) fn host(via: &Via, connections: usize, profile: Profile) -> Result<Op
     if matches!(via, Via::Kernel) {
         return Ok(None);
     }
+    check_host(via)?;
     let Attachment { device, link, own, segment } = station::open(via)?;
     let Device::Packets(device) = device else {
-        bail!("this needs a network, and a serial line leads to one host: use tun: or tap:");
+        bail!("the device is a serial line: use tun: or tap:");
     };
     let mtu_bytes = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
     let (address, prefix_len) = own.ipv4.unwrap_or((Ipv4Addr::UNSPECIFIED, 0));

@@ -26,7 +26,7 @@ mod trust;
 mod via;
 
 pub(crate) use bench::{Bench, Lent};
-pub(crate) use host::{FILES, LOGINS, host};
+pub(crate) use host::{FILES, LOGINS, check_host, host};
 pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;

@@ -11,6 +11,8 @@ pub(crate) const RATE_BPS: u64 = 19_200;
 pub(crate) const ECHO_1982_NS: u64 = 71_800_000;
 /// Table 6-5 at that rate: a screenful, measured.
 pub(crate) const SCREENFUL_1982_NS: u64 = 2_830_000_000;
+/// Table 6-3: the packets of a screenful.
+pub(crate) const SCREENFUL_1982_PACKETS: u64 = 4;
 /// The line's rate of figure 6-1, bit/s.
 const FIGURE_RATE_BPS: u64 = 9_600;
 const FIGURE_DATA_BYTES: [u16; 4] = [1, 166, 333, 500];
@@ -23,6 +25,8 @@ pub(crate) struct Laboratory {
     pub(crate) echo_ns: u64,
     /// A screenful, from its first cell to its last, ns.
     pub(crate) screenful_ns: u64,
+    /// Packets that brought it.
+    pub(crate) screenful_packets: u64,
     /// The lines of figure 6-1: packet size in bits, and seconds.
     pub(crate) packets: Vec<(Transfer, Vec<(f64, f64)>)>,
 }
@@ -46,10 +50,11 @@ pub(crate) fn run() -> Result<Laboratory, Stuck> {
         Ok((transfer, points.collect::<Result<_, Stuck>>()?))
     });
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let screenful = tm233::screenful(RATE_BPS)?.first_to_last;
+    let screenful = tm233::screenful(RATE_BPS)?;
     Ok(Laboratory {
         echo_ns: nanos(tm233::echo(RATE_BPS, KEYS)?),
-        screenful_ns: nanos(screenful),
+        screenful_ns: nanos(screenful.first_to_last),
+        screenful_packets: screenful.packets,
         packets: packets.collect::<Result<_, Stuck>>()?,
     })
 }

@@ -27,7 +27,7 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use records::bars::Style;
 use records::table::wrap;
-use records::{Measurement, bars, escape};
+use records::{Measurement, bars, escape, summary};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -241,6 +241,7 @@ fn show_times(laboratory: &Laboratory, login: &Login, shape: Style) {
     let measured = &login.measured;
     say("\n3. Then and now", shape);
     print(&shape.spell(&page::then_and_now(laboratory, measured).render(shape.columns())));
+    say(&format!("\n{}", page::SCREENFUL), shape);
     if let Some(echo) = &measured.echo {
         let times = [echo.p50_ns, echo.p90_ns, echo.p99_ns].map(records::figures::duration);
         let [p50, p90, p99] = times;
@@ -252,7 +253,11 @@ fn show_times(laboratory: &Laboratory, login: &Login, shape: Style) {
         print(&bars::layers(&echo.layers, shape));
     }
     if let Some(screenful) = &measured.screenful {
-        let title = format!("\nWhere a screenful of {} cells went", screenful.cells);
+        let title = format!(
+            "\nWhere a screenful of {} cells went, {}",
+            screenful.cells,
+            summary::extent_of(screenful)
+        );
         say(&title, shape);
         print(&bars::layers(&screenful.layers, shape));
     }

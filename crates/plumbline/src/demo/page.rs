@@ -1,11 +1,14 @@
 //! The report of the demonstration: one HTML file that needs nothing else.
 
-use super::laboratory::{ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS};
+use super::laboratory::{
+    ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS, SCREENFUL_1982_PACKETS,
+};
 use anyhow::{Context, Result};
-use records::figures::{count, duration, duration_or_unknown};
+use records::figures::{UNKNOWN, count, count_or_unknown, duration, duration_or_unknown};
 use records::html::figure_6_1::figure_6_1;
 use records::html::waterfall::Waterfall;
 use records::html::{Report, Section};
+use records::summary::{ASKED_TO_LAST, FIRST_TO_LAST};
 use records::table::Table;
 use records::{Measurement, summary};
 use std::path::{Path, PathBuf};
@@ -18,16 +21,38 @@ pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> T
         .number("ours at the costs of 1982")
         .number("ours today");
     let echo = measured.echo.as_ref().map(|echo| echo.p50_ns);
-    let screenful = measured.screenful.as_ref().map(|screenful| screenful.first_to_last_ns);
+    let screenful = measured.screenful.as_ref();
+    let first_to_last = screenful.map(|screenful| screenful.first_to_last_ns);
+    let first_to_last_name = format!("screenful, {FIRST_TO_LAST}");
     for (name, then, virtual_ns, now) in [
         ("echo of one character", ECHO_1982_NS, laboratory.echo_ns, echo),
-        ("screenful", SCREENFUL_1982_NS, laboratory.screenful_ns, screenful),
+        (&first_to_last_name, SCREENFUL_1982_NS, laboratory.screenful_ns, first_to_last),
     ] {
         let times = [duration(then), duration(virtual_ns), duration_or_unknown(now)];
         table.row([name.to_owned()].into_iter().chain(times));
     }
+    let asked_to_last = screenful.and_then(|screenful| screenful.asked_to_last_ns);
+    let packets = screenful.and_then(|screenful| screenful.segments_in);
+    table.row([
+        format!("screenful, {ASKED_TO_LAST}"),
+        UNKNOWN.to_owned(),
+        UNKNOWN.to_owned(),
+        duration_or_unknown(asked_to_last),
+    ]);
+    table.row([
+        "packets of a screenful".to_owned(),
+        count(SCREENFUL_1982_PACKETS),
+        count(laboratory.screenful_packets),
+        count_or_unknown(packets),
+    ]);
     table
 }
+
+/// What a screenful is, below the table of then and now.
+pub(crate) const SCREENFUL: &str = "A screenful is timed from its first cell to its last, as in \
+    1982 (TM-233 §6.2.5): of one packet that is the time to show it, and no time of the network. \
+    From asking for it to its last cell there is also the way there and back, and the program that \
+    prints it.";
 
 /// Returns the page.
 pub(crate) fn render(
@@ -49,6 +74,7 @@ pub(crate) fn render(
         title: "Then and now".to_owned(),
         table: then_and_now(laboratory, measured),
     });
+    page.push(Section::Paragraph(SCREENFUL.to_owned()));
     page.extend(waterfall.map(Section::Waterfall));
     page.extend(sections);
     page.push(Section::Chart(figure_6_1(&laboratory.packets)));
@@ -80,3 +106,64 @@ pub(crate) fn write(page: &str, wanted: Option<&Path>) -> Result<(PathBuf, bool)
 }
 
 const FILE_NAME: &str = "plumbline-report.html";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::bars::{Charset, Style};
+    use records::measurement::{Layer, LayerTime, Screenful};
+
+    fn laboratory() -> Laboratory {
+        Laboratory {
+            echo_ns: 72_200_000,
+            screenful_ns: 2_630_000_000,
+            screenful_packets: 4,
+            packets: Vec::new(),
+        }
+    }
+
+    fn measured() -> Measurement {
+        let layers = vec![LayerTime { layer: Layer::Terminal, ns: 3_000_000 }];
+        let screenful = Screenful {
+            method: None,
+            bytes: 1_968,
+            cells: 1_920,
+            first_to_last_ns: 9_920,
+            asked_to_last_ns: Some(3_000_000),
+            first_byte_wait_ns: None,
+            segments_in: Some(1),
+            stalls_ns: None,
+            layers,
+            error: None,
+            arrivals: Vec::new(),
+        };
+        let record = include_str!("../../../records/samples/measurement-1.json");
+        Measurement { screenful: Some(screenful), ..Measurement::from_json(record).unwrap() }
+    }
+
+    #[test]
+    fn the_screenful_of_the_demonstration_has_the_figures_and_names_of_the_measurement() {
+        let measured = measured();
+        let table = then_and_now(&laboratory(), &measured);
+        let rows: Vec<(&str, &str)> =
+            table.rows().iter().map(|row| (row[0].as_str(), row[3].as_str())).collect();
+        let expected = [
+            ("screenful, first to last cell", "9.92 µs"),
+            ("screenful, asked to last cell", "3.00 ms"),
+            ("packets of a screenful", "1"),
+        ];
+        assert_eq!(rows[1..], expected);
+        // The split below is of the time that is called so, and so is measure's column.
+        let screenful = measured.screenful.as_ref().unwrap();
+        assert_eq!(summary::extent_of(screenful), "asked to last cell");
+        let style = Style { width: 100, charset: Charset::Ascii, colour: false };
+        let report = summary::text(&measured, style);
+        assert!(report.contains("asked to last cell  first to last cell"), "{report}");
+    }
+
+    #[test]
+    fn the_page_defines_the_screenful_below_its_table() {
+        let page = render(&laboratory(), &measured(), None, "a server");
+        assert!(page.contains("timed from its first cell to its last"), "{page}");
+    }
+}

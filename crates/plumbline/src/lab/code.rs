@@ -6,7 +6,8 @@
 //! symbols, which a packager may have taken out, there is nothing to tell.
 
 use anyhow::{Context, Result, bail};
-use simulator::table::{Row, Table};
+use simulator::table::{Figure, Row, Table};
+use simulator::tm233;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -78,7 +79,26 @@ pub(super) fn table() -> Result<Table> {
 }
 
 fn row(what: &str, measured: f64, ours: f64) -> Row {
-    Row { what: what.to_owned(), predicted: None, measured: Some(measured), ours, digits: 0 }
+    Row::output(what, ours, 0).measured(measured)
+}
+
+/// Returns what the data has beside its buffers, which a build of the program decides.
+pub(super) fn data_table() -> Table {
+    let buffers: usize = tm233::buffer_bytes().iter().sum();
+    let rest = tm233::host_bytes();
+    Table {
+        number: "G, of this program",
+        title: "memory of all data (§6.3.4)",
+        unit: "bytes",
+        rows: vec![
+            Row::output("beside the buffers", rest as f64, 0)
+                .measured(Figure::derived(tm233::OTHER_DATA_BYTES)),
+            row("data, all of it", tm233::DATA_BYTES, (buffers + rest) as f64),
+        ],
+        why: "Beside the buffers a host has in one piece its layers, meter and Telnet, without the \
+              tables that grow as they are needed and without its screen. The compiler and the \
+              features of a build decide how long that is.",
+    }
 }
 
 /// Returns how long the head of an ELF file is, and those of its parts in memory.

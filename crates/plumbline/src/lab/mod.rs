@@ -98,6 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     }
     let mut experiment = experiment(paper, arguments, &text)?;
     if matches!(paper, Paper::Tm233) {
+        experiment.tables.push(code::data_table());
         // A program without symbols has the other tables.
         experiment.tables.extend(code::table());
     }

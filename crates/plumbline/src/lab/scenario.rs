@@ -88,14 +88,14 @@ impl Scenario {
         Ok(match self {
             Self::Tm233(scenario) => {
                 let tm233::Results { tables, pictures } = tm233::results(scenario)?;
-                Experiment { scenario: "tm233", year: 1982, head: TM233, tables, pictures }
+                Experiment { scenario: "tm233", source: "1982", head: TM233, tables, pictures }
             }
             Self::Rfc573(scenario) => {
                 let mut tables = rfc573::tables(scenario);
                 tables.extend(transfers::tables(scenario)?);
                 Experiment {
                     scenario: "rfc573",
-                    year: 1973,
+                    source: "1973",
                     head: RFC573,
                     tables,
                     pictures: Vec::new(),
@@ -103,14 +103,14 @@ impl Scenario {
             }
             Self::Rfc594(scenario) => Experiment {
                 scenario: "rfc594",
-                year: 1973,
+                source: "1973",
                 head: RFC594,
                 tables: rfc594::tables(scenario),
                 pictures: Vec::new(),
             },
             Self::Multics(scenario) => Experiment {
                 scenario: "multics",
-                year: 1973,
+                source: "memo",
                 head: MULTICS,
                 tables: multics::tables(scenario),
                 pictures: Vec::new(),

@@ -5,15 +5,15 @@ use super::today::Today;
 use records::table::{Table as Layout, wrap};
 use serde_json::json;
 use simulator::picture::Picture;
-use simulator::table::{Row, Table};
+use simulator::table::{Census, Extent, Figure, Origin, Row, Table};
 
 /// What an experiment has brought.
 #[derive(Debug)]
 pub(super) struct Experiment {
     /// Its name on the command line.
     pub(super) scenario: &'static str,
-    /// When the paper's figures were found.
-    pub(super) year: u16,
+    /// What the columns of the paper's figures begin with: its year, or what it is if it has no date.
+    pub(super) source: &'static str,
     /// What was done, and what was assumed.
     pub(super) head: &'static str,
     pub(super) tables: Vec<Table>,
@@ -24,6 +24,8 @@ pub(super) struct Experiment {
 /// Returns the tables, each at most `width` columns wide.
 pub(super) fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = paragraph(experiment.head, width);
+    text.push('\n');
+    text.push_str(&paragraph(&census(&Census::of(&experiment.tables)), width));
     for table in &experiment.tables {
         text.push('\n');
         let pictures = experiment.pictures.iter();
@@ -35,13 +37,33 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
         }
         text.push_str(&paragraph(&title(table), width));
         text.push('\n');
-        text.push_str(&layout(table, experiment.year).render(width));
+        text.push_str(&layout(table, experiment.source).render(width));
         if !table.why.is_empty() {
             text.push('\n');
             text.push_str(&paragraph(&format!("Why they differ: {}", table.why), width));
         }
     }
     text
+}
+
+/// Returns how many rows are what, and how far off the outputs are.
+fn census(census: &Census) -> String {
+    let [inputs, fits, outputs] = census.rows;
+    let compared = match census.median_difference {
+        Some(difference) => format!(
+            " {} outputs stand beside a figure of the paper; the median of their differences is {}.",
+            census.compared,
+            percent(difference).trim_start_matches('+'),
+        ),
+        None => String::new(),
+    };
+    format!(
+        "Of {} rows {inputs} are input, {fits} fit and {outputs} output.{compared} An input is what \
+         the scenario or the paper gives, a sum or a sample of it, and has no difference; a fit \
+         depends on a parameter that was chosen to meet the paper; an output does not. A figure \
+         with a \"c\" is not printed in the paper but calculated here from its other figures.",
+        inputs + fits + outputs
+    )
 }
 
 fn title(table: &Table) -> String {
@@ -60,31 +82,59 @@ pub(super) fn paragraph(text: &str, width: usize) -> String {
     wrap(text, width).join("\n") + "\n"
 }
 
-fn layout(table: &Table, year: u16) -> Layout {
+fn layout(table: &Table, source: &str) -> Layout {
     let has_predicted = table.rows.iter().any(|row| row.predicted.is_some());
     let has_measured = table.rows.iter().any(|row| row.measured.is_some());
-    let mut layout = Layout::new().text("").number("ours");
+    let mut layout = Layout::new().text("").text("origin").number("ours");
     if has_predicted {
-        layout = layout.number(&format!("{year} predicted")).number("differs by");
+        layout = layout.number(&format!("{source} predicted")).number("differs by");
     }
     if has_measured {
-        layout = layout.number(&format!("{year} measured")).number("differs by");
+        layout = layout.number(&format!("{source} measured")).number("differs by");
     }
     for row in &table.rows {
         let figure = |value: f64| unsigned_zero(format!("{value:.*}", row.digits));
-        let mut cells = vec![row.what.clone(), figure(row.ours)];
+        let name = row.origin.name().to_owned();
+        let mut cells = vec![row.what.clone(), name, figure(row.ours)];
         for (is_shown, value, share) in [
             (has_predicted, row.predicted, row.from_predicted()),
             (has_measured, row.measured, row.from_measured()),
         ] {
             if is_shown {
-                cells.push(value.map_or_else(|| String::from("-"), figure));
-                cells.push(share.map_or_else(|| String::from("-"), percent));
+                let shown = |value: Figure| printed(&value, row.digits);
+                cells.push(value.map_or_else(|| String::from("-"), shown));
+                cells.push(difference(row, value, share));
             }
         }
         layout.row(cells);
     }
     layout
+}
+
+/// Returns a figure of the paper in its own words.
+fn printed(figure: &Figure, digits: usize) -> String {
+    let number = |value: f64| unsigned_zero(format!("{value:.digits$}"));
+    let text = match figure.extent {
+        Extent::Exactly(value) => number(value),
+        Extent::About(value) => format!("about {}", number(value)),
+        Extent::Between(low, high) => format!("{} to {}", number(low), number(high)),
+        Extent::AtLeast(low) => format!(">= {}", number(low)),
+        Extent::MoreThan(low) => format!("> {}", number(low)),
+        Extent::AtMost(high) => format!("<= {}", number(high)),
+    };
+    if figure.is_derived { format!("{text} c") } else { text }
+}
+
+/// Returns how far our figure is from the paper's, no more exactly than the paper states its own.
+fn difference(row: &Row, figure: Option<Figure>, share: Option<f64>) -> String {
+    match (figure, share) {
+        (Some(Figure { extent: Extent::Exactly(_), .. }), Some(share)) => percent(share),
+        (Some(figure), Some(_)) if figure.permits(row.ours) => String::from("agrees"),
+        // A limit that is just missed.
+        (Some(_), Some(share)) if share.abs() < 0.005 => String::from("0 %"),
+        (Some(_), Some(share)) => format!("{:+.0} %", share * 100.0),
+        _ => String::from("-"),
+    }
 }
 
 /// Takes the sign from what is rounded to nothing.
@@ -119,8 +169,9 @@ pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
         .collect();
     let pictures: Vec<_> = experiment.pictures.iter().map(pictures::json).collect();
     let mut document = json!({
-        "schema": 1,
+        "schema": 2,
         "scenario": experiment.scenario,
+        "census": census_json(&Census::of(&experiment.tables)),
         "tables": tables,
         "pictures": pictures,
     });
@@ -130,12 +181,33 @@ pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
     format!("{document:#}\n")
 }
 
+fn census_json(census: &Census) -> serde_json::Value {
+    let rows = Origin::ALL.map(Origin::name).into_iter().zip(census.rows);
+    json!({
+        "rows": rows.collect::<std::collections::BTreeMap<_, _>>(),
+        "outputs_compared": census.compared,
+        "outputs_median_difference": census.median_difference,
+    })
+}
+
+/// Returns the limits of what the paper states, null where there is none.
+fn figure_json(figure: &Figure) -> serde_json::Value {
+    let (least, most) = figure.bounds();
+    json!({
+        "least": least,
+        "most": most,
+        "is_about": matches!(figure.extent, Extent::About(_)),
+        "is_derived": figure.is_derived,
+    })
+}
+
 fn row_json(row: &Row) -> serde_json::Value {
     json!({
         "what": row.what,
+        "origin": row.origin.name(),
         "ours": row.ours,
-        "predicted": row.predicted,
-        "measured": row.measured,
+        "predicted": row.predicted.as_ref().map(figure_json),
+        "measured": row.measured.as_ref().map(figure_json),
         "ours_to_predicted": row.from_predicted(),
         "ours_to_measured": row.from_measured(),
     })

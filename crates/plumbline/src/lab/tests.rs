@@ -3,6 +3,7 @@
 use super::scenario::{Scenario, built_in};
 use super::*;
 use clap::Parser;
+use simulator::table::{Extent, Figure, Row, Table};
 
 fn experiment_of(paper: Paper) -> Experiment {
     Scenario::read(paper, built_in(paper)).unwrap().run().unwrap()
@@ -73,6 +74,66 @@ fn the_tables_fit_into_forty_columns() {
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 40), "{text}");
     }
+}
+
+/// An experiment with a row of each origin, beside figures of each kind.
+fn of_every_kind() -> Experiment {
+    let rows = vec![
+        Row::input("given", 2.0, 1).measured(2.5),
+        Row::fit("chosen", 3.0, 1).measured(2.0).predicted(Figure::derived(2.4)),
+        Row::output("computed", 4.0, 1).measured(Extent::Between(1.0, 2.0)),
+        Row::output("permitted", 4.0, 1).measured(Extent::MoreThan(3.0)),
+        Row::output("missed", 4.0, 1).measured(Extent::MoreThan(4.0)),
+        Row::output("rounded", 4.0, 1).measured(Extent::About(3.0)),
+    ];
+    let table = Table { number: "1", title: "rows", unit: "s", rows, why: "" };
+    let (tables, pictures) = (vec![table], Vec::new());
+    Experiment { scenario: "tm233", source: "memo", head: "Rows.", tables, pictures }
+}
+
+#[test]
+fn every_row_is_marked_and_an_input_has_no_difference() {
+    let text = tables::text(&of_every_kind(), 100);
+    let lines: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
+    let row = |name: &str| -> Vec<&str> {
+        let line = lines.iter().find(|line| line[0] == name).unwrap();
+        line.iter().copied().filter(|cell| !cell.is_empty()).collect()
+    };
+    assert_eq!(row("given"), ["given", "input", "2.0", "-", "-", "2.5", "-"]);
+    assert_eq!(row("chosen"), ["chosen", "fit", "3.0", "2.4 c", "+25.0 %", "2.0", "+50.0 %"]);
+    assert_eq!(row("computed"), ["computed", "output", "4.0", "-", "-", "1.0 to 2.0", "+100 %"]);
+    assert_eq!(row("permitted"), ["permitted", "output", "4.0", "-", "-", "> 3.0", "agrees"]);
+    assert_eq!(row("missed"), ["missed", "output", "4.0", "-", "-", "> 4.0", "0 %"]);
+    assert_eq!(row("rounded"), ["rounded", "output", "4.0", "-", "-", "about 3.0", "+33 %"]);
+    assert!(text.contains("memo measured"), "{text}");
+}
+
+#[test]
+fn the_counts_of_inputs_fits_and_outputs_come_before_the_first_table() {
+    let text = tables::text(&of_every_kind(), 1_000);
+    let (head, _) = text.split_once("Table 1").unwrap();
+    let counts = "Of 6 rows 1 are input, 1 fit and 4 output. 4 outputs stand beside a figure of \
+                  the paper; the median of their differences is 33.3 %.";
+    assert!(head.contains(counts), "{head}");
+}
+
+#[test]
+fn json_marks_every_row_and_counts_them() {
+    let json: serde_json::Value =
+        serde_json::from_str(&tables::json(&of_every_kind(), None)).unwrap();
+    assert_eq!(json["census"]["rows"], serde_json::json!({"input": 1, "fit": 1, "output": 4}));
+    assert_eq!(json["census"]["outputs_compared"], 4);
+    let rows = json["tables"][0]["rows"].as_array().unwrap();
+    let origins: Vec<_> = rows.iter().map(|row| row["origin"].as_str().unwrap()).collect();
+    assert_eq!(origins, ["input", "fit", "output", "output", "output", "output"]);
+    assert!(rows[0]["ours_to_measured"].is_null(), "{json}");
+    assert_eq!(rows[1]["ours_to_measured"], 0.5);
+    assert_eq!(rows[1]["predicted"]["is_derived"], true);
+    let between = &rows[2]["measured"];
+    assert_eq!((&between["least"], &between["most"]), (&1.0.into(), &2.0.into()));
+    assert!(rows[3]["measured"]["most"].is_null(), "{json}");
+    assert_eq!(rows[5]["measured"]["is_about"], true);
 }
 
 fn refused(paper: Paper, text: &str) -> String {

@@ -1,7 +1,7 @@
 //! What a running plumb shows of its meters: the sheets of those that live, and the sums of those
 //! that have ended. What they have in common is a name.
 
-use super::report::{Figures, Group, Report};
+use super::report::{Figures, Group, Readings, Report};
 use os::clock::Calibration;
 use protocols::meter::{Meter, Sheet, Snapshot};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl Board {
     }
 
     /// Returns the figures of now. It may take 10 ms, if the board is younger than that.
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self, readings: Readings) -> Report {
         let rate = self.calibration.finish();
         let mut groups: BTreeMap<&str, (u64, u64, Snapshot)> = BTreeMap::new();
         {
@@ -87,6 +87,7 @@ impl Board {
             command: self.command.clone(),
             uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             cpu_ns: u64::try_from(os::clock::process_cpu_time().as_nanos()).unwrap_or(u64::MAX),
+            readings: Some(readings),
             all: Figures::of(&all, rate),
             groups: groups.collect(),
         }
@@ -143,7 +144,7 @@ mod tests {
         visited(first, 3);
         visited(second, 4);
         for (live, ended) in [(2, 0), (1, 1)] {
-            let report = board.report();
+            let report = board.report(Readings::default());
             let [group] = report.groups.as_slice() else { panic!("{report:?}") };
             assert_eq!((group.live, group.ended, visits(&group.figures)), (live, ended, 7));
             assert_eq!((visits(&report.all), report.all.wakeups), (7, 2));
@@ -163,7 +164,7 @@ mod tests {
         let _shown = (board.show("logins", logins), board.show("files", files));
         visited(logins, 1);
         visited(files, 2);
-        let report = board.report();
+        let report = board.report(Readings::default());
         let groups: Vec<_> = report
             .groups
             .iter()

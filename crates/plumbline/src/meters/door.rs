@@ -7,6 +7,7 @@
 
 use super::board::Board;
 use super::place;
+use super::report::Readings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -66,6 +67,7 @@ impl Drop for Door {
 
 /// Answers one after the other, until the bell is rung.
 fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
+    let mut readings = Readings::default();
     loop {
         let mut waited = [PollFd::new(listener, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
         let waited = match poll(&mut waited, None) {
@@ -77,7 +79,12 @@ fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
             [_, true] => return,
             [true, _] => match listener.accept() {
                 // Who has gone, or is too slow, gets nothing.
-                Ok((stream, _)) => drop(answer(&stream, board)),
+                Ok((stream, _)) => {
+                    drop(answer(&stream, board, readings));
+                    readings.count += 1;
+                    let cpu = os::clock::thread_cpu_time();
+                    readings.cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // No descriptors are left: there may be some later.
                 Err(_) => thread::sleep(PATIENCE),
@@ -87,7 +94,7 @@ fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
     }
 }
 
-fn answer(stream: &UnixStream, board: &Board) -> io::Result<()> {
+fn answer(stream: &UnixStream, board: &Board, readings: Readings) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     if !is_welcome(os::socket::peer_user(stream)?, rustix::process::geteuid().as_raw()) {
         return Ok(());
@@ -98,7 +105,7 @@ fn answer(stream: &UnixStream, board: &Board) -> io::Result<()> {
     // A request is so short that it comes in one piece.
     let length = (&*stream).read(&mut request)?;
     let document = match request.get(..length) {
-        Some(REQUEST) => serde_json::to_vec(&board.report())?,
+        Some(REQUEST) => serde_json::to_vec(&board.report(readings))?,
         _ => br#"{"error":"this plumb tells its meters to 'meters 1' alone"}"#.to_vec(),
     };
     let mut rest = document.as_slice();
@@ -146,6 +153,18 @@ mod tests {
         let (door, _board) = open("asks");
         let report = caller::ask(&door.path).unwrap();
         assert_eq!((report.pid, report.command.as_str()), (std::process::id(), "asks"));
+    }
+
+    #[test]
+    fn a_reading_reports_what_those_before_it_cost_their_thread() {
+        let (door, _board) = open("cost");
+        let readings = || caller::ask(&door.path).unwrap().readings.unwrap();
+        assert_eq!(readings(), Readings::default());
+        let second = readings();
+        assert_eq!(second.count, 1);
+        assert!(second.cpu_ns > 0 && second.cpu_ns < 1_000_000_000, "{second:?}");
+        let third = readings();
+        assert!(third.count == 2 && third.cpu_ns > second.cpu_ns, "{third:?}");
     }
 
     #[test]

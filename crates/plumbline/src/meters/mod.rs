@@ -45,13 +45,14 @@ Shows the meters of a running plumb: of serve, login, get, put, mirror and ftp.
 
 A row is a primitive: a layer, TLS as 'encryption', what a server does with its files, the system \
 calls that move bytes, the wait, and as 'application' all else that serves and carries sessions. Its count is how often it was entered and left; mean and p99 \
-are the time of such a visit, without what it called; CPU is its part of all that is not waited. \
+are the time of such a visit, without what it called; busy is its part of all time that is not waited. \
 A wakeup is a return from a wait, a transaction a key, a line or a command that was done. Times \
-are those of the clock: what other programs took of the processor meanwhile is in them, and not in \
+and shares are those of the clock: what other programs took of the processor meanwhile is in them, and not in \
 the CPU time of the process.
 
 On a terminal the table is kept up to date. Without a number of a process it is that of the only \
-plumb that runs. To read costs the running program nothing: nobody in it is asked.";
+plumb that runs. A reading takes some 70 µs of CPU time of the running program, in a thread of its own, and the \
+table prints what it took; the threads that work are neither stopped nor asked.";
 
 const EXAMPLES: &str = "\
 Examples:

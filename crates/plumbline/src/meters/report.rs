@@ -18,6 +18,9 @@ pub(crate) struct Report {
     pub(crate) uptime_ns: u64,
     /// CPU time of all its threads, metered or not.
     pub(crate) cpu_ns: u64,
+    /// What the readings before this one cost; unknown of a plumb that does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) readings: Option<Readings>,
     /// All meters together.
     pub(crate) all: Figures,
     pub(crate) groups: Vec<Group>,
@@ -26,6 +29,14 @@ pub(crate) struct Report {
 impl Report {
     /// The number of this format; it grows when a field is no longer what it was.
     pub(crate) const FORMAT: u32 = 1;
+}
+
+/// Earlier readings of the meters of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Readings {
+    pub(crate) count: u64,
+    /// CPU time of the thread that answers them, which does nothing else.
+    pub(crate) cpu_ns: u64,
 }
 
 /// The meters of one name.
@@ -73,7 +84,8 @@ pub(crate) struct Primitive {
     pub(crate) p50_ns: Option<u64>,
     pub(crate) p99_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// Its part of the time that is not waited, from 0 to 1; null for the wait.
+    /// Its part of the clock time that is not waited, from 0 to 1; null for the wait. Not of the CPU
+    /// time: what other programs took of the processor meanwhile is in it.
     pub(crate) share: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! The meters as people read them: a row for each primitive, and below what there was for each
 //! transaction.
 
-use super::report::{Figures, Hundred, Primitive, Report};
+use super::report::{Figures, Hundred, Primitive, Readings, Report};
 use records::figures::{UNKNOWN, count, duration, duration_or_unknown};
 use records::table::Table;
 
@@ -47,7 +47,7 @@ impl Column {
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Max => "max",
-            Self::Share => "CPU",
+            Self::Share => "busy",
         }
     }
 
@@ -152,7 +152,19 @@ pub(super) fn foot(report: &Report) -> Vec<String> {
         ),
     });
     lines.extend(all.last_hundred.as_ref().map(ready_message));
+    lines.push("Shares are of busy clock time, not of CPU time.".to_owned());
+    lines.extend(report.readings.as_ref().and_then(cost_of_readings));
     lines
+}
+
+/// Returns what a reading has cost on average; `None` before the second one.
+fn cost_of_readings(readings: &Readings) -> Option<String> {
+    let mean_ns = readings.cpu_ns.checked_div(readings.count)?;
+    Some(format!(
+        "{} readings so far: {} of CPU time each, in a thread of their own.",
+        count(readings.count),
+        duration(mean_ns)
+    ))
 }
 
 /// Returns what the last hundred came to, as a user of Multics saw it after each command.
@@ -230,6 +242,7 @@ pub(super) fn example() -> Report {
         command: "serve".to_owned(),
         uptime_ns: 250_000_000_000,
         cpu_ns: 104_000_000,
+        readings: Some(Readings { count: 3, cpu_ns: 204_000 }),
         groups: vec![Group {
             name: "sessions".to_owned(),
             live: 1,
@@ -261,7 +274,7 @@ mod tests {
         let text = text(&example(), 50);
         let head = text.lines().find(|line| line.starts_with("primitive")).unwrap();
         let words: Vec<_> = head.split_whitespace().collect();
-        assert_eq!(words, ["primitive", "count", "mean", "p99", "CPU"]);
+        assert_eq!(words, ["primitive", "count", "mean", "p99", "busy"]);
         assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
     }
 
@@ -270,7 +283,15 @@ mod tests {
         let report = Report { all: Figures::default(), groups: Vec::new(), ..example() };
         let text = text(&report, 80);
         assert!(text.contains("Meters: none.\n"), "{text}");
-        assert!(text.ends_with("0 wakeups, no transaction yet.\n"), "{text}");
+        assert!(text.contains("0 wakeups, no transaction yet.\n"), "{text}");
+    }
+
+    #[test]
+    fn the_first_reading_reports_no_cost_of_earlier_ones() {
+        let first = Report { readings: Some(Readings::default()), ..example() };
+        assert!(!text(&first, 80).contains("readings so far"));
+        let third = "3 readings so far: 68.0 µs of CPU time each, in a thread of their own.\n";
+        assert!(text(&example(), 80).ends_with(third), "{}", text(&example(), 80));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use super::configuration::File;
 use super::{Arguments, ftp_settings, prepare_logins, tftp};
+use crate::carry;
 use crate::exit::{self, Failure};
 use anyhow::Result;
 use std::io::{self, Write};
@@ -33,6 +34,7 @@ pub(super) fn run(arguments: &Arguments) -> exit::Result {
 
 /// Returns what is odd and no error.
 fn look(arguments: &Arguments) -> Result<Vec<String>> {
+    carry::check_host(&arguments.via)?;
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let ftp = ftp_settings(arguments, &file)?;
     let mut missing = Vec::new();
@@ -53,4 +55,35 @@ fn look(arguments: &Arguments) -> Result<Vec<String>> {
         }
     }
     Ok(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn arguments(via: &str) -> Arguments {
+        let folder = std::env::temp_dir();
+        let root = folder.to_str().unwrap();
+        let words = ["serve", "--ftp", "--root", root, "--ftp-listen", "[::1]:2121", "--via", via];
+        Line::try_parse_from(words).unwrap().arguments
+    }
+
+    #[test]
+    fn a_serial_line_is_refused_by_the_check_as_it_is_by_the_server() {
+        let serial = arguments("serial:/dev/ttyS0?baud=9600&link=llp");
+        let (checked, started) = (look(&serial), super::super::prepare(&serial));
+        let said =
+            [checked.map(|_| ()), started.map(|_| ())].map(|one| format!("{:#}", one.unwrap_err()));
+        let why = "this needs a network, and a serial line leads to one host: use tun: or tap:";
+        assert_eq!(said, [why, why]);
+        assert_eq!(run(&serial), Err(Failure::WrongArguments));
+        assert!(look(&arguments("tun:plumb9")).is_ok());
+    }
 }

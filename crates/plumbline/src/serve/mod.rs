@@ -318,6 +318,7 @@ struct Prepared {
 
 /// Puts file and flags together.
 fn prepare(arguments: &Arguments) -> Result<Prepared> {
+    carry::check_host(&arguments.via)?;
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
     let prefixes = (arguments.allow.as_slice(), arguments.deny.as_slice());
     let is_root = os::user::is_root();

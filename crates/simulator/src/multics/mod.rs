@@ -1,4 +1,4 @@
-//! What a message costs on Multics (*Multics ARPA Network Implementation Status*, 1973), and what
+//! What a message costs on Multics (*Multics ARPA Network Implementation Status*, which has no date), and what
 //! each of the memo's proposals would save.
 //!
 //! The messages are those of sessions between two stations of ours in virtual time: who types, a

@@ -17,5 +17,5 @@ mod survey;
 mod tables;
 
 pub use replay::{Failure, Form, Replayed, Script, Verb};
-pub use scenario::{Crowd, Network, Rates, Remote, Scenario};
+pub use scenario::{Allocates, Crowd, Network, Rates, Remote, Scenario};
 pub use tables::tables;

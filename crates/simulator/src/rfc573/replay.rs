@@ -12,7 +12,7 @@
 //! a packet.
 
 use super::party::{Part, Party};
-use super::scenario::{Network, Remote};
+use super::scenario::{Allocates, Network, Remote};
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
 use crate::line::{Line, Unit};
@@ -24,7 +24,7 @@ use protocols::meter::{Account, Costs, Work};
 use protocols::station::Settings;
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{
-    Acknowledgment, BlackHoleDetection, Profile, ReceiveWindow, SendLimit, WindowUpdate,
+    Acknowledgment, BlackHoleDetection, Profile, ReceiveWindow, SendLimit,
 };
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -134,6 +134,12 @@ impl Network {
         network
     }
 
+    /// Returns the same network where every host allocates as soon as a program has read.
+    #[must_use]
+    pub fn allocating_as_read(&self) -> Self {
+        Self { allocates: Allocates::AsRead, ..self.clone() }
+    }
+
     /// Returns the same network where no host converts what it sends.
     #[must_use]
     pub fn converting_nothing(&self) -> Self {
@@ -165,8 +171,7 @@ impl Network {
         let bytes = |bits: u64| usize::try_from(bits / 8).unwrap_or(usize::MAX);
         Profile {
             receive_window: ReceiveWindow::Bytes(bytes(allocation_bits)),
-            // Section IV: these NCPs wait for the allocation to be used up.
-            window_update: WindowUpdate::HalfUsed,
+            window_update: self.allocates.rule(),
             acknowledgment: Acknowledgment::AtOutput,
             send_limit: SendLimit::Bytes(bytes(self.buffer_bits)),
             nagle: false,
@@ -356,6 +361,18 @@ mod tests {
         let network = built_in().network;
         let [busy, idle] = [&network, &network.idle()].map(|one| one.replay(&STORE).unwrap());
         assert!(idle.elapsed * 3 < busy.elapsed, "{idle:?} {busy:?}");
+    }
+
+    #[test]
+    fn a_large_file_is_faster_the_sooner_what_was_read_is_allocated_again() {
+        let network = built_in().network;
+        let large = Script { remote: "bbn-tenexa", bits: 10_000 * 36, ..STORE };
+        let all = [Allocates::AsRead, Allocates::WhenHalfUsed, Allocates::WhenUsedUp];
+        let [as_read, half, used_up] =
+            all.map(|allocates| Network { allocates, ..network.idle() }.replay(&large).unwrap());
+        assert!(as_read.elapsed < half.elapsed, "{as_read:?} {half:?}");
+        assert!(half.elapsed < used_up.elapsed, "{half:?} {used_up:?}");
+        assert_eq!(network.idle().allocating_as_read().replay(&large).unwrap(), as_read);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What `scenarios/rfc573.toml` says of the survey and of the hosts.
 
 use crate::limits::{LIST_MAX, OutOfRange, within};
+use protocols::transport::tcp::WindowUpdate;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -50,8 +51,33 @@ pub struct Network {
     pub turn_ms: u64,
     /// What our own host allocates to a connection, in bits.
     pub allocation_bits: u64,
+    /// When any host allocates again.
+    pub allocates: Allocates,
     /// The hosts at the other end.
     pub remotes: Vec<Remote>,
+}
+
+/// When a host allocates again what a program has read.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocates {
+    /// When the allocation has become zero, as the NCPs of section IV.
+    WhenUsedUp,
+    /// When half of it is used (TM-233 §5.6).
+    WhenHalfUsed,
+    /// As soon as data is read, as section IV proposes.
+    AsRead,
+}
+
+impl Allocates {
+    /// Returns the rule of TCP's window.
+    pub(super) const fn rule(self) -> WindowUpdate {
+        match self {
+            Self::WhenUsedUp => WindowUpdate::UsedUp,
+            Self::WhenHalfUsed => WindowUpdate::HalfUsed,
+            Self::AsRead => WindowUpdate::AsRead,
+        }
+    }
 }
 
 /// A host at the other end of transfers.

@@ -13,6 +13,11 @@ pub struct Cable {
 const HOST_TO_IMP: Cable = Cable { ends_ns: 2_225, foot_ns: 3 };
 /// IMP to host: a four-way handshake, so the cable counts twice (RFC 594, II).
 const IMP_TO_HOST: Cable = Cable { ends_ns: 1_350, foot_ns: 6 };
+/// A passage of a distant driver-receiver pair (RFC 594, II).
+const DISTANT_PAIR_NS: u64 = 250;
+/// Twice the time of a passage of a foot of cable. The two-way handshake passes it twice, the four-way
+/// one four times.
+const PASSAGE_FOOT_NS_X2: u64 = 3;
 /// A bit at 100 kbit/s.
 const BEFORE_NS: u64 = 10_000;
 
@@ -21,6 +26,13 @@ impl Cable {
     #[must_use]
     pub const fn bit_ns(&self, feet: u64) -> u64 {
         self.ends_ns + self.foot_ns * feet
+    }
+
+    /// Returns the time of a bit over `feet` of cable if no distant driver-receiver pair is passed.
+    #[must_use]
+    pub const fn local_bit_ns(&self, feet: u64) -> u64 {
+        let passages = 2 * self.foot_ns / PASSAGE_FOOT_NS_X2;
+        self.bit_ns(feet).saturating_sub(passages * DISTANT_PAIR_NS)
     }
 }
 
@@ -41,6 +53,14 @@ impl Interface {
     #[must_use]
     pub const fn distant(feet: u64) -> Self {
         Self { to_imp_ns: HOST_TO_IMP.bit_ns(feet), to_host_ns: IMP_TO_HOST.bit_ns(feet) }
+    }
+
+    /// Returns a local interface with `feet` of cable: the lower limit, where its own drivers and
+    /// receivers take no time.
+    #[must_use]
+    pub const fn local(feet: u64) -> Self {
+        let to_imp_ns = HOST_TO_IMP.local_bit_ns(feet);
+        Self { to_imp_ns, to_host_ns: IMP_TO_HOST.local_bit_ns(feet) }
     }
 
     /// Returns the time of `bits` from host to IMP.

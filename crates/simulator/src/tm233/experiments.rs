@@ -225,6 +225,8 @@ fn typed(
 pub struct Screenful {
     /// From just before the first character is printed to just after the last (table 6-5).
     pub first_to_last: Duration,
+    /// Packets with data that brought it.
+    pub packets: u64,
     /// What each account was charged for all its packets, in nanoseconds (table 6-3).
     pub charged_ns: Vec<(Account, u64)>,
     /// Carriage returns that were printed, each with its line feed.
@@ -295,6 +297,8 @@ pub(super) fn text_by(
     // What opening the connection cost is not a part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
+    let packets = |host: &Host<_>| host.meter.distribution(Quantity::SegmentBytesIn).count();
+    let packets_before = packets(&world.user);
     world.drive(|world| world.user.application.stream.console.bytes == len)?;
     let console = &world.user.application.stream.console;
     let first = console.first_cell_at.unwrap_or(Instant::ZERO);
@@ -302,6 +306,7 @@ pub(super) fn text_by(
     let charged = before.iter().zip(after).map(|(before, after)| after - before);
     Ok(Screenful {
         first_to_last: console.last_cell_at - first,
+        packets: packets(&world.user) - packets_before,
         charged_ns: Account::ALL.iter().copied().zip(charged).collect(),
         new_lines: world.user.meter.units(Work::NewLine),
     })

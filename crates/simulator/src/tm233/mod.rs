@@ -21,4 +21,4 @@ pub use experiments::{
     maximum_transfer_by, packet_transfer, packet_transfer_by, screenful, screenful_by,
 };
 pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Timer, Trials};
-pub use tables::{Results, results};
+pub use tables::{DATA_BYTES, OTHER_DATA_BYTES, Results, buffer_bytes, host_bytes, results};

@@ -438,6 +438,8 @@ impl Connection {
             WindowUpdate::HalfUsed => {
                 self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
             }
+            WindowUpdate::UsedUp => self.rcv_wnd() < self.snd_mss.min(capacity / 4),
+            WindowUpdate::AsRead => true,
             WindowUpdate::TwoSegments => growth >= (2 * self.snd_mss).min(capacity / 2),
         }
     }

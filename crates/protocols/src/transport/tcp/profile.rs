@@ -11,6 +11,13 @@ use crate::time::Duration;
 pub enum WindowUpdate {
     /// Only when it is at least half used, and then to the maximum (TM-233 §5.6).
     HalfUsed,
+    /// Only when it is used up, and then to the maximum: when less is left of it than a segment and
+    /// than a quarter, which a peer that avoids silly windows leaves unused. The allocations of an
+    /// NCP of 1973 (RFC 573, IV); slow wherever the window is smaller than the path holds.
+    UsedUp,
+    /// Whenever the application has read, by however little. What RFC 573 proposes; a reader of
+    /// single bytes sends an update for each of them (silly windows, RFC 9293 §3.8.6.2.2).
+    AsRead,
     /// When it can grow by two segments or half the buffer (RFC 9293 §3.8.6.2.2).
     TwoSegments,
 }

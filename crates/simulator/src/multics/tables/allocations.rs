@@ -2,8 +2,7 @@
 
 use super::super::daemon::bill;
 use super::super::scenario::Scenario;
-use super::row;
-use crate::table::Table;
+use crate::table::{Row, Table};
 
 /// Allocations of foreign hosts, in characters: 80 to 120 is what the memo proposes.
 const ALLOCATIONS: [usize; 6] = [10, 20, 40, 80, 120, 1_000];
@@ -18,8 +17,8 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         let messages = bill.messages.max(1) as f64;
         let daemon = bill.all_wakeups() as f64 / messages;
         let process = bill.woken_to_write as f64 / messages;
-        rows.push(row(format!("{allocation_chars} characters: daemon"), None, daemon, 2));
-        rows.push(row(format!("{allocation_chars} characters: processes"), None, process, 2));
+        rows.push(Row::output(format!("{allocation_chars} characters: daemon"), daemon, 2));
+        rows.push(Row::output(format!("{allocation_chars} characters: processes"), process, 2));
     }
     Table {
         number: "6",

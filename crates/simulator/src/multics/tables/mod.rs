@@ -6,7 +6,7 @@ mod processes;
 mod proposals;
 
 use super::scenario::Scenario;
-use crate::table::{Row, Table};
+use crate::table::Table;
 
 /// Returns the tables.
 #[must_use]
@@ -19,8 +19,4 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
         processes::table(scenario),
         allocations::table(scenario),
     ]
-}
-
-fn row(what: impl Into<String>, expected: Option<f64>, ours: f64, digits: usize) -> Row {
-    Row { what: what.into(), predicted: expected, measured: None, ours, digits }
 }

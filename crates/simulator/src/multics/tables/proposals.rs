@@ -3,8 +3,7 @@
 use super::super::daemon::{Bill, bill, io_ms, transaction_ms};
 use super::super::scenario::Scenario;
 use super::super::switches::{PROPOSALS, Switches};
-use super::row;
-use crate::table::Table;
+use crate::table::{Extent, Origin, Row, Table};
 
 /// Per cent saved of `before`.
 fn saved(before: f64, after: f64) -> f64 {
@@ -27,18 +26,39 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
         title: "what a proposal saves of one transaction",
         unit: "%",
         rows: vec![
-            row("daemon in ring 1", Some(25.0), saved(before, daemon(ring_1)), 0),
-            row("NCP in ring 0, a process's", Some(33.3), saved(io(none), io(ring_0)), 0),
-            row("wait, for its call alone", Some(50.0), saved(before, wait_alone), 0),
-            row("wait, and one ring", None, saved(before, daemon(wait)), 0),
-            row("wait, after ring 1", Some(50.0), saved(daemon(ring_1), daemon(wait)), 0),
+            Row::input("daemon in ring 1", saved(before, daemon(ring_1)), 0)
+                .measured(Extent::About(25.0)),
+            Row::output("NCP in ring 0, a process's", saved(io(none), io(ring_0)), 0)
+                .predicted(Extent::About(100.0 / 3.0)),
+            Row::output("wait, for its call alone", saved(before, wait_alone), 0)
+                .predicted(Extent::AtLeast(50.0)),
+            Row::output("wait, and one ring", saved(before, daemon(wait)), 0),
+            Row::output("wait, after ring 1", saved(daemon(ring_1), daemon(wait)), 0)
+                .predicted(Extent::AtLeast(50.0)),
         ],
-        why: "The memo expects \"a third\" of the NCP in ring 0: the 25 % of the third ring, as \
+        why: "The 25 % of a daemon in ring 1 are the memo's experiment and go in. It expects \
+              \"a third\" of the NCP in ring 0: the 25 % of the third ring, as \
               for the daemon, and 8 ms of 85 for the nearer wall make 34. It expects \"at least 50 \
               %\" of waiting, merely for not calling block: of 250 ms, 100 less 5 for the wait are \
               38. It says itself that block is 1/2 to 2/3 of the expected cost of a transaction; \
               so its half is one of what is left when the third ring is gone, and of that ours is \
               51.",
+    }
+}
+
+/// Returns what a proposal saves of `part`, with what the memo says of it.
+fn compared(proposal: &str, part: &str, ours: f64) -> Row {
+    // The third ring's part is the memo's, for the daemon in either ring.
+    let is_third_ring = matches!(proposal, "daemon in ring 1" | "NCP in ring 0");
+    let origin = if is_third_ring && part == "daemon" { Origin::Input } else { Origin::Output };
+    let row = Row::new(format!("{proposal}: {part}"), origin, ours, 0);
+    match (proposal, part) {
+        // "Should halve the number of Daemon wakeups."
+        ("RFNMs at interrupt", "wakeups") => row.predicted(Extent::About(50.0)),
+        // "An experiment was performed."
+        ("daemon in ring 1", "daemon") => row.measured(Extent::About(25.0)),
+        ("wait, not block", "daemon") => row.predicted(Extent::AtLeast(50.0)),
+        _ => row,
     }
 }
 
@@ -50,27 +70,14 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
         let after = bill(scenario, scenario.switches.and(proposal));
         let name = proposal.name;
         let wakeups = saved(before.all_wakeups() as f64, after.all_wakeups() as f64);
-        // "Should halve the number of Daemon wakeups."
-        let halves = (name == "RFNMs at interrupt").then_some(50.0);
-        rows.push(row(format!("{name}: wakeups"), halves, wakeups, 0));
         let daemon = |bill: &Bill| bill.daemon_ms + bill.interrupt_ms;
-        let expected = match name {
-            "daemon in ring 1" => Some(25.0),
-            "wait, not block" => Some(50.0),
-            _ => None,
-        };
-        rows.push(row(
-            format!("{name}: daemon"),
-            expected,
-            saved(daemon(&before), daemon(&after)),
-            0,
-        ));
-        rows.push(row(
-            format!("{name}: processes"),
-            None,
-            saved(before.process_ms, after.process_ms),
-            0,
-        ));
+        let daemon = saved(daemon(&before), daemon(&after));
+        let processes = saved(before.process_ms, after.process_ms);
+        rows.extend([
+            compared(name, "wakeups", wakeups),
+            compared(name, "daemon", daemon),
+            compared(name, "processes", processes),
+        ]);
     }
     Table {
         number: "3",
@@ -89,12 +96,12 @@ pub(super) fn one_after_another(scenario: &Scenario) -> Table {
     let mut switches = scenario.switches;
     let minutes = scenario.minutes as f64 / 60.0;
     let before = bill(scenario, switches);
-    let mut rows = vec![row("as it was", None, before.total_ms() / 1_000.0 / minutes, 0)];
+    let mut rows = vec![Row::output("as it was", before.total_ms() / 1_000.0 / minutes, 0)];
     for proposal in &PROPOSALS {
         switches = switches.and(proposal);
         let after = bill(scenario, switches);
         let what = format!("+ {}", proposal.name);
-        rows.push(row(what, None, after.total_ms() / 1_000.0 / minutes, 0));
+        rows.push(Row::output(what, after.total_ms() / 1_000.0 / minutes, 0));
     }
     Table {
         number: "4",
@@ -127,6 +134,22 @@ mod tests {
         let rows = one_after_another(&scenario).rows;
         assert!(rows.is_sorted_by(|before, after| after.ours <= before.ours * 1.001), "{rows:?}");
         assert!(rows.last().unwrap().ours < rows[0].ours / 2.0, "{rows:?}");
+    }
+
+    #[test]
+    fn what_the_memo_measured_of_ring_1_goes_in_and_is_compared_with_nothing() {
+        let mut scenario = built_in();
+        scenario.minutes = 60;
+        let tables = [transaction(&scenario), alone(&scenario)];
+        let ring_1 = tables.iter().flat_map(|table| &table.rows).filter(|row| {
+            matches!(row.what.as_str(), "daemon in ring 1" | "daemon in ring 1: daemon")
+        });
+        let ring_1: Vec<&Row> = ring_1.collect();
+        assert_eq!(ring_1.len(), 2);
+        for row in ring_1 {
+            assert_eq!((row.origin, row.predicted), (Origin::Input, None));
+            assert_eq!(row.measured, Some(Extent::About(25.0).into()));
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::super::experiments::{WINDOW, echo_by, maximum_transfer_by, screenful_by};
 use super::super::foreign::Additions;
 use super::super::scenario::Scenario;
-use super::{figure_6_3, row};
+use super::figure_6_3;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
@@ -39,7 +39,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
                 "1982" => format!("{what}, {name}"),
                 _ => format!("{what}, {name}, saves {saved:.0} ms/s"),
             };
-            rows.push(Row { digits: 3, ..row(what, None, None, time) });
+            rows.push(Row::output(what, time, 3));
         }
     }
     Ok(Table {

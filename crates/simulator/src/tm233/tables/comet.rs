@@ -2,7 +2,6 @@
 
 use super::super::foreign::{Additions, Visit};
 use super::super::scenario::Scenario;
-use super::row;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
@@ -26,7 +25,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             "{window} bytes: {} lost, {} time-outs, {} answers",
             shown.dropped.overflows, shown.timeouts, shown.answers
         );
-        rows.push(Row { digits: 2, ..row(what, None, None, shown.time.as_secs_f64()) });
+        rows.push(Row::output(what, shown.time.as_secs_f64(), 2));
     }
     Ok(Table {
         number: "E",

@@ -2,10 +2,9 @@
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
-use super::row;
 use crate::line::Line;
 use crate::picture::{self, Drawing, Picture};
-use crate::table::{Row, Table};
+use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
 
 /// Data bytes of the packets; the fits go through all but the first, as the thesis does not say
@@ -13,6 +12,29 @@ use crate::world::Stuck;
 const SIZES: [usize; 6] = [1, 100, 200, 300, 400, 500];
 /// What a packet has beside its data.
 const OVERHEAD_BYTES: usize = 47;
+
+/// A line of the thesis: the one below it and what table 6-1 has between them.
+struct Paper {
+    name: &'static str,
+    origin: Origin,
+    /// It was timed, not calculated or estimated (§6.2.1).
+    is_measured: bool,
+    at_0_s: f64,
+    us_a_byte: f64,
+}
+
+const fn line(name: &'static str, origin: Origin, at_0_s: f64, us_a_byte: f64) -> Paper {
+    Paper { name, origin, is_measured: true, at_0_s, us_a_byte }
+}
+
+/// From the top. The prices of all but a carriage return are the thesis's.
+const PAPER: [Paper; 5] = [
+    line("CR", Origin::Fit, 0.0589, 2_279.7),
+    line("PC", Origin::Input, 0.0589, 1_887.7),
+    line("OP", Origin::Input, 0.0590, 1_195.7),
+    Paper { is_measured: false, ..line("SL", Origin::Input, 0.0490, 1_041.7) },
+    Paper { is_measured: false, ..line("INT", Origin::Input, 0.0109, 231.0) },
+];
 
 /// Returns each line as its fit: a constant, and a slope by the data byte; and its points.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
@@ -29,32 +51,23 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
         SIZES.iter().map(|size| (size + OVERHEAD_BYTES) as f64 * ns_a_byte / 1e9).collect()
     };
     let byte_ns = Line::serial(scenario.rate_bps).serial_time(1).as_secs_f64() * 1e9;
-    // Each of the thesis's lines is the one below it and what table 6-1 has between them.
-    let lines = [
-        ("CR", time(Content::CarriageReturns)?, 0.0589, 2_279.7),
-        ("PC", time(Content::Printable)?, 0.0589, 1_887.7),
-        ("OP", time(Content::NotPrinted)?, 0.0590, 1_195.7),
-        ("SL", of_bytes(byte_ns), 0.0490, 1_041.7),
-        ("INT", of_bytes(scenario.costs.line_byte_ns as f64), 0.0109, 231.0),
+    let ours = [
+        time(Content::CarriageReturns)?,
+        time(Content::Printable)?,
+        time(Content::NotPrinted)?,
+        of_bytes(byte_ns),
+        of_bytes(scenario.costs.line_byte_ns as f64),
     ];
-    let mut rows = Vec::new();
-    let drawn = lines.iter().map(|(name, times, ..)| points(name, times)).collect();
-    for (name, times, constant, slope) in lines {
-        let (ours_at_0, ours_slope) = fit(&times);
-        rows.push(row(format!("line {name} at no data, s"), None, Some(constant), ours_at_0));
-        let what = format!("line {name}, us a data byte");
-        rows.push(Row { digits: 0, ..row(what, None, Some(slope), ours_slope * 1e6) });
-        let last = times.last().copied().unwrap_or_default();
-        let theirs = constant + slope * 500.0 / 1e6;
-        rows.push(row(format!("line {name} at 500 bytes, s"), None, Some(theirs), last));
-    }
+    let lines = || PAPER.iter().zip(&ours);
+    let drawn = lines().map(|(paper, times)| points(paper.name, times)).collect();
+    let rows = lines().flat_map(|(paper, times)| compared(paper, times)).collect();
     let table = Table {
         number: "figure 6-1",
         title: "packet transfer time by size, the lines fitted to the points",
         unit: "s; us",
         rows,
-        why: "The thesis prints the picture and table 6-1, from which its lines are put together \
-              here. SL and INT are computed in both. Line OP has the interrupt of the last byte, \
+        why: "The thesis prints the picture and table 6-1, from which all figures of its lines are \
+              put together here. It calculated SL and estimated INT, by counting cycles. Line OP has the interrupt of the last byte, \
               231 us, which the thesis has in its OOF. In line CR our carriage returns come at \
               every 82nd byte, so that sizes between have none for their rest: a fit through five \
               sizes is not the thesis's through its own.",
@@ -63,6 +76,23 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let (across, up) = ("bits of the packet", "s");
     let drawing = Drawing::Plot { across, up, lines: drawn };
     Ok((table, Picture { number: "figure 6-1", title, drawing }))
+}
+
+/// Returns the three figures of a line.
+fn compared(paper: &Paper, times: &[f64]) -> [Row; 3] {
+    let (at_0, slope) = fit(times);
+    let Paper { name, origin, is_measured, at_0_s, us_a_byte } = *paper;
+    let row = |what: String, theirs: f64, ours: f64, digits| {
+        let (row, figure) = (Row::new(what, origin, ours, digits), Figure::derived(theirs));
+        if is_measured { row.measured(figure) } else { row.predicted(figure) }
+    };
+    let last = times.last().copied().unwrap_or_default();
+    let at_500_s = at_0_s + us_a_byte * 500.0 / 1e6;
+    [
+        row(format!("line {name} at no data, s"), at_0_s, at_0, 4),
+        row(format!("line {name}, us a data byte"), us_a_byte, slope * 1e6, 0),
+        row(format!("line {name} at 500 bytes, s"), at_500_s, last, 4),
+    ]
 }
 
 fn points(name: &'static str, times: &[f64]) -> picture::Line {
@@ -86,7 +116,20 @@ fn fit(times: &[f64]) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::scenario::tests::built_in;
     use super::*;
+
+    #[test]
+    fn what_the_thesis_did_not_time_is_not_among_what_it_measured() {
+        let (table, _) = table(&built_in()).unwrap();
+        assert_eq!(table.rows.len(), 15);
+        for row in &table.rows {
+            let is_timed = !row.what.starts_with("line SL") && !row.what.starts_with("line INT");
+            assert_eq!((row.measured.is_some(), row.predicted.is_some()), (is_timed, !is_timed));
+            let figure = row.measured.or(row.predicted).unwrap();
+            assert!(figure.is_derived, "{row:?}");
+        }
+    }
 
     #[test]
     fn the_fit_of_a_straight_line_is_the_line() {

@@ -3,7 +3,6 @@
 use super::super::experiments::WINDOW;
 use super::super::foreign::{Additions, Visit};
 use super::super::scenario::Scenario;
-use super::row;
 use crate::picture::{Bar, Drawing, Picture};
 use crate::table::{Row, Table};
 use crate::world::Stuck;
@@ -35,7 +34,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
         for (ticks, count) in by_ticks {
             let what = format!("{rate_bps} bit/s, {ticks} ticks ({} ms)", ticks * 55);
             bars.push(Bar { what: what.clone(), count });
-            rows.push(Row { digits: 0, ..row(what, None, None, f64::from(count)) });
+            rows.push(Row::output(what, f64::from(count), 0));
         }
     }
     Ok(results(rows, bars))

@@ -2,11 +2,12 @@
 
 use super::super::overrun::received_wrongly;
 use super::super::scenario::Scenario;
-use super::row;
-use crate::table::{Row, Table};
+use crate::table::{Origin, Row, Table};
 
 /// Line, and the share of packets that the thesis received wrongly.
 const PAPER: [(u64, f64); 3] = [(28_800, 3.0), (38_400, 50.0), (43_000, 100.0)];
+/// The lines at which the scenario's `long_ppm` and `long_mean_us` were fitted.
+const FITTED_BPS: [u64; 2] = [28_800, 38_400];
 
 /// Returns the share of packets that are wrong at each speed.
 pub(super) fn table(scenario: &Scenario) -> Table {
@@ -14,7 +15,8 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     let compared = |rate_bps: u64| {
         let measured = paper(rate_bps).map(|(_, share)| *share);
         let ours = received_wrongly(scenario, rate_bps) * 100.0;
-        Row { digits: 1, ..row(format!("{rate_bps} bit/s"), None, measured, ours) }
+        let origin = if FITTED_BPS.contains(&rate_bps) { Origin::Fit } else { Origin::Output };
+        Row::new(format!("{rate_bps} bit/s"), origin, ours, 1).measured_if(measured)
     };
     let rows = scenario.interrupt.lines_bps.iter().copied().map(compared).collect();
     Table {

@@ -2,7 +2,6 @@
 
 use super::super::experiments::{Equipment, maximum_transfer_by};
 use super::super::scenario::Scenario;
-use super::row;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
@@ -18,7 +17,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             let bps = transfer.data_bytes as f64 * 8.0 / time.as_secs_f64();
             let measured = measured.filter(|_| rate_bps == 9_600);
             let what = format!("{what}, {rate_bps} bit/s, {} answers", transfer.packets_out);
-            rows.push(Row { digits: 0, ..row(what, None, measured, bps) });
+            rows.push(Row::output(what, bps, 0).measured_if(measured));
         }
     }
     Ok(Table {

@@ -20,9 +20,11 @@ mod table_6_7;
 mod table_6_8;
 mod windows;
 
+pub use table_6_8::{DATA_BYTES, OTHER_DATA_BYTES, buffer_bytes, host_bytes};
+
 use super::scenario::Scenario;
 use crate::picture::Picture;
-use crate::table::{Row, Table};
+use crate::table::Table;
 use crate::world::Stuck;
 
 /// What all experiments have brought.
@@ -66,16 +68,14 @@ pub fn results(scenario: &Scenario) -> Result<Results, Stuck> {
     Ok(Results { tables, pictures: vec![transfer_times, echoes, screenfuls] })
 }
 
-fn row(what: impl Into<String>, predicted: Option<f64>, measured: Option<f64>, ours: f64) -> Row {
-    Row { what: what.into(), predicted, measured, ours, digits: 4 }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::table::Row;
+    use crate::table::{Figure, Row};
 
-    pub(super) fn assert_within(share: Option<f64>, limit: f64, row: &Row) {
-        let share = share.expect("the thesis has this figure");
+    /// Compares a row with a figure of the thesis, inputs too.
+    pub(super) fn assert_within(figure: Option<Figure>, limit: f64, row: &Row) {
+        let share = figure.expect("the thesis has this figure").difference(row.ours);
+        let share = share.expect("the figure is not zero");
         assert!(share.abs() <= limit, "{row:?} is off by {:.2} %", share * 100.0);
     }
 }

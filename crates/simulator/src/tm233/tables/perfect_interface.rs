@@ -2,8 +2,7 @@
 
 use super::super::experiments::{Equipment, WINDOW, echo_by, screenful_by};
 use super::super::scenario::Scenario;
-use super::row;
-use crate::table::{Row, Table};
+use crate::table::{Extent, Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Work;
 
@@ -20,22 +19,16 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let busy = screenful.busy().as_secs_f64();
     let echo = echo_by(equipment, RATE_BPS, scenario.keys)?.time.as_secs_f64();
     let wired = echo_by(scenario.equipment(), 23_040, scenario.keys)?.time.as_secs_f64();
-    let rate = Row {
-        digits: 0,
-        ..row("screenful, data bit/s", Some(6_800.0), None, SCREENFUL_BITS / busy)
-    };
     Ok(Table {
         number: "B",
         title: "a perfect network interface (§6.2.3)",
         unit: "s; bit/s; times",
         rows: vec![
-            row("screenful, processor", Some(2.30), None, busy),
-            rate,
-            row("echo", Some(0.0216), None, echo),
-            Row {
-                digits: 1,
-                ..row("times faster than 23,040 bit/s", Some(3.0), None, wired / echo)
-            },
+            Row::fit("screenful, processor", busy, 4).predicted(2.30),
+            Row::fit("screenful, data bit/s", SCREENFUL_BITS / busy, 0).predicted(6_800.0),
+            Row::input("echo", echo, 4).predicted(0.0216),
+            Row::output("times faster than 23,040 bit/s", wired / echo, 1)
+                .predicted(Extent::AtMost(3.0)),
         ],
         why: "What is left is the prices without the interrupt routine. The thesis says \"up to a \
               factor of three\" for the echo; its own figures, 0.0638 and 0.0216 s, are 2.95.",
@@ -51,7 +44,7 @@ mod tests {
     #[test]
     fn the_perfect_interface_shows_a_screenful_in_2_30_s() {
         for row in &table(&built_in()).unwrap().rows {
-            assert_within(row.from_predicted(), 0.02, row);
+            assert_within(row.predicted, 0.02, row);
         }
     }
 }

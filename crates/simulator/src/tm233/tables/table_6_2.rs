@@ -2,7 +2,6 @@
 
 use super::super::experiments::{Transfer, maximum_transfer_by};
 use super::super::scenario::Scenario;
-use super::row;
 use crate::line::Line;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
@@ -16,8 +15,7 @@ const GROUP: u64 = 8;
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let transfer =
         maximum_transfer_by(scenario.equipment(), scenario.rate_bps, scenario.transfer_time())?;
-    let count =
-        |what: &str, measured, ours| Row { digits: 0, ..row(what, None, Some(measured), ours) };
+    let count = |what: &str, measured: f64, ours| Row::output(what, ours, 0).measured(measured);
     let (packets, answers) = (transfer.packets_in as f64, transfer.packets_out as f64);
     let seconds = scenario.transfer_time().as_secs_f64();
     let [packet_bits, answer_bits] = PACKET_BITS;
@@ -68,10 +66,10 @@ fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
     let share = sum / scenario.transfer_time().as_secs_f64() * 100.0;
     let mut rows: Vec<Row> = parts
         .into_iter()
-        .map(|(what, paper, ours)| Row { digits: 1, ..row(what, Some(paper), None, ours) })
+        .map(|(what, paper, ours)| Row::output(what, ours, 1).predicted(paper))
         .collect();
-    rows.push(Row { digits: 1, ..row("sum, s", Some(572.5), None, sum) });
-    rows.push(Row { digits: 0, ..row("of the time of the test, %", Some(95.0), None, share) });
+    rows.push(Row::output("sum, s", sum, 1).predicted(572.5));
+    rows.push(Row::output("of the time of the test, %", share, 0).predicted(95.0));
     rows
 }
 
@@ -85,7 +83,7 @@ mod tests {
     fn table_6_2_comes_out_within_two_percent_of_what_was_measured() {
         let table = table(&built_in()).unwrap();
         for row in &table.rows[..2] {
-            assert_within(row.from_measured(), 0.02, row);
+            assert_within(row.measured, 0.02, row);
         }
     }
 }

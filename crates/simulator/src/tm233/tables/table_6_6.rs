@@ -3,8 +3,7 @@
 use super::super::experiments::{WINDOW, echo_by};
 use super::super::foreign::{Additions, Visit};
 use super::super::scenario::Scenario;
-use super::row;
-use crate::table::{Row, Table};
+use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
 
 /// A host, its echo at 9,600 and 19,200 bit/s, and the difference.
@@ -74,13 +73,15 @@ fn add(
     let calculated = (name == "CSR" && slow_bps == 9_600).then_some(CSR_SLOW_CALCULATED);
     let at_fast = paper.map(|(_, _, at_fast, _)| *at_fast);
     let difference = paper.map(|(.., difference)| *difference);
-    for (what, predicted, measured, ours) in [
-        (format!("{name}, {slow_bps} bit/s"), calculated, at_slow, slow),
-        (format!("{name}, {fast_bps} bit/s"), None, at_fast, fast),
-        (format!("{name}, difference"), None, difference, slow - fast),
-    ] {
-        rows.push(Row { digits: 3, ..row(what, predicted, measured, ours) });
-    }
+    let is_foreign = name != IBM_PC.0;
+    // `echo_us` of each host is fitted to this figure.
+    let origin = if is_foreign { Origin::Fit } else { Origin::Output };
+    let at_slow = Row::output(format!("{name}, {slow_bps} bit/s"), slow, 3).measured_if(at_slow);
+    rows.extend([
+        Row { predicted: calculated.map(Figure::derived), ..at_slow },
+        Row::new(format!("{name}, {fast_bps} bit/s"), origin, fast, 3).measured_if(at_fast),
+        Row::output(format!("{name}, difference"), slow - fast, 3).measured_if(difference),
+    ]);
 }
 
 #[cfg(test)]
@@ -93,7 +94,7 @@ mod tests {
     fn table_6_6_comes_out_within_six_percent() {
         let rows = table(&built_in()).unwrap().rows;
         for row in rows.iter().filter(|row| row.what.ends_with("bit/s")) {
-            assert_within(row.from_measured().or(row.from_predicted()), 0.06, row);
+            assert_within(row.measured.or(row.predicted), 0.06, row);
         }
     }
 }

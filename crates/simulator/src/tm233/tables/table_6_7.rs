@@ -3,7 +3,6 @@
 use super::super::experiments::{WINDOW, screenful_by};
 use super::super::foreign::{Additions, Visit};
 use super::super::scenario::Scenario;
-use super::row;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
@@ -19,7 +18,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         let shown = screenful_by(scenario.equipment(), rate_bps, WINDOW, scenario.seed)?;
         let what = format!("IBM PC, {rate_bps} bit/s");
         let ours = shown.first_to_last.as_secs_f64();
-        rows.push(Row { digits: 2, ..row(what, Some(2.67), Some(measured), ours) });
+        rows.push(Row::output(what, ours, 2).predicted(2.67).measured(measured));
     }
     for host in &scenario.hosts {
         let paper = PAPER.iter().find(|(name, ..)| *name == host.name);
@@ -38,7 +37,8 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             let shown = visit.screenful()?;
             let what = format!("{}, {rate_bps} bit/s, {} lost", host.name, shown.dropped.overflows);
             let ours = shown.time.as_secs_f64();
-            rows.push(Row { digits: 2, ..row(what, predicted, measured, ours) });
+            let shown = Row::output(what, ours, 2);
+            rows.push(shown.predicted_if(predicted).measured_if(measured));
         }
     }
     Ok(Table {

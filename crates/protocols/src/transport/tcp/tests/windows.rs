@@ -143,6 +143,28 @@ fn without_nagle_every_small_segment_leaves_at_once() {
     assert_eq!(extents(&script.send(b"b")), [(2, 1)]);
 }
 
+#[test]
+fn a_window_that_waits_until_it_is_used_up_and_one_that_follows_every_read() {
+    for (window_update, offers) in [
+        // 2,000 bytes, read as they come in segments of 500. The last segment uses the window up,
+        // and is acknowledged before it is read.
+        (WindowUpdate::UsedUp, [1500, 1000, 500, 1500]),
+        (WindowUpdate::AsRead, [2000, 2000, 2000, 2000]),
+    ] {
+        let receive_window = ReceiveWindow::Bytes(2000);
+        let acknowledgment = Acknowledgment::AtOutput;
+        let profile = Profile { receive_window, window_update, acknowledgment, ..PLAIN };
+        let mut script = Script::established(profile);
+        let mut told = Vec::new();
+        for at in 0..4 {
+            let mut sent = script.peer(Flags::ACK, 1 + at * 500, 1, &pattern(500));
+            sent.extend(script.consume(500));
+            told.extend(sent.last().map(|last| last.header.window));
+        }
+        assert_eq!(told, offers, "{window_update:?}");
+    }
+}
+
 // req RFC9293:MUST-39
 // attack row 43
 #[test]
