@@ -89,6 +89,8 @@ pub(crate) struct Echo {
     latest: Duration,
     /// What was measured.
     pub(crate) keystrokes: Vec<Keystroke>,
+    /// The echoes of the keys that took those back.
+    pub(crate) erasures: Vec<Duration>,
     /// Keys struck, those that erase included.
     pub(crate) strikes: usize,
 }
@@ -105,6 +107,7 @@ impl Echo {
             keys_on_line: 0,
             latest: Duration::ZERO,
             keystrokes: Vec::with_capacity(wanted),
+            erasures: Vec::with_capacity(wanted),
             strikes: 0,
         }
     }
@@ -231,6 +234,7 @@ impl Echo {
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         if console.cursor() == place {
+            self.erasures.push(cx.now - since);
             self.keys_on_line = self.keys_on_line.saturating_sub(1);
             self.rest(cx);
             return None;

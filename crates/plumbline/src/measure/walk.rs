@@ -82,6 +82,8 @@ pub(crate) struct Findings {
     pub(crate) errands: Vec<(String, Vec<u8>)>,
     /// The echoes.
     pub(crate) keystrokes: Vec<Keystroke>,
+    /// The echoes of the keys that took those back.
+    pub(crate) erasures: Vec<Duration>,
     /// CPU time for one key.
     pub(crate) cpu_per_key: Option<Duration>,
     /// Short pieces of text, before the screenful.
@@ -366,6 +368,7 @@ impl Walk {
         let strikes = u32::try_from(echo.strikes).unwrap_or(u32::MAX);
         self.findings.cpu_per_key = cpu.checked_div(strikes);
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
+        self.findings.erasures = std::mem::take(&mut echo.erasures);
     }
 
     /// Begins what foretells the screenful, where it will be ours.
