@@ -91,6 +91,8 @@ pub(crate) struct Echo {
     pub(crate) keystrokes: Vec<Keystroke>,
     /// The echoes of the keys that took those back.
     pub(crate) erasures: Vec<Duration>,
+    /// Empty intervals, measured before each key by the stamps that measure keys.
+    pub(crate) empty: Vec<Spent>,
     /// Keys struck, those that erase included.
     pub(crate) strikes: usize,
 }
@@ -108,6 +110,7 @@ impl Echo {
             latest: Duration::ZERO,
             keystrokes: Vec::with_capacity(wanted),
             erasures: Vec::with_capacity(wanted),
+            empty: Vec::with_capacity(wanted),
             strikes: 0,
         }
     }
@@ -175,7 +178,9 @@ impl Echo {
         self.margin.get_or_insert(place);
         self.strikes += 1;
         console.watch(1, cx);
+        let before = Stamp::now(cx);
         let stamp = Stamp::now(cx);
+        self.empty.push(stamp.since(&before));
         console.strike(&[CHARACTER], cx);
         self.state = State::Struck { stamp, at: cx.now, place, gone: None };
         None
