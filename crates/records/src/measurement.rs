@@ -5,11 +5,12 @@
 //! it does not know. Times of day are RFC 3339 in UTC and come from the caller.
 
 use crate::arrivals::{Arrival, LineRate};
+use crate::figures::{count, duration};
 use crate::measures::{Measures, Try};
 use crate::prediction::Prediction;
 use crate::running::Running;
 use crate::sizes::Transfers;
-use crate::split_error::SplitError;
+use crate::split_error::{EmptyIntervals, SplitError};
 use crate::statistics;
 use crate::verdict::Cause;
 use serde::{Deserialize, Serialize};
@@ -176,8 +177,12 @@ pub struct Echo {
     pub p99_ns: u64,
     /// The longest, ns.
     pub max_ns: u64,
-    /// Where the time of the median sample went; adds up to `p50_ns` exactly.
+    /// The median of each layer over all samples, with the far side and the network as the rest; adds up
+    /// to `p50_ns` exactly.
     pub layers: Vec<LayerTime>,
+    /// How far the layers of the samples lie apart. Empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layer_spreads: Vec<LayerSpread>,
     /// CPU time of this process for one key, ns.
     pub cpu_ns_per_key: Option<u64>,
     /// Every echo, in the order in which the keys were struck, ns.
@@ -186,6 +191,17 @@ pub struct Echo {
     /// How wrong `layers` can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SplitError>,
+}
+
+/// Between which times the middle half of the samples of one layer lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerSpread {
+    /// The layer.
+    pub layer: Layer,
+    /// The lower quartile, ns.
+    pub low_ns: u64,
+    /// The upper quartile, ns.
+    pub high_ns: u64,
 }
 
 /// One echo: its whole time and the parts of it that were measured.
@@ -212,23 +228,74 @@ impl Echo {
             p90_ns: at(90)?,
             p99_ns: at(99)?,
             max_ns: at(100)?,
-            layers: statistics::split(median.total_ns, &median.parts),
+            layers: statistics::split(median.total_ns, &median_parts(samples)),
+            layer_spreads: layer_spreads(samples),
             cpu_ns_per_key,
             times_ns: samples.iter().map(|sample| sample.total_ns).collect(),
             error: None,
         })
     }
 
-    /// Returns the same with the error of its split, measured by a clock of that resolution.
+    /// Returns the same with the error of its split, measured by a clock of that resolution whose empty
+    /// intervals in this run were `empty`.
     #[must_use]
-    pub fn with_error(self, samples: &[EchoSample], resolution_ns: u64) -> Self {
-        let mut by_time: Vec<&EchoSample> = samples.iter().collect();
-        by_time.sort_by_key(|sample| sample.total_ns);
-        let median = statistics::nearest_rank(&by_time, 50);
-        let error =
-            median.map(|median| SplitError::of(median.total_ns, &median.parts, resolution_ns));
-        Self { error, ..self }
+    pub fn with_error(
+        self,
+        samples: &[EchoSample],
+        resolution_ns: u64,
+        empty: Option<EmptyIntervals>,
+    ) -> Self {
+        let error = SplitError::of(self.p50_ns, &median_parts(samples), resolution_ns);
+        Self { error: Some(error.with_empty(empty)), ..self }
     }
+
+    /// Returns how far the layers of the samples lie apart, as a sentence; `None` if that is unknown.
+    #[must_use]
+    pub fn spread_sentence(&self) -> Option<String> {
+        let spreads = self.layer_spreads.iter().map(|spread| {
+            let (low, high) = (duration(spread.low_ns), duration(spread.high_ns));
+            format!("{} {low} to {high}", spread.layer.text())
+        });
+        let spreads: Vec<String> = spreads.collect();
+        let are_known = !spreads.is_empty();
+        are_known.then(|| {
+            format!(
+                "Each layer is the median of {} echoes, and of half of them it took: {}.",
+                count(self.samples),
+                spreads.join(", ")
+            )
+        })
+    }
+}
+
+/// Returns what `layer` took of a sample, ns.
+fn layer_ns(parts: &[LayerTime], layer: Layer) -> u64 {
+    let those = parts.iter().filter(|part| part.layer == layer);
+    those.fold(0, |sum, part| sum.saturating_add(part.ns))
+}
+
+/// Returns the median of each measured layer over all samples; a sample without one has 0.
+fn median_parts(samples: &[EchoSample]) -> Vec<LayerTime> {
+    let has = |layer: &Layer| {
+        samples.iter().any(|sample| sample.parts.iter().any(|part| part.layer == *layer))
+    };
+    let median = |layer| {
+        let times: Vec<u64> = samples.iter().map(|sample| layer_ns(&sample.parts, layer)).collect();
+        Some(LayerTime { layer, ns: statistics::median(&times)? })
+    };
+    Layer::ALL.into_iter().filter(has).filter_map(median).collect()
+}
+
+fn layer_spreads(samples: &[EchoSample]) -> Vec<LayerSpread> {
+    let splits = samples.iter().map(|sample| statistics::split(sample.total_ns, &sample.parts));
+    let splits: Vec<Vec<LayerTime>> = splits.collect();
+    let has = |layer: &Layer| splits.iter().flatten().any(|part| part.layer == *layer);
+    let spread = |layer| {
+        let times: Vec<u64> = splits.iter().map(|split| layer_ns(split, layer)).collect();
+        let low_ns = statistics::percentile(&times, 25)?;
+        Some(LayerSpread { layer, low_ns, high_ns: statistics::percentile(&times, 75)? })
+    };
+    Layer::ALL.into_iter().filter(has).filter_map(spread).collect()
 }
 
 /// How a screenful was brought about.
@@ -578,12 +645,21 @@ mod tests {
     }
 
     #[test]
-    fn layers_of_an_echo_are_those_of_the_median_sample_and_add_up_to_it() {
-        let samples = [sample(900, 90), sample(100, 10), sample(500, 50)];
+    fn layers_of_an_echo_are_medians_over_the_samples_and_add_up_to_the_median_echo() {
+        let mut samples = [sample(900, 90), sample(100, 10), sample(500, 50)];
+        let layer = samples[2].parts[0].layer;
+        // What one sample has by chance is no longer that of the median.
+        samples[2].parts = vec![LayerTime { layer, ns: 400 }];
         let echo = Echo::from_samples(&samples, None).unwrap();
         assert_eq!((echo.min_ns, echo.p50_ns, echo.max_ns), (100, 500, 900));
-        assert_eq!(echo.layers, statistics::split(500, &samples[2].parts));
+        let median = LayerTime { layer, ns: 90 };
+        assert_eq!(echo.layers, statistics::split(500, &[median]));
         assert_eq!(echo.layers.iter().map(|part| part.ns).sum::<u64>(), 500);
+        let spread = LayerSpread { layer, low_ns: 10, high_ns: 400 };
+        assert!(echo.layer_spreads.contains(&spread), "{:?}", echo.layer_spreads);
+        let sentence = echo.spread_sentence().unwrap();
+        let wanted = format!("median of 3 echoes, and of half of them it took: {}", layer.text());
+        assert!(sentence.contains(&wanted), "{sentence}");
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! much they exceeded it before they were reduced. To that comes what the clock cannot tell apart,
 //! once for each account and once for the total.
 
-use crate::figures::{duration, share};
+use crate::figures::{count, duration, share};
 use crate::measurement::{Layer, LayerTime};
+use crate::statistics;
 use serde::{Deserialize, Serialize};
 
 /// The error bound of one split.
@@ -20,9 +21,34 @@ pub struct SplitError {
     pub excess_ns: u64,
     /// What the clock tells apart at best, ns.
     pub resolution_ns: u64,
-    /// By how much any part may be wrong for the excess and for rounding, ns. What interrupts and other
-    /// programs did in the midst of a part is not known.
+    /// By how much any part may be wrong for the excess and for the readings, ns.
     pub error_ns: u64,
+    /// Empty intervals that were measured in the same run, if any were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty: Option<EmptyIntervals>,
+}
+
+/// Intervals between two readings of the clock with nothing between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmptyIntervals {
+    /// How many were measured.
+    pub count: u64,
+    /// Their median, ns.
+    pub median_ns: u64,
+    /// The longest, ns.
+    pub longest_ns: u64,
+}
+
+impl EmptyIntervals {
+    /// Returns the figures of intervals of `times_ns`, or `None` if there are none.
+    #[must_use]
+    pub fn of(times_ns: &[u64]) -> Option<Self> {
+        Some(Self {
+            count: u64::try_from(times_ns.len()).unwrap_or(u64::MAX),
+            median_ns: statistics::median(times_ns)?,
+            longest_ns: times_ns.iter().max().copied()?,
+        })
+    }
 }
 
 impl SplitError {
@@ -40,7 +66,17 @@ impl SplitError {
             excess_ns,
             resolution_ns,
             error_ns: excess_ns.saturating_add(resolution_ns.saturating_mul(readings)),
+            empty: None,
         }
+    }
+
+    /// Returns the same with empty intervals of the run, whose longest is what a reading may add to any
+    /// part.
+    #[must_use]
+    pub fn with_empty(self, empty: Option<EmptyIntervals>) -> Self {
+        let longest_ns = empty.map_or(0, |empty| empty.longest_ns);
+        let error_ns = self.error_ns.max(self.excess_ns.saturating_add(longest_ns));
+        Self { error_ns, empty, ..self }
     }
 
     /// Returns it as a sentence.
@@ -59,6 +95,16 @@ impl SplitError {
                 duration(excess)
             ),
         };
+        if let Some(empty) = self.empty {
+            return text
+                + &format!(
+                    ". Empty intervals, {} measured in this run, take {}, and at most {}: so much of \
+                     any part may be the reading of the clock and what interrupted it.",
+                    count(empty.count),
+                    duration(empty.median_ns),
+                    duration(empty.longest_ns)
+                );
+        }
         text + &format!(
             ". Rounding of the clock, which tells {} apart, is at most {} of any part; interrupts and \
              other programs may have added more.",
@@ -96,5 +142,22 @@ mod tests {
         assert_eq!((error.unexplained_ns, error.excess_ns), (0, 1_916_333));
         assert!(error.error_ns >= error.excess_ns);
         assert!(error.sentence(167_000).contains("1.92 ms more than there was"));
+    }
+
+    #[test]
+    fn empty_intervals_of_the_run_bound_what_a_reading_adds() {
+        let empty = EmptyIntervals::of(&[40, 60, 9_000]);
+        let error = SplitError::of(210_000, &[part(Layer::Telnet, 3_000)], 1).with_empty(empty);
+        assert_eq!(error.error_ns, 9_000);
+        assert!(
+            error.sentence(210_000).ends_with(
+                "Empty intervals, 3 measured in this run, take 60 ns, and at most 9.00 µs: so much of \
+                 any part may be the reading of the clock and what interrupted it."
+            ),
+            "{}",
+            error.sentence(210_000)
+        );
+        assert_eq!(EmptyIntervals::of(&[]), None);
+        assert_eq!(SplitError::of(1, &[], 7).with_empty(None).error_ns, 7);
     }
 }

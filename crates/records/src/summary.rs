@@ -90,7 +90,10 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
         let split = (!echo.layers.is_empty()).then(|| Split {
             title: "Where the median echo went",
             rows: echo.layers.iter().copied().map(SplitRow::from).collect(),
-            error: echo.error.map(|error| error.sentence(echo.p50_ns)),
+            error: echo.error.map(|error| {
+                let spread = echo.spread_sentence().map(|spread| format!(" {spread}"));
+                error.sentence(echo.p50_ns) + &spread.unwrap_or_default()
+            }),
         });
         all.push(("Echo of one character".to_owned(), echoes(measured), split));
     }

@@ -26,6 +26,7 @@ fn echo(total_ns: u64, parts: &[(Layer, u64)]) -> Echo {
         p99_ns: total_ns * 3,
         max_ns: total_ns * 4,
         layers: layers(total_ns, parts),
+        layer_spreads: Vec::new(),
         cpu_ns_per_key: None,
         times_ns: Vec::new(),
         error: None,

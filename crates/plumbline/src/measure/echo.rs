@@ -89,6 +89,10 @@ pub(crate) struct Echo {
     latest: Duration,
     /// What was measured.
     pub(crate) keystrokes: Vec<Keystroke>,
+    /// The echoes of the keys that took those back.
+    pub(crate) erasures: Vec<Duration>,
+    /// Empty intervals, measured before each key by the stamps that measure keys.
+    pub(crate) empty: Vec<Spent>,
     /// Keys struck, those that erase included.
     pub(crate) strikes: usize,
 }
@@ -105,6 +109,8 @@ impl Echo {
             keys_on_line: 0,
             latest: Duration::ZERO,
             keystrokes: Vec::with_capacity(wanted),
+            erasures: Vec::with_capacity(wanted),
+            empty: Vec::with_capacity(wanted),
             strikes: 0,
         }
     }
@@ -172,7 +178,9 @@ impl Echo {
         self.margin.get_or_insert(place);
         self.strikes += 1;
         console.watch(1, cx);
+        let before = Stamp::now(cx);
         let stamp = Stamp::now(cx);
+        self.empty.push(stamp.since(&before));
         console.strike(&[CHARACTER], cx);
         self.state = State::Struck { stamp, at: cx.now, place, gone: None };
         None
@@ -231,6 +239,7 @@ impl Echo {
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         if console.cursor() == place {
+            self.erasures.push(cx.now - since);
             self.keys_on_line = self.keys_on_line.saturating_sub(1);
             self.rest(cx);
             return None;

@@ -27,6 +27,7 @@ pub(super) fn of_walk(
     let echo = record.echo.as_ref().map(|echo| Echoes {
         samples_ns: echo.times_ns.clone(),
         own_wait_ns: own_waits_ns(&findings.keystrokes),
+        erasures_ns: findings.erasures.iter().copied().map(nanos).collect(),
         counts: counts_between(&findings.status_of_echoes),
         layers: echo.layers.clone(),
     });
@@ -35,6 +36,10 @@ pub(super) fn of_walk(
     let transfers = loaded.and_then(|loaded| {
         let counts = counts(findings.status_before.as_ref()?, findings.status.as_ref()?);
         Some(Flow { counts, ..flow(&loaded.shown, Origin::Program)? })
+    });
+    let sustained = findings.sustained.as_ref().and_then(|sustained| {
+        let counts = counts(findings.status.as_ref()?, findings.status_sustained.as_ref()?);
+        Some(Flow { counts, ..flow(&sustained.loaded.shown, Origin::Program)? })
     });
     let path = path(findings.status.as_ref(), circumstances);
     Observation {
@@ -67,6 +72,7 @@ pub(super) fn of_walk(
         unhurried: findings.unhurried.as_ref().and_then(|shown| flow(shown, Origin::Program)),
         answers: answers(&findings.answered),
         transfers: transfers.into_iter().collect(),
+        sustained,
         held_up: held_up(findings, path.mss_bytes),
         unfinished: findings.unfinished.map(|unfinished| {
             let is_acknowledged = findings.status.as_ref().and_then(is_acknowledged);
@@ -223,6 +229,7 @@ fn counts(before: &CarrierStatus, after: &CarrierStatus) -> FlowCounts {
             out_of_order_in: since(old.out_of_order_segments, new.out_of_order_segments),
             duplicate_reports: since(old.duplicate_reports, new.duplicate_reports),
             reorderings: since(old.reorderings, new.reorderings),
+            window_bytes: new.own_window_bytes.map(u64::from).filter(|bytes| *bytes > 0),
             ..FlowCounts::default()
         },
         (CarrierStatus::Own(old), CarrierStatus::Own(new)) => {

@@ -20,7 +20,7 @@ use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpFigures,
 };
 use records::nominal::{self, Passage};
-use records::split_error::SplitError;
+use records::split_error::{EmptyIntervals, SplitError};
 use records::{Layer, Measurement, statistics, verdict};
 use std::fmt;
 use std::net::SocketAddr;
@@ -179,11 +179,16 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
         .collect();
     let Circumstances { target, address, carrier, started_at, .. } = circumstances;
     let echo = Echo::from_samples(&samples, findings.cpu_per_key.map(nanos));
-    let screenful = screenful(findings, rates);
+    let empty: Vec<u64> = findings.empty.iter().map(|spent| rates.total_ns(spent)).collect();
+    let empty = EmptyIntervals::of(&empty);
+    let screenful = screenful(findings, rates).map(|screenful| Screenful {
+        error: screenful.error.map(|error| error.with_empty(empty)),
+        ..screenful
+    });
     let mut measured = Measurement {
         address: address.map(|address| address.to_string()),
         phases: phases(findings, circumstances),
-        echo: echo.map(|echo| echo.with_error(&samples, rates.resolution_ns())),
+        echo: echo.map(|echo| echo.with_error(&samples, rates.resolution_ns(), empty)),
         line: screenful.as_ref().and_then(|screenful| line_rate(screenful, carrier)),
         screenful,
         tcp: findings.status.as_ref().and_then(tcp_figures),

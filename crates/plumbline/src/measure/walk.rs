@@ -21,6 +21,7 @@ use super::pieces::Pieces;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
 use super::record::nanos;
+use super::stamp::Spent;
 use super::sustained::{Sustained, Sustaining};
 use crate::carry::{Acknowledging, CarrierStatus, Outcome, Session};
 use anyhow::Result;
@@ -82,6 +83,10 @@ pub(crate) struct Findings {
     pub(crate) errands: Vec<(String, Vec<u8>)>,
     /// The echoes.
     pub(crate) keystrokes: Vec<Keystroke>,
+    /// The echoes of the keys that took those back.
+    pub(crate) erasures: Vec<Duration>,
+    /// Empty intervals between two stamps.
+    pub(crate) empty: Vec<Spent>,
     /// CPU time for one key.
     pub(crate) cpu_per_key: Option<Duration>,
     /// Short pieces of text, before the screenful.
@@ -366,6 +371,8 @@ impl Walk {
         let strikes = u32::try_from(echo.strikes).unwrap_or(u32::MAX);
         self.findings.cpu_per_key = cpu.checked_div(strikes);
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
+        self.findings.erasures = std::mem::take(&mut echo.erasures);
+        self.findings.empty = std::mem::take(&mut echo.empty);
     }
 
     /// Begins what foretells the screenful, where it will be ours.

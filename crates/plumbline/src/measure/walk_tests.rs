@@ -3,6 +3,7 @@
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
 use super::record::{Carrier, Circumstances, measurement};
+use super::stamp::Spent;
 use super::target::Line;
 use super::walk::{Findings, Login, Plan, Walk};
 use crate::carry::{CarrierStatus, Outcome, Session, Via};
@@ -201,6 +202,14 @@ fn echo_times(findings: &Findings) -> Vec<u64> {
 fn an_echo_takes_as_long_as_the_far_side_does() {
     let (findings, _) = walk(plan(200), Far::shell());
     assert_eq!(echo_times(&findings), [1_000_000; 200]);
+}
+
+#[test]
+fn each_key_has_an_empty_interval_before_it_and_an_erasure_behind_it() {
+    let (findings, _) = walk(plan(20), Far::shell());
+    let empty: Vec<u64> = findings.empty.iter().map(Spent::total_ticks).collect();
+    assert_eq!(empty, [0; 20], "no time passes between two stamps");
+    assert_eq!(findings.erasures, [LATENCY; 20]);
 }
 
 #[test]

@@ -151,6 +151,11 @@ impl Kind {
         }
     }
 
+    /// Returns whether packets are lost.
+    pub(super) const fn is_loss(self) -> bool {
+        matches!(self, Self::Loss | Self::RetransmissionTimeouts)
+    }
+
     /// Returns whether nobody can mend it at a keyboard: another line or another place would help.
     #[must_use]
     pub const fn is_limit(self) -> bool {
@@ -165,6 +170,8 @@ pub enum Whole {
     Login,
     /// The echo of a key.
     Echo,
+    /// The echo of a key that was typed at a steady pace with others, before their echoes came.
+    EchoTrain,
     /// The echo of a key while other data comes.
     EchoUnderLoad,
     /// A short answer to a command.
@@ -184,6 +191,7 @@ impl Whole {
         match self {
             Self::Login => "the way to the prompt",
             Self::Echo => "an echo",
+            Self::EchoTrain => "an echo of steady typing",
             Self::EchoUnderLoad => "an echo beside other data",
             Self::Answer => "a short answer",
             Self::Screenful => "a screenful",
@@ -196,7 +204,7 @@ impl Whole {
     /// all that can be gained. For an echo it is TM-233's (section 3.1).
     const fn unnoticed_ns(self) -> u64 {
         match self {
-            Self::Echo => 25_000_000,
+            Self::Echo | Self::EchoTrain => 25_000_000,
             Self::Screenful | Self::Answer => 20_000_000,
             Self::EchoUnderLoad => 50_000_000,
             Self::Transfer => 100_000_000,

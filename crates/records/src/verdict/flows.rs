@@ -17,19 +17,25 @@ use crate::statistics;
 pub(super) struct View<'a> {
     pub(super) flow: &'a Flow,
     pub(super) whole: Whole,
-    /// Only a hole in the way is asked for.
-    pub(super) is_held_up: bool,
+    /// The one rule that is asked of it, if not all are.
+    pub(super) only: Option<Rule>,
     pub(super) path: &'a Path,
     /// The round trip of the network, ns.
     pub(super) trip_ns: Option<u64>,
     /// At which half of its bytes come, bit/s.
     pub(super) burst_bps: Option<u64>,
+    /// The bytes of a window, if it comes in windows of a round trip each.
+    pub(super) window_bytes: Option<u64>,
     /// What nothing explains yet.
     pub(super) stalls: Vec<Stall>,
     /// What has a cause already, ns.
     pub(super) explained_ns: u64,
     /// Something was lost in this session, as far as can be told.
     pub(super) has_losses: bool,
+    /// Packets were lost between single keys as well, when no queue can have been full.
+    pub(super) has_losses_at_rest: bool,
+    /// What lost packets cost it on the average of the session, if that is known, ns.
+    pub(super) expected_loss_ns: Option<u64>,
     /// Data of this side was overtaken by later data of it.
     pub(super) has_reordering: bool,
     /// When the first byte of another flow like this one came, ns.
@@ -38,6 +44,15 @@ pub(super) struct View<'a> {
     pub(super) own_ns: u64,
     /// Long packets vanish in this session, and those with so many bytes of data arrive.
     pub(super) hole: Option<u64>,
+}
+
+/// A rule that is asked of a flow alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Whether long packets vanish.
+    Hole,
+    /// Whether it comes in windows of a round trip each.
+    Windows,
 }
 
 /// A stall is no shorter than this: what a scheduler does is none.
@@ -89,17 +104,28 @@ pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
 /// Returns what the flows of a session cost.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let (mut views, trip_ns) = (views(observed), round_trip_ns(observed));
-    let has_losses = views.iter().any(|view| losses::is_lossy(view.flow));
+    let whole_flows = views.iter().filter(|view| view.only.is_none());
+    let has_losses = whole_flows.clone().any(|view| losses::is_lossy(view.flow));
+    let has_losses_at_rest = losses::is_lossy_at_rest(observed);
     let has_late_echoes = has_late_echoes(observed);
-    let has_reordering = views.iter().any(losses::is_reordered);
+    let has_reordering = whole_flows.clone().any(losses::is_reordered);
     // Keys are short: where their echoes are late, short packets are lost as well.
-    let hole = views.iter().find_map(losses::hole).filter(|_| !has_late_echoes);
+    let mut long = views.iter().filter(|view| view.only != Some(Rule::Windows));
+    let hole = long.find_map(losses::hole).filter(|_| !has_late_echoes);
     for view in &mut views {
-        (view.has_losses, view.has_reordering, view.hole) = (has_losses, has_reordering, hole);
+        view.has_losses = has_losses || losses::is_lossy(view.flow);
+        view.has_losses_at_rest = has_losses_at_rest;
+        view.has_reordering = has_reordering;
+        view.hole = hole;
     }
+    let has_windows = views.iter().any(|view| view.window_bytes.is_some());
     let mut found: Vec<Cause> = views.into_iter().flat_map(of_flow).collect();
     found.extend(waits::nagle_of_answers(observed, trip_ns));
     found.extend(rates::emptied_bucket(observed, trip_ns));
+    if has_windows {
+        // What one output shows of a window holds for the others, where it may look like a bucket.
+        found.retain(|cause| cause.kind != Kind::RateLimiter);
+    }
     // A wait for a lost packet looks like one for an acknowledgment.
     if !has_losses && !has_late_echoes {
         found.extend(waits::nagle_if_unhurried(observed, trip_ns));
@@ -121,44 +147,55 @@ pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
 
 /// Returns whether packets overtake each other in some flow of the session.
 pub(super) fn is_disordered(observed: &Observation) -> bool {
-    views(observed).iter().any(losses::is_reordered)
+    views(observed).iter().filter(|view| view.only.is_none()).any(losses::is_reordered)
 }
 
 /// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
 pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
     views(observed)
         .iter()
-        .filter(|view| !view.is_held_up)
+        .filter(|view| view.only.is_none())
         .find_map(|view| rates::seen_line_bps(view))
 }
 
 fn views(observed: &Observation) -> Vec<View<'_>> {
     let screenful = observed.screenful.iter().map(|flow| (flow, Whole::Screenful));
     let transfers = observed.transfers.iter().map(|flow| (flow, Whole::Transfer));
-    let held_up = observed.held_up.iter().map(|flow| (flow, Whole::Screenful, true));
+    let held_up = observed.held_up.iter().map(|flow| (flow, Whole::Screenful, Some(Rule::Hole)));
+    let sustained = observed.sustained.iter();
+    let sustained = sustained.map(|flow| (flow, Whole::Transfer, Some(Rule::Windows)));
     let trip_ns = round_trip_ns(observed);
     let unhurried = observed.unhurried.as_ref().and_then(|flow| flow.arrivals.first());
     let unhurried = unhurried.map(|first| first.at_ns);
     let layers = observed.echo.as_ref().map(|echo| echo.layers.as_slice()).unwrap_or_default();
     let own_ns = sum_of(layers, is_own);
     let mut views = Vec::new();
-    let usual = screenful.chain(transfers).map(|(flow, whole)| (flow, whole, false));
-    for (flow, whole, is_held_up) in usual.chain(held_up) {
-        let burst_bps =
-            burst_rate_bps(&flow.arrivals).filter(|rate| is_of_a_line(flow, *rate, trip_ns));
+    let usual = screenful.chain(transfers).map(|(flow, whole)| (flow, whole, None));
+    for (flow, whole, only) in usual.chain(held_up).chain(sustained) {
+        let window_bytes = waits::in_windows(flow, trip_ns, observed.path.mss_bytes);
+        let is_of_windows = |rate: u64| {
+            let of_a_window =
+                window_bytes.and_then(|window| rate_bps(window, trip_ns.unwrap_or(0)));
+            of_a_window.is_some_and(|of_a_window| rate / 3 <= of_a_window / 2)
+        };
+        let burst_bps = burst_rate_bps(&flow.arrivals)
+            .filter(|rate| !is_of_windows(*rate) && is_of_a_line(flow, *rate, trip_ns));
         let least_ns = (trip_ns.unwrap_or(0) / 4).max(LEAST_STALL_NS);
         let stalls = stalls(flow, burst_bps, least_ns);
         let path = &observed.path;
         views.push(View {
             flow,
             whole,
-            is_held_up,
+            only,
             path,
             trip_ns,
             burst_bps,
+            window_bytes,
             stalls,
             explained_ns: 0,
             has_losses: false,
+            has_losses_at_rest: false,
+            expected_loss_ns: losses::expected_ns(observed, flow),
             has_reordering: false,
             other_first_ns: unhurried.filter(|_| whole == Whole::Screenful),
             own_ns,
@@ -208,8 +245,11 @@ fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
 }
 
 fn of_flow(mut view: View<'_>) -> Vec<Cause> {
-    if view.is_held_up {
-        return losses::black_hole(&mut view).into_iter().collect();
+    match view.only {
+        Some(Rule::Hole) => return losses::black_hole(&mut view).into_iter().collect(),
+        Some(Rule::Windows) if view.window_bytes.is_none() => return Vec::new(),
+        Some(Rule::Windows) => return waits::small_window(&mut view).into_iter().collect(),
+        None => {}
     }
     let mut found = processor(&view);
     found.extend(own_wait(&mut view));
@@ -226,11 +266,11 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(waits::small_window(&mut view));
     found.extend(waits::full_window(&view));
     found.extend(rates::small_packets(&view));
-    found.extend(rates::line(&view));
+    // What comes in windows leaves its line idle.
+    found.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
     if rates::full_bps(&view).is_some() {
         // What finds no room in front of a link that is full is dropped there.
-        let is_loss = |kind| matches!(kind, Kind::Loss | Kind::RetransmissionTimeouts);
-        found.retain(|cause| !is_loss(cause.kind));
+        found.retain(|cause| !cause.kind.is_loss());
     }
     found
 }
@@ -296,7 +336,7 @@ const FULL_TENTHS: u64 = 5;
 pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
     let incoming: Vec<View<'_>> = views(observed)
         .into_iter()
-        .filter(|view| view.flow.direction == Direction::Incoming)
+        .filter(|view| view.only.is_none() && view.flow.direction == Direction::Incoming)
         .collect();
     let burst = incoming.iter().filter_map(|view| view.burst_bps).max()?;
     let transfers = incoming.iter().filter(|view| view.whole == Whole::Transfer);

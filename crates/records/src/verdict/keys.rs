@@ -13,7 +13,8 @@
 //! order in the whole session.
 
 use super::cause::{Cause, Kind, Whole};
-use super::losses::{TIMER_NS, really_lost};
+use super::half_duplex;
+use super::losses::{TIMER_NS, lateness_ns, really_lost};
 use super::observation::{Echoes, Observation, Path, TRAIN_PACE_NS};
 use super::traffic::serial_ns;
 use super::waits::{INITIAL_SEGMENTS, KERNEL_DELAY_NS};
@@ -56,6 +57,11 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let net_ns = echo.without_own_wait_ns();
     let Some(median_ns) = statistics::median(&net_ns) else { return Vec::new() };
     let mut found = idle(observed, echo, median_ns);
+    if let Some(turns) = half_duplex::of_answers(observed, &net_ns).filter(Cause::stands_out) {
+        // What keys wait for beside that, and in a train, is the same medium.
+        found.push(turns);
+        return found;
+    }
     let is_disordered = super::flows::is_disordered(observed);
     if let Some(late) = late_ones(observed, &net_ns, median_ns) {
         // Where a packet is lost now and then, keys behind it wait for that and for nothing else.
@@ -187,10 +193,6 @@ pub(super) fn has_own_wait(echo: &Echoes) -> bool {
 
 /// Light in fibre takes 5 µs a kilometre, and has to come back.
 const FIBRE_NS_PER_KM: u64 = 10_000;
-/// An echo that takes so many medians and [`LATE_NS`] more was held up.
-const LATE_FACTOR: u64 = 2;
-/// Less than that is chance.
-const LATE_NS: u64 = 100_000_000;
 /// One echo in so many must be late: fewer are chance.
 const LATE_ONE_IN: usize = 200;
 
@@ -211,24 +213,27 @@ const MANY_LATE: usize = 3;
 /// session in which none was, because a program paused.
 fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
     let echo = observed.echo.as_ref()?;
-    let limit = median_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS);
-    let late: Vec<u64> = net_ns.iter().copied().filter(|ns| *ns > limit).collect();
+    // The keys that take others back are held up as often: a pause of every tenth answer may meet none of
+    // the others, or one of five.
+    let mut all = lateness_ns(net_ns);
+    all.extend(lateness_ns(&echo.erasures_ns));
+    let late: Vec<u64> = all.iter().copied().filter(|ns| *ns > 0).collect();
     // A single one is chance, unless TCP has sent something again at that time.
     let is_lossy = really_lost(&echo.counts).is_some_and(|lost| lost > 0);
     let fewest = if is_lossy { 1 } else { 2 };
-    if late.len() < fewest || late.len() * LATE_ONE_IN < net_ns.len() {
+    if late.len() < fewest || late.len() * LATE_ONE_IN < all.len() {
         return None;
     }
-    let beyond = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(ns - median_ns));
-    let samples = u64::try_from(net_ns.len()).unwrap_or(u64::MAX);
-    let gain_ns = beyond / samples.max(1);
-    let worst = duration(late.iter().max().copied().unwrap_or(0));
+    let beyond = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+    let gain_ns = beyond / u64::try_from(all.len()).unwrap_or(u64::MAX).max(1);
+    let samples = all.len();
+    let worst = duration(late.iter().max().map_or(0, |ns| median_ns.saturating_add(*ns)));
     // An echo carries the acknowledgment of its key, so a lost one has the key sent again.
     let is_never_again = really_lost(&echo.counts) == Some(0) && late.len() >= MANY_LATE;
     let has_losses = super::flows::has_losses(observed).is_none_or(|lossy| lossy);
     let Late { kind, subject, advice } = match has_losses && !is_never_again {
         false => of_pauses(),
-        true => of_loss(&late, median_ns),
+        true => of_loss(&late),
     };
     Some(Cause {
         kind,
@@ -248,8 +253,8 @@ struct Late {
     advice: &'static str,
 }
 
-fn of_loss(late: &[u64], median_ns: u64) -> Late {
-    let typical = statistics::median(late).unwrap_or(0).saturating_sub(median_ns);
+fn of_loss(late: &[u64]) -> Late {
+    let typical = statistics::median(late).unwrap_or(0);
     Late {
         kind: if typical >= TIMER_NS { Kind::RetransmissionTimeouts } else { Kind::Loss },
         subject: "A lost packet now and then",
@@ -361,7 +366,7 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     if gain_ns <= trip_ns + trip_ns / 5 + KERNEL_DELAY_NS {
         return Some(Cause {
             kind: Kind::Nagle,
-            of: Whole::Echo,
+            of: Whole::EchoTrain,
             cost_ns: gain_ns,
             gain_ns,
             total_ns,
@@ -375,7 +380,7 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     }
     Some(Cause {
         kind: Kind::HalfDuplex,
-        of: Whole::Echo,
+        of: Whole::EchoTrain,
         cost_ns: gain_ns,
         gain_ns,
         total_ns,

@@ -5,12 +5,13 @@
 //! not. The last packet of a flow leaves no mark but the silence; that is taken for a loss only if
 //! there were others in the session.
 
-use super::cause::{Cause, Kind};
+use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, lost_request_ns, sum_ns};
-use super::observation::{Direction, Flow, FlowCounts};
+use super::observation::{Direction, Echoes, Flow, FlowCounts, Observation, Path};
 use super::traffic::Stall;
-use super::waits::{largest_around, long_ns};
+use super::waits::{INITIAL_SEGMENTS, largest_around, long_ns};
 use crate::figures::{count, duration};
+use crate::statistics;
 
 /// Returns whether something of a flow was lost for certain.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
@@ -26,6 +27,59 @@ pub(super) fn is_lossy(flow: &Flow) -> bool {
 pub(super) fn really_lost(counts: &FlowCounts) -> Option<u64> {
     let needless = counts.duplicate_reports.unwrap_or(0);
     Some(counts.retransmissions?.saturating_sub(needless))
+}
+
+/// Returns whether something was lost while single keys were typed, as far as TCP of this side can tell: a
+/// bucket or a queue that drops packets does not do so then.
+pub(super) fn is_lossy_at_rest(observed: &Observation) -> bool {
+    let Some(Echoes { counts, .. }) = &observed.echo else { return false };
+    let lost = really_lost(counts).unwrap_or(0);
+    lost.saturating_add(counts.out_of_order_in.unwrap_or(0)) > 0
+}
+
+/// An exchange that takes so many times what is usual, and [`LATE_NS`] more, was held up.
+const LATE_FACTOR: u64 = 2;
+/// Less than that is chance.
+const LATE_NS: u64 = 100_000_000;
+
+/// Returns from when on an exchange that usually takes `usual_ns` was held up, ns.
+pub(super) const fn late_from_ns(usual_ns: u64) -> u64 {
+    usual_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS)
+}
+
+/// Returns by how much each of `times_ns` was late, ns: 0 where it was not held up.
+pub(super) fn lateness_ns(times_ns: &[u64]) -> Vec<u64> {
+    let usual_ns = statistics::median(times_ns).unwrap_or(0);
+    let late = |ns: &u64| if *ns > late_from_ns(usual_ns) { ns - usual_ns } else { 0 };
+    times_ns.iter().map(late).collect()
+}
+
+/// Returns what lost packets cost a short exchange on the average of all that the session had, ns: which
+/// of them loses a packet is chance, and one alone says nothing of the next.
+fn exchange_loss_ns(observed: &Observation) -> Option<u64> {
+    let echo = observed.echo.as_ref();
+    let answers = observed.answers.as_ref();
+    let kinds = [
+        echo.map(|echo| echo.without_own_wait_ns()),
+        echo.map(|echo| echo.erasures_ns.clone()),
+        answers.map(|answers| answers.at_once_ns.clone()),
+        answers.map(|answers| answers.late_ns.clone()),
+    ];
+    let late: Vec<u64> = kinds.into_iter().flatten().flat_map(|it| lateness_ns(&it)).collect();
+    let sum = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+    (late.len() >= FEWEST_EXCHANGES).then(|| sum / u64::try_from(late.len()).unwrap_or(u64::MAX))
+}
+
+/// With fewer exchanges the average is chance as well.
+const FEWEST_EXCHANGES: usize = 20;
+
+/// Returns what lost packets cost a flow of the session that fits into one flight, ns; `None` where there
+/// were too few short exchanges to tell, or it is longer. An exchange has two packets of data.
+pub(super) fn expected_ns(observed: &Observation, flow: &Flow) -> Option<u64> {
+    let mss = observed.path.mss_bytes.unwrap_or(Path::LEAST_MSS).max(1);
+    let packets = flow.bytes.div_ceil(mss);
+    let expected_ns = exchange_loss_ns(observed)?.saturating_mul(packets.saturating_add(1)) / 2;
+    (packets <= INITIAL_SEGMENTS).then_some(expected_ns)
 }
 
 /// Returns the data bytes of the packets that come after longer ones have vanished in a flow.
@@ -138,6 +192,11 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     let (mut long_sum, mut short_sum) = (sum_ns(&long), sum_ns(&short));
     let request_ns = lost_request_ns(view);
     *(if request_ns >= long_ns { &mut long_sum } else { &mut short_sum }) += request_ns;
+    let seen_ns = long_sum.saturating_add(short_sum);
+    let gain_ns = match view.expected_loss_ns.filter(|_| view.whole == Whole::Screenful) {
+        Some(expected_ns) => seen_ns.min(expected_ns),
+        None => seen_ns,
+    };
     if long_sum > short_sum {
         let longest = long.iter().map(|stall| stall.ns).max().unwrap_or(request_ns);
         let advice = format!(
@@ -147,10 +206,9 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
             long.len().max(1),
             duration(longest)
         );
-        let gain_ns = long_sum.saturating_add(short_sum);
         let subject = "Waiting for retransmission timers";
         let cause = view.cause(Kind::RetransmissionTimeouts, gain_ns, subject, advice);
-        return view.settle(cause, &taken);
+        return view.settle(cause.clone(), &taken).or(Some(cause));
     }
     let counts = &view.flow.counts;
     let what = match (really_lost(&view.flow.counts).filter(|lost| *lost > 0), counts.segments_out)
@@ -163,6 +221,6 @@ pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
     };
     let advice =
         format!("{what}: look at the errors of the links, and at queues that are too short");
-    let cause = view.cause(Kind::Loss, short_sum.saturating_add(long_sum), "Loss", advice);
-    view.settle(cause, &taken)
+    let cause = view.cause(Kind::Loss, gain_ns, "Loss", advice);
+    view.settle(cause.clone(), &taken).or(Some(cause))
 }

@@ -7,6 +7,7 @@
 mod cause;
 mod files;
 mod flows;
+mod half_duplex;
 mod keys;
 mod losses;
 mod observation;
@@ -45,20 +46,58 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
     found.extend(keys::causes(observed));
     found.extend(flows::causes(observed));
     let mut causes: Vec<Cause> = unexplained::unfinished(observed).into_iter().collect();
-    causes.extend(cause::ranked(without_consequences(found)));
+    causes.extend(cause::ranked(without_consequences(found.clone())));
     if causes.is_empty() {
         causes.extend(unexplained::waits(observed));
+    }
+    if causes.is_empty() {
+        causes.extend(found.into_iter().find(is_small_loss));
     }
     causes
 }
 
+/// A loss of less than one part in so many of its whole is not reported.
+const SMALL_LOSS_ONE_IN: u64 = 10;
+
+/// Returns whether `cause` is a loss that is reported where nothing else is, although nobody notices what
+/// it costs on the average.
+fn is_small_loss(cause: &Cause) -> bool {
+    let is_part = cause.cost_ns.saturating_mul(SMALL_LOSS_ONE_IN) >= cause.total_ns;
+    cause.kind.is_loss() && cause.cost_ns > 0 && is_part
+}
+
 /// Returns `found` without what only follows from another of them: where the way carries one
 /// direction at a time, a bucket is empty or a window small, other data is in front of a key anyway.
+/// Turnarounds of a half-duplex path are in its round trip, in each wait for the remote host, and in the
+/// rate of an output whose acknowledgments turn the medium.
 fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
+    let turns = |cause: &Cause| cause.kind == Kind::HalfDuplex && cause.stands_out();
+    if found.iter().any(turns) {
+        let is_of_turns = |kind| {
+            matches!(
+                kind,
+                Kind::Distance
+                    | Kind::FarHost
+                    | Kind::RateLimiter
+                    | Kind::SmallWindow
+                    | Kind::SmallSendBuffer
+                    | Kind::Nagle
+                    | Kind::Loss
+            )
+        };
+        found.retain(|cause| !is_of_turns(cause.kind));
+    }
     let explains_a_queue = |cause: &Cause| {
-        matches!(cause.kind, Kind::HalfDuplex | Kind::RateLimiter | Kind::SmallWindow)
-            && cause.stands_out()
+        matches!(
+            cause.kind,
+            Kind::HalfDuplex | Kind::RateLimiter | Kind::SmallWindow | Kind::SmallSendBuffer
+        ) && cause.stands_out()
     };
+    // The rate behind an empty bucket is that of the bucket, and no link's.
+    let is_limiter = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
+    if found.iter().any(is_limiter) {
+        found.retain(|cause| cause.kind != Kind::LineRate || cause.of != Whole::Transfer);
+    }
     if found.iter().any(explains_a_queue) {
         found.retain(|cause| cause.kind != Kind::Queue);
     }

@@ -35,6 +35,10 @@ pub struct Observation {
     /// A piece of text that stood still and then came in shorter segments than the path's, where
     /// others did not: it is asked for a hole in the way alone, since any program may pause.
     pub held_up: Option<Flow>,
+    /// The longest output of the session, which fills the buffers of both ends: it is asked for windows
+    /// alone, since it may fill the queue of the slowest link as well, and find the bucket of a rate limiter
+    /// empty.
+    pub sustained: Option<Flow>,
     /// Output that was asked for and did not come whole.
     pub unfinished: Option<Unfinished>,
     /// The way to the far side, as TCP and the carrier know it.
@@ -87,6 +91,8 @@ pub struct Echoes {
     pub samples_ns: Vec<u64>,
     /// For how long this side waited for its own processor in each of them, ns. Empty if unknown.
     pub own_wait_ns: Vec<u64>,
+    /// The echoes of the keys that took these back, where each has one, ns.
+    pub erasures_ns: Vec<u64>,
     /// What TCP counted from the first of them to the last.
     pub counts: FlowCounts,
     /// Where the time of the median one went, with the far side and the network as the rest; adds

@@ -17,6 +17,7 @@ const FEWEST_ARRIVALS: usize = 10;
 pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let arrivals = &view.flow.arrivals;
     if view.has_reordering
+        || view.window_bytes.is_some()
         || arrivals.len() < FEWEST_ARRIVALS
         || view.explained_ns > view.flow.elapsed_ns / 4
     {
@@ -32,7 +33,14 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let steps = super::traffic::stalls(view.flow, Some(knee.after_bps), trip_ns / 2);
     let in_steps: u64 = steps.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns));
     let rest_ns = serial_ns(view.flow.bytes.saturating_sub(knee.bytes), knee.after_bps);
-    if in_steps > rest_ns / 2 && !view.has_losses {
+    // A bucket that drops packets makes steps of the losses, and loses nothing at rest.
+    // Where the path loses packets at rest as well, its steps are those of a small congestion window.
+    let allowed_ns = match (view.has_losses, view.has_losses_at_rest) {
+        (true, false) => u64::MAX,
+        (_, false) => rest_ns / 2,
+        (_, true) => rest_ns / 4,
+    };
+    if in_steps > allowed_ns {
         return None;
     }
     let fast_ns = knee.before_bps.map_or(0, |rate| serial_ns(view.flow.bytes, rate));
@@ -147,6 +155,10 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     let long = observed.transfers.iter().find(is_long)?;
     if long.arrivals.len() < FEWEST_ARRIVALS || evenness_percent(&long.arrivals, 0)? < EVEN_PERCENT
     {
+        return None;
+    }
+    // A small window is as even in the long run, and lets a screen pass at once as well.
+    if super::waits::in_windows(long, trip_ns, observed.path.mss_bytes).is_some() {
         return None;
     }
     let rate = rate_bps(long.bytes, span_ns(&long.arrivals)?)?;

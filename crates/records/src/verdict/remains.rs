@@ -38,7 +38,10 @@ pub(super) fn without_ns(view: &View<'_>, kind: Kind) -> u64 {
         }
         (_, Some(first)) => first.at_ns,
     };
-    let is_of_the_window = matches!(kind, Kind::SmallWindow | Kind::ZeroWindow | Kind::DelayedAck);
+    let is_of_the_window = matches!(
+        kind,
+        Kind::SmallWindow | Kind::SmallSendBuffer | Kind::ZeroWindow | Kind::DelayedAck
+    );
     let window_bytes = flow.counts.window_bytes.filter(|bytes| *bytes > 0 && !is_of_the_window);
     let mss_bytes = view.path.mss_bytes.filter(|_| is_of_the_line);
     let transit_ns = match mss_bytes {

@@ -4,10 +4,10 @@
 //! host's, or the name server's.
 
 use super::cause::{Cause, Kind, Whole};
-use super::flows::{has_losses, is_disordered};
+use super::flows::{has_losses, is_disordered, line_bps};
 use super::keys::{round_trip_ns, without_loss_ns};
 use super::observation::Observation;
-use crate::figures::duration;
+use crate::figures::{count, duration};
 use crate::statistics;
 
 /// Returns what the steps cost.
@@ -109,23 +109,73 @@ const TLS_TRIPS: u64 = 2;
 
 /// A SYN is sent again after one second (RFC 6298, section 2.1), and every time after twice as
 /// long.
-const SYN_TIMEOUT_NS: u64 = 950_000_000;
+const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
+/// A timer runs out so much early at most, by its own grain, ns.
+const EARLY_NS: u64 = 50_000_000;
+/// And so much late, ns.
+const TIMER_LATE_NS: u64 = 100_000_000;
+/// So many times a SYN is sent again by default (Linux, net.ipv4.tcp_syn_retries).
+const SYN_RETRIES: u32 = 6;
 
-/// Returns what the loss of a SYN costs.
+/// Returns whether a connection that took `late_ns` longer than a round trip was established by a SYN that
+/// was sent again: after 1, 3, 7, ... seconds.
+fn is_of_syn_timer(late_ns: u64) -> bool {
+    (1..=SYN_RETRIES).any(|tries| {
+        let timers_ns = SYN_TIMEOUT_NS.saturating_mul((1 << tries) - 1);
+        let least_ns = timers_ns - EARLY_NS;
+        (least_ns..=timers_ns.saturating_add(TIMER_LATE_NS)).contains(&late_ns)
+    })
+}
+
+/// Returns what the loss of a SYN costs, or what else held up the connection for as long.
 fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     let connect_ns = observed.steps.connect_ns?;
     let trip_ns = without_loss_ns(observed)?;
-    let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= SYN_TIMEOUT_NS)?;
-    Some(Cause {
-        kind: Kind::Loss,
+    let least_ns = SYN_TIMEOUT_NS - EARLY_NS;
+    let gain_ns = connect_ns.checked_sub(trip_ns).filter(|ns| *ns >= least_ns)?;
+    let cause = |kind, subject: &str, advice| Cause {
+        kind,
         of: Whole::Login,
         cost_ns: gain_ns,
         gain_ns,
         total_ns,
-        subject: "A lost first packet".to_owned(),
-        advice: format!(
+        subject: subject.to_owned(),
+        advice,
+    };
+    if is_of_syn_timer(gain_ns) {
+        let advice = format!(
             "it was sent again when a timer had run out, where the round trip is {}",
             duration(trip_ns)
-        ),
-    })
+        );
+        return Some(cause(Kind::Loss, "A lost first packet", advice));
+    }
+    // Nothing in a connection request takes so long but what is in front of it.
+    if let Some(rate_bps) =
+        line_bps(observed).filter(|rate| held_bytes(gain_ns, *rate) <= QUEUE_BYTES)
+    {
+        let advice = format!(
+            "it carries {} bit/s of data, and about {} bytes of other traffic were in front of the \
+             connection request or its answer: wait until that has passed, or use a faster link",
+            count(rate_bps),
+            count(held_bytes(gain_ns, rate_bps))
+        );
+        return Some(cause(Kind::LineRate, "The slowest link of the path", advice));
+    }
+    let advice = format!(
+        "it took {}, where the round trip is {}, and no timer of TCP explains that; to tell them apart, \
+         measure again while no other traffic uses the path",
+        duration(connect_ns),
+        duration(trip_ns)
+    );
+    let subject = "Either a connection request that was lost or other traffic in front of it";
+    Some(cause(Kind::Unknown, subject, advice))
+}
+
+/// No queue in front of a slow link is longer than this, bytes.
+const QUEUE_BYTES: u64 = 1 << 20;
+
+/// Returns the bytes that a link of `rate_bps` sends in `ns`.
+fn held_bytes(ns: u64, rate_bps: u64) -> u64 {
+    let bytes = u128::from(ns) * u128::from(rate_bps) / 8_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

@@ -2,8 +2,8 @@
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, sum_ns};
-use super::observation::{Answers, Direction, Observation, Path};
-use super::traffic::{Stall, gaps, largest_arrival};
+use super::observation::{Answers, Direction, Flow, Observation, Path};
+use super::traffic::{Stall, gaps, largest_arrival, window_bytes};
 use crate::figures::{count, duration};
 use crate::statistics;
 
@@ -241,6 +241,23 @@ fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
     u64::from(u64::BITS - windows.leading_zeros())
 }
 
+/// Returns the bytes of a window if an incoming flow comes in windows: that of this host, if it offers as
+/// many, or several segments.
+pub(super) fn in_windows(flow: &Flow, trip_ns: Option<u64>, mss_bytes: Option<u64>) -> Option<u64> {
+    let bytes = window_bytes(&flow.arrivals, trip_ns?)?;
+    let is_own = flow.counts.window_bytes.is_some_and(|own| is_window_of(own, bytes));
+    let is_several = bytes >= mss_bytes.unwrap_or(Path::LEAST_MSS).saturating_mul(2);
+    (flow.direction == Direction::Incoming && (is_own || is_several)).then_some(bytes)
+}
+
+/// Of a receive window a sender uses one part in so many or more, whose segments do not fill it.
+const WINDOW_USED_ONE_IN: u64 = 2;
+
+/// Returns whether a receive window of `own` bytes explains that `bytes` come in each round trip.
+const fn is_window_of(own: u64, bytes: u64) -> bool {
+    own <= bytes.saturating_mul(WINDOW_USED_ONE_IN)
+}
+
 /// Returns what it costs that a window is smaller than what the way holds: the flow stands still
 /// for the rest of each round trip.
 pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
@@ -250,12 +267,17 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let of_a_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
     let taken = view.select(of_a_trip);
     let waits = u64::try_from(taken.len()).unwrap_or(u64::MAX);
-    let allowed = slow_start_waits(bytes, mss);
-    let excess = waits.checked_sub(allowed).filter(|excess| *excess > 0)?;
     // How much came between two waits, without the first ones, which slow start has made small.
     let per_wait = bytes / (waits + 1);
-    let gain_ns = sum_ns(&taken) / waits * excess;
     let counts = &view.flow.counts;
+    let is_own = counts.window_bytes.is_some_and(|own| is_window_of(own, per_wait));
+    // A window that stays as it is was not made by slow start.
+    let allowed = match view.window_bytes.is_some() || is_own {
+        true => 0,
+        false => slow_start_waits(bytes, mss),
+    };
+    let excess = waits.checked_sub(allowed).filter(|excess| *excess > 0)?;
+    let gain_ns = sum_ns(&taken) / waits * excess;
     if view.flow.direction == Direction::Outgoing {
         // Of an outgoing flow TCP itself says what held it back.
         let limited = [counts.limited_by_window_ns, counts.limited_by_buffer_ns];
@@ -264,35 +286,64 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
             return None;
         }
     }
-    let window = counts.window_bytes.filter(|window| *window <= per_wait.saturating_mul(4));
-    let size = window.unwrap_or(per_wait);
-    let is_ours = view.flow.direction == Direction::Incoming
-        || counts.limited_by_buffer_ns > counts.limited_by_window_ns;
-    let subject = if is_ours && window.is_some() {
-        "This side's small window"
-    } else if is_ours {
-        "A small window (this side's, or the far side's send buffer)"
-    } else {
-        "The far side's small window"
-    };
+    let size = view.window_bytes.unwrap_or(per_wait);
+    // A loss makes the congestion window small, and a buffer that holds more than slow start sends in its
+    // first two round trips is not: there the distance is the limit.
+    let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS);
+    if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
+        return None;
+    }
+    let (kind, subject, help) = owner_of_window(view, size, is_own);
     let advice = format!(
-        "{} bits of it make {} waits of a round trip of {}: {} would hold the way full",
-        count(size * 8),
-        count(waits),
+        "{} bytes come or go in each round trip of {}, {}: {help}",
+        count(size),
         duration(trip_ns),
-        view.burst_bps.map_or_else(
-            || "a larger one".to_owned(),
-            |rate| format!(
-                "{} bytes",
-                count(
-                    u64::try_from(u128::from(rate) * u128::from(trip_ns) / 8_000_000_000)
-                        .unwrap_or(u64::MAX)
-                )
-            )
-        )
+        if waits == 1 { "once".to_owned() } else { format!("{} times", count(waits)) }
     );
-    let cause = view.cause(Kind::SmallWindow, gain_ns, subject, advice);
+    let cause = view.cause(kind, gain_ns, subject, advice);
     view.settle(cause, &taken)
+}
+
+/// Returns whose window or buffer of `size` bytes it is: the receiver's, or the sender's where the receiver
+/// offers more.
+fn owner_of_window(view: &View<'_>, size: u64, is_own: bool) -> (Kind, &'static str, &'static str) {
+    let counts = &view.flow.counts;
+    let is_incoming = view.flow.direction == Direction::Incoming;
+    match (is_incoming, counts.window_bytes) {
+        (true, Some(own)) if is_own || is_window_of(own, size) => (
+            Kind::SmallWindow,
+            "This host's small receive window",
+            "a larger receive buffer here (net.ipv4.tcp_rmem, SO_RCVBUF) would help",
+        ),
+        (true, Some(_)) if view.window_bytes.is_some() => (
+            Kind::SmallSendBuffer,
+            "The remote host's small send buffer",
+            "this host's window takes more, so a larger buffer there (net.ipv4.tcp_wmem, SO_SNDBUF) \
+             would help",
+        ),
+        (true, Some(_)) => (
+            Kind::SmallSendBuffer,
+            "Either the remote host's small send buffer or its congestion window",
+            "this host's window takes more; to tell them apart, measure a longer output, in which a \
+             congestion window grows and a buffer does not",
+        ),
+        (true, None) => (
+            Kind::SmallWindow,
+            "Either this host's small receive window or the remote host's small send buffer",
+            "to tell them apart, measure again with a larger receive buffer here \
+             (net.ipv4.tcp_rmem), which changes nothing if the send buffer is the limit",
+        ),
+        (false, _) if counts.limited_by_buffer_ns > counts.limited_by_window_ns => (
+            Kind::SmallSendBuffer,
+            "This host's small send buffer",
+            "a larger buffer here (net.ipv4.tcp_wmem, SO_SNDBUF) would help",
+        ),
+        (false, _) => (
+            Kind::SmallWindow,
+            "The remote host's small receive window",
+            "a larger receive buffer there (net.ipv4.tcp_rmem, SO_RCVBUF) would help",
+        ),
+    }
 }
 
 /// Returns what it costs that the far side's window is full, where nothing is known of the pieces

@@ -35,9 +35,7 @@ fn whole_ns(seen: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
                 [steps.resolve_ns, steps.connect_ns, steps.tls_ns, steps.prompt_ns, steps.login_ns];
             all.into_iter().flatten().sum()
         }
-        Whole::Echo if cause.kind == Kind::HalfDuplex => {
-            median(&seen.echo_train.as_ref().unwrap().samples_ns).unwrap()
-        }
+        Whole::EchoTrain => median(&seen.echo_train.as_ref().unwrap().samples_ns).unwrap(),
         Whole::Echo => mean(&seen.echo.as_ref().unwrap().samples_ns),
         Whole::EchoUnderLoad => {
             seen.echo_under_load.as_ref().map_or(0, |echo| median(&echo.samples_ns).unwrap())

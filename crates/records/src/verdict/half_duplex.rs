@@ -1,0 +1,134 @@
+//! A path that carries one direction at a time.
+//!
+//! Between two packets of different directions such a medium pauses for its turnaround time. A key that
+//! is typed when nothing was sent for a while waits for one turnaround, that of its echo. A key that
+//! follows an echo waits for two: the acknowledgment of that echo, or the key itself, turns the medium
+//! once more. So a key in a sequence takes longer than a whole answer of a shell at rest, which no other
+//! cause does: a slow host, a queue and a long path delay both alike. That is the control measurement.
+//!
+//! With a turnaround longer than half the round trip, an echo at rest takes one turnaround and half a
+//! round trip, and one in a sequence takes two turnarounds; both together give the round trip of the path
+//! without its turnarounds.
+//!
+//! A medium that turns for a packet at rest as well, or a session without answers, as at a login prompt,
+//! shows itself by keys typed at a steady pace, with weaker marks (see the module of keys).
+
+use super::cause::{Cause, Kind, Whole};
+use super::keys::round_trip_ns;
+use super::observation::Observation;
+use crate::figures::duration;
+use crate::statistics;
+
+/// Fewer answers say nothing.
+const FEWEST_ANSWERS: usize = 4;
+/// An echo in a sequence takes at least so much longer than an answer at rest, ns.
+const LEAST_TURN_NS: u64 = 10_000_000;
+/// And one part in so many of the answer.
+const TURN_ONE_IN: u64 = 5;
+/// The upper quartile of the echoes exceeds the lower one by one part in so many at most: a processor that
+/// is busy now and then spreads them.
+const SPREAD_ONE_IN: u64 = 4;
+
+/// Returns what the turnarounds of a half-duplex path cost an echo.
+pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Cause> {
+    let answers_ns = &observed.answers.as_ref()?.at_once_ns;
+    if answers_ns.len() < FEWEST_ANSWERS {
+        return None;
+    }
+    let rest_ns = statistics::median(answers_ns)?;
+    let quartile = |percent| statistics::percentile(echoes_ns, percent);
+    let (low_ns, echo_ns, high_ns) = (quartile(25)?, quartile(50)?, quartile(75)?);
+    let is_even = high_ns <= low_ns.saturating_add(low_ns / SPREAD_ONE_IN);
+    let turn_ns = LEAST_TURN_NS.max(rest_ns / TURN_ONE_IN);
+    if !is_even || low_ns < rest_ns.saturating_add(turn_ns) {
+        return None;
+    }
+    // The shortest round trip of TCP is that of a packet at rest, too, and has no shell in it.
+    let shortest_ns = round_trip_ns(observed)?.min(rest_ns);
+    let in_turns = in_turns_ns(echo_ns, shortest_ns);
+    let without_ns = shortest_ns.saturating_mul(2).saturating_sub(in_turns);
+    let gain_ns = echo_ns.saturating_sub(without_ns);
+    Some(Cause {
+        kind: Kind::HalfDuplex,
+        of: Whole::Echo,
+        cost_ns: gain_ns,
+        gain_ns,
+        total_ns: echo_ns,
+        subject: "A half-duplex path, which carries one direction at a time,".to_owned(),
+        advice: format!(
+            "a key that follows another takes {}, and a whole answer of the shell at rest {}, so that \
+             each change of direction delays what follows: look for a half-duplex line, radio link or \
+             modem, or edit lines here",
+            duration(echo_ns),
+            duration(rest_ns)
+        ),
+    })
+}
+
+/// Returns the time of two turnarounds, as an echo in a sequence shows it: one that is longer than two
+/// packets at rest waits for four.
+const fn in_turns_ns(echo_ns: u64, shortest_ns: u64) -> u64 {
+    if echo_ns > shortest_ns.saturating_mul(2) { echo_ns / 2 } else { echo_ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Answers, Echoes, Path, causes};
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A session whose echoes take `echo_ms` in a sequence, whose answers take `answer_ms` at rest, and
+    /// whose shortest round trip is `trip_ms`.
+    fn session(echo_ms: u64, answer_ms: u64, trip_ms: u64) -> Observation {
+        Observation {
+            echo: Some(Echoes { samples_ns: vec![echo_ms * MS; 40], ..Echoes::default() }),
+            answers: Some(Answers {
+                at_once_ns: vec![answer_ms * MS; 5],
+                late_ns: vec![answer_ms * MS; 5],
+            }),
+            path: Path { min_rtt_ns: Some(trip_ms * MS), ..Path::default() },
+            ..Observation::default()
+        }
+    }
+
+    fn gain_ms(observed: &Observation) -> Option<u64> {
+        let echoes = &observed.echo.as_ref()?.samples_ns;
+        of_answers(observed, echoes).map(|cause| cause.gain_ns / MS)
+    }
+
+    #[test]
+    fn a_key_behind_another_that_takes_longer_than_an_answer_shows_turnarounds() {
+        // 60 ms of turnaround and a round trip of 20 ms.
+        let observed = session(120, 72, 70);
+        assert_eq!(gain_ms(&observed), Some(100));
+        let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
+        assert_eq!(kinds, [Kind::HalfDuplex], "the far host and the distance are not accused");
+    }
+
+    #[test]
+    fn an_echo_of_four_turnarounds_is_not_taken_for_two() {
+        assert_eq!(gain_ms(&session(172, 58, 53)), Some(152));
+    }
+
+    #[test]
+    fn a_slow_host_delays_an_answer_as_much() {
+        assert_eq!(gain_ms(&session(120, 122, 20)), None);
+        assert_eq!(gain_ms(&session(20, 18, 10)), None, "a few milliseconds are chance");
+    }
+
+    #[test]
+    fn echoes_that_are_spread_wait_for_a_processor() {
+        let mut observed = session(120, 40, 10);
+        let spread = (0..40).map(|number| (80 + number * 4) * MS).collect();
+        observed.echo = Some(Echoes { samples_ns: spread, ..Echoes::default() });
+        assert_eq!(gain_ms(&observed), None);
+    }
+
+    #[test]
+    fn with_few_answers_nothing_is_said() {
+        let mut observed = session(120, 72, 70);
+        observed.answers.as_mut().unwrap().at_once_ns.truncate(3);
+        assert_eq!(gain_ms(&observed), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The login rules of the verdict that need more than one measurement of a session: windows, buckets,
+//! losses at rest and under load, and late connections.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use records::verdict::{
+    Answers, Arrival, Cause, Echoes, Flow, FlowCounts, Kind, Observation, Path, Steps, Whole,
+    causes,
+};
+
+const MS: u64 = 1_000_000;
+
+/// A session over a path of `trip_ms`, whose 40 echoes take no longer than that.
+fn session(trip_ms: u64) -> Observation {
+    Observation {
+        echo: Some(Echoes { samples_ns: vec![trip_ms * MS; 40], ..Echoes::default() }),
+        path: Path { min_rtt_ns: Some(trip_ms * MS), mss_bytes: Some(1_448), ..Path::default() },
+        ..Observation::default()
+    }
+}
+
+fn flow(arrivals: &[(u64, u64)], counts: FlowCounts) -> Flow {
+    let arrivals: Vec<Arrival> =
+        arrivals.iter().map(|&(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
+    Flow {
+        bytes: arrivals.iter().map(|arrival| arrival.bytes).sum(),
+        elapsed_ns: arrivals.last().map_or(0, |last| last.at_ns),
+        arrivals,
+        counts,
+        ..Flow::default()
+    }
+}
+
+fn window_of(bytes: u64) -> FlowCounts {
+    FlowCounts { window_bytes: Some(bytes), ..FlowCounts::default() }
+}
+
+/// Twenty windows of `bytes` over a path of 50 ms, behind a screen that comes at once.
+fn in_windows(bytes: u64, counts: FlowCounts) -> Vec<Cause> {
+    let mut observed = session(50);
+    observed.screenful = Some(flow(&[(50 * MS, 1_968)], FlowCounts::default()));
+    let arrivals: Vec<(u64, u64)> = (1..=20).map(|at| (at * 50 * MS, bytes)).collect();
+    observed.transfers = vec![flow(&arrivals, counts)];
+    causes(&observed)
+}
+
+#[test]
+fn an_output_in_windows_of_this_host_is_no_rate_limiter() {
+    let found = in_windows(2_896, window_of(4_096));
+    let first = found.first().unwrap();
+    assert_eq!((first.kind, first.gain_ns), (Kind::SmallWindow, 950 * MS), "{found:?}");
+    assert!(first.subject.starts_with("This host's small receive window"), "{first:?}");
+    let others = [Kind::RateLimiter, Kind::LineRate, Kind::Queue];
+    assert!(found.iter().all(|cause| !others.contains(&cause.kind)), "{found:?}");
+}
+
+#[test]
+fn windows_that_are_less_than_this_host_offers_are_a_send_buffer_of_the_remote_host() {
+    let found = in_windows(4_344, window_of(65_535));
+    let first = found.first().unwrap();
+    assert_eq!(first.kind, Kind::SmallSendBuffer, "{found:?}");
+    assert!(first.subject.starts_with("The remote host's small send buffer"), "{first:?}");
+}
+
+#[test]
+fn a_longer_output_is_asked_for_windows_alone() {
+    let mut observed = session(50);
+    observed.path.mss_bytes = Some(536);
+    let windows: Vec<(u64, u64)> = (1..=20).map(|at| (at * 50 * MS, 4_344)).collect();
+    observed.sustained = Some(flow(&windows, window_of(65_535)));
+    let found = causes(&observed);
+    assert_eq!(found.first().map(|cause| cause.kind), Some(Kind::SmallSendBuffer), "{found:?}");
+    // A link that it fills, and losses at the queue of that, are no cause of it.
+    let link: Vec<(u64, u64)> = (1..=200).map(|at| (50 * MS + at * 10 * MS, 536)).collect();
+    let counts = FlowCounts { out_of_order_in: Some(20), ..window_of(65_535) };
+    observed.sustained = Some(flow(&link, counts));
+    assert!(causes(&observed).iter().all(|cause| cause.of != Whole::Transfer));
+}
+
+#[test]
+fn a_send_buffer_of_twenty_segments_is_not_small() {
+    let kinds = |bytes| in_windows(bytes, window_of(65_535)).first().map(|cause| cause.kind);
+    assert_eq!(kinds(20 * 1_448), Some(Kind::SmallSendBuffer));
+    assert_ne!(kinds(20 * 1_448 + 1), Some(Kind::SmallSendBuffer));
+}
+
+#[test]
+fn where_no_window_is_known_both_are_possible() {
+    let found = in_windows(4_344, FlowCounts::default());
+    let sentence = found.first().unwrap().sentence();
+    assert!(sentence.starts_with("Either this host's small receive window or"), "{sentence}");
+    assert!(sentence.contains("to tell them apart"), "{sentence}");
+}
+
+#[test]
+fn a_window_of_less_than_a_segment_each_is_seen_by_what_this_host_offers() {
+    assert_eq!(in_windows(1_536, window_of(1_536)).first().unwrap().kind, Kind::SmallWindow);
+    let first = in_windows(1_448, window_of(65_535)).first().unwrap().kind;
+    assert_ne!(first, Kind::SmallSendBuffer, "one segment in each round trip may be a link's");
+}
+
+#[test]
+fn a_packet_of_a_link_that_takes_a_round_trip_is_no_window() {
+    // The first one is late as well.
+    let mut observed = session(50);
+    let arrivals: Vec<(u64, u64)> = (2..=21).map(|at| (at * 50 * MS, 2_896)).collect();
+    observed.transfers = vec![flow(&arrivals, window_of(65_535))];
+    let found = causes(&observed);
+    assert_eq!(found.first().unwrap().kind, Kind::LineRate, "{found:?}");
+}
+
+/// An output of which 20 segments come at once, and then one each 12 ms with `steps` silences of 40 ms among
+/// them.
+fn behind_a_knee(steps: u64) -> Flow {
+    let fast = (0..20).map(|at| (40 * MS + at * MS / 2, 1_448));
+    let slow = (1..=40).map(|at| (50 * MS + at * 12 * MS + at * steps / 40 * 40 * MS, 1_448));
+    let counts = FlowCounts { out_of_order_in: Some(9), ..FlowCounts::default() };
+    flow(&fast.chain(slow).collect::<Vec<_>>(), counts)
+}
+
+#[test]
+fn where_packets_are_lost_at_rest_the_steps_of_an_output_are_no_bucket() {
+    let mut observed = session(40);
+    observed.transfers = vec![behind_a_knee(8)];
+    assert_eq!(causes(&observed).first().unwrap().kind, Kind::RateLimiter);
+    observed.echo.as_mut().unwrap().counts.out_of_order_in = Some(2);
+    let found = causes(&observed);
+    assert!(found.iter().all(|cause| cause.kind != Kind::RateLimiter), "{found:?}");
+}
+
+#[test]
+fn behind_a_bucket_no_link_is_accused_of_its_rate() {
+    let mut observed = session(40);
+    observed.transfers = vec![behind_a_knee(0)];
+    let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
+    assert!(kinds.contains(&Kind::RateLimiter) && !kinds.contains(&Kind::LineRate), "{kinds:?}");
+}
+
+/// A session that lost a packet of its one screen, and of so many of its 80 exchanges.
+fn with_a_lost_screen(exchanges: usize) -> Observation {
+    let mut observed = session(4);
+    let late = std::iter::repeat_n(230 * MS, exchanges);
+    let echo = observed.echo.as_mut().unwrap();
+    echo.samples_ns = late.chain(std::iter::repeat_n(4 * MS, 40 - exchanges)).collect();
+    echo.erasures_ns = vec![4 * MS; 40];
+    echo.counts.retransmissions = Some(2);
+    let counts =
+        FlowCounts { retransmissions: Some(1), out_of_order_in: Some(1), ..FlowCounts::default() };
+    observed.screenful = Some(flow(&[(4 * MS, 1_448), (230 * MS, 520)], counts));
+    observed
+}
+
+#[test]
+fn a_screen_that_lost_a_packet_by_chance_gains_what_the_session_loses_on_the_average() {
+    let found = causes(&with_a_lost_screen(16));
+    let of = |whole| found.iter().find(|cause| cause.of == whole).map(|cause| cause.gain_ns / MS);
+    // 16 of 80 exchanges were 226 ms late; a screen of two segments has half as many packets again.
+    assert_eq!((of(Whole::Echo), of(Whole::Screenful)), (Some(45), None), "{found:?}");
+    let mut observed = with_a_lost_screen(16);
+    observed.echo = None;
+    let found = causes(&observed);
+    assert!(found.iter().any(|cause| cause.of == Whole::Screenful), "{found:?}");
+}
+
+#[test]
+fn a_loss_that_costs_little_is_reported_where_nothing_else_is() {
+    let mut observed = with_a_lost_screen(1);
+    observed.screenful = None;
+    let found = causes(&observed);
+    assert_eq!(found.first().map(|cause| cause.kind), Some(Kind::Loss), "{found:?}");
+    observed.echo.as_mut().unwrap().samples_ns = vec![4 * MS; 40];
+    assert_eq!(causes(&observed), []);
+}
+
+#[test]
+fn pauses_are_averaged_over_the_keys_that_take_others_back_too() {
+    let mut observed = session(20);
+    let echo = observed.echo.as_mut().unwrap();
+    echo.counts.retransmissions = Some(0);
+    echo.samples_ns = [vec![20 * MS; 32], vec![700 * MS; 8]].concat();
+    echo.erasures_ns = vec![20 * MS; 40];
+    let found = causes(&observed);
+    assert_eq!((found[0].kind, found[0].gain_ns), (Kind::Pauses, 68 * MS), "{found:?}");
+}
+
+fn connecting(connect_ms: u64) -> Observation {
+    let mut observed = session(40);
+    observed.steps = Steps { connect_ns: Some(connect_ms * MS), ..Steps::default() };
+    observed
+}
+
+#[test]
+fn a_lost_syn_is_known_by_the_timers_that_send_it_again() {
+    for late_ms in [1_000, 1_030, 3_020, 7_000] {
+        let found = causes(&connecting(40 + late_ms));
+        let first = found.first().unwrap();
+        assert_eq!((first.kind, first.gain_ns), (Kind::Loss, late_ms * MS), "{late_ms} ms");
+    }
+    let found = causes(&connecting(5_000));
+    assert!(found[0].subject.starts_with("Either a connection request"), "{found:?}");
+}
+
+#[test]
+fn a_connection_that_waits_behind_other_traffic_is_slow_by_the_link() {
+    // A link of 24,000 bit/s, in front of which 7.2 s of other data wait.
+    let mut observed = connecting(7_240);
+    observed.screenful = Some(flow(&[(520 * MS, 1_448), (705 * MS, 520)], FlowCounts::default()));
+    let found = causes(&observed);
+    assert_eq!(found.first().unwrap().kind, Kind::LineRate, "{found:?}");
+    assert!(found.iter().all(|cause| cause.kind != Kind::Loss), "{found:?}");
+}
+
+#[test]
+fn a_path_that_turns_is_not_accused_of_its_consequences() {
+    let mut observed = session(70);
+    observed.echo.as_mut().unwrap().samples_ns = vec![120 * MS; 40];
+    let answers_ns = vec![72 * MS; 5];
+    observed.answers = Some(Answers { at_once_ns: answers_ns.clone(), late_ns: answers_ns });
+    observed.transfers = vec![behind_a_knee(0)];
+    let kinds: Vec<Kind> = causes(&observed).iter().map(|cause| cause.kind).collect();
+    assert_eq!(kinds, [Kind::HalfDuplex]);
+}
