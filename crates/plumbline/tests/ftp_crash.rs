@@ -67,6 +67,8 @@ fn the_disk_is_full_at_each_page(command: &str, expected: &[u8], needed: usize) 
         assert!(is_good || code == 452, "{free} pages are free: {code}");
         let left = fs::read(disk.join("file")).unwrap();
         assert!(left == if is_good { expected } else { &old }, "{free} pages are free: {code}");
+        // The next command shows that the client lives: nothing is kept for it any more.
+        assert_eq!(line.says("NOOP"), 200);
         assert_eq!(names(&disk), ["ballast", "file"]);
     }
 }
@@ -107,6 +109,7 @@ fn a_quota_that_is_used_up_at_any_page_leaves_the_old_file_and_says_so() {
         assert_eq!(code, if free >= FILE { 226 } else { 552 }, "{free} pages are free");
         let left = fs::read(desk.there("file")).unwrap();
         assert!(left == if code == 226 { &new[..] } else { &old }, "{free} pages are free");
+        assert_eq!(line.says("NOOP"), 200);
         assert_eq!(names(&desk.there("")), ["ballast", "file"]);
         assert_eq!((line.says("DELE ballast"), line.says("DELE file")), (250, 250));
         assert_eq!(line.asks("AVBL"), format!("213 {}\r\n", DISK * PAGE));
