@@ -243,7 +243,7 @@ impl Session {
     pub(super) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
         if result.is_err() {
-            self.control_ended();
+            self.engine.peer_closed(&mut self.server.bench().cx());
         }
         self.answer_events();
         while self.is_committing() {

@@ -1,7 +1,8 @@
 //! The end of a transfer's data, and what becomes of an upload.
 //!
-//! The end of a control connection behind an upload that is in place shows whether its client has had
-//! the reply: the kernel of a client that was killed does not acknowledge it, and answers with a reset.
+//! The end of a control connection behind an upload that is in place shows whether its client has read
+//! the reply: the kernel of a client that was killed before answers the reply with a reset, or sends
+//! one when it closes a connection with a reply that was not read.
 
 use super::{Answer, Session};
 use crate::serve::ftp::upload::Upload;
@@ -31,10 +32,11 @@ impl Session {
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
-    /// The client has ended the control connection, or it was reset.
+    /// The client has ended the control connection in order.
     pub(super) fn control_ended(&mut self) {
         let has_output = !self.engine.output().is_empty();
         if !has_output && self.control.is_acknowledged() == Some(true) {
+            // Its kernel would have sent a reset if the reply had not been read.
             self.engine.confirm_upload(&mut self.server.bench().cx());
         }
         self.engine.peer_closed(&mut self.server.bench().cx());
