@@ -102,39 +102,51 @@ impl News {
         self.add(descriptor, flags_for(wanted))
     }
 
-    /// Watches `descriptor` for `wanted`, and reports it once; again after each [`Self::rearm`]. For
-    /// a descriptor that is ready most of the time, when that matters rarely.
+    /// Returns a number for a descriptor that is watched only now and then, by [`Self::watch_once`].
+    pub fn reserve(&mut self) -> usize {
+        self.ready.push(PollFlags::empty());
+        self.ready.len() - 1
+    }
+
+    /// Watches `descriptor` for `wanted` under a number of [`Self::reserve`], and reports it once: at
+    /// once, if it is ready now. Until [`Self::unwatch`] each use of the descriptor costs a little more.
     ///
     /// # Errors
     ///
     /// As [`Self::watch`].
     pub fn watch_once(
         &mut self,
-        descriptor: BorrowedFd<'_>,
-        wanted: PollFlags,
-    ) -> io::Result<usize> {
-        self.add(descriptor, flags_for(wanted) | epoll::EventFlags::ONESHOT)
-    }
-
-    /// Reports a descriptor that is watched by [`Self::watch_once`] once more: at once, if it is
-    /// ready now.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM, if the kernel has no memory left.
-    pub fn rearm(
-        &mut self,
         number: usize,
         descriptor: BorrowedFd<'_>,
         wanted: PollFlags,
     ) -> io::Result<()> {
-        if self.ready(number) == ALWAYS {
-            return Ok(());
-        }
         self.clear(number, PollFlags::all());
         let data = epoll::EventData::new_u64(number as u64);
         let flags = flags_for(wanted) | epoll::EventFlags::ONESHOT;
-        Ok(epoll::modify(&self.epoll, descriptor, data, flags)?)
+        match epoll::add(&self.epoll, descriptor, data, flags) {
+            Err(Errno::EXIST) => Ok(epoll::modify(&self.epoll, descriptor, data, flags)?),
+            Err(Errno::PERM) => {
+                if let Some(ready) = self.ready.get_mut(number) {
+                    *ready = ALWAYS;
+                }
+                Ok(())
+            }
+            added => Ok(added?),
+        }
+    }
+
+    /// Stops watching a descriptor of [`Self::watch_once`].
+    ///
+    /// # Errors
+    ///
+    /// EBADF, if the descriptor is not open.
+    pub fn unwatch(&mut self, number: usize, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.clear(number, PollFlags::all());
+        match epoll::delete(&self.epoll, descriptor) {
+            // What cannot be watched never was.
+            Err(Errno::NOENT | Errno::PERM) => Ok(()),
+            deleted => Ok(deleted?),
+        }
     }
 
     /// Has a descriptor that is watched by [`Self::watch_level`] be watched for something else.
@@ -470,17 +482,35 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_is_watched_once_is_reported_once_after_each_rearm() {
+    fn what_is_watched_once_is_reported_once_each_time_and_not_behind_its_end() {
         let (near, _far) = UnixStream::pair().unwrap();
         let (clock, mut news) = (Monotonic::start(), News::new().unwrap());
-        let number = news.watch_once(near.as_fd(), PollFlags::OUT).unwrap();
+        let number = news.reserve();
+        assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
         for _ in 0..2 {
+            news.watch_once(number, near.as_fd(), PollFlags::OUT).unwrap();
+            assert_eq!(news.ready(number), PollFlags::empty());
             assert_eq!(news.wait(&clock, None).unwrap(), Wake::Ready(1));
             assert_eq!(news.ready(number), PollFlags::OUT);
             assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
-            news.rearm(number, near.as_fd(), PollFlags::OUT).unwrap();
+        }
+        news.watch_once(number, near.as_fd(), PollFlags::OUT).unwrap();
+        for _ in 0..2 {
+            news.unwatch(number, near.as_fd()).unwrap();
+            assert_eq!(news.wait(&clock, Some(Instant::ZERO)).unwrap(), Wake::Deadline);
             assert_eq!(news.ready(number), PollFlags::empty());
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_file_that_is_watched_once_is_always_ready() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let mut news = News::new().unwrap();
+        let number = news.reserve();
+        news.watch_once(number, file.as_fd(), PollFlags::OUT).unwrap();
+        assert!(news.ready(number).contains(PollFlags::OUT));
+        news.unwatch(number, file.as_fd()).unwrap();
     }
 
     #[test]

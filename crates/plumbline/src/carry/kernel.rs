@@ -69,8 +69,7 @@ pub(super) fn run<S: Session>(
         news.watch(*input, PollFlags::IN).context("an input of the session cannot be watched")?;
     }
     let inputs = inputs.len();
-    let display = session.display().map(|display| news.watch_once(display, PollFlags::OUT));
-    let display = display.transpose().context("the display cannot be watched")?;
+    let display = session.display().map(|_| news.reserve());
     let kernel = Kernel {
         stream,
         news,
@@ -205,6 +204,9 @@ impl<S: Session> Kernel<'_, S> {
         let Some(number) = self.display else { return Ok(()) };
         if !self.session.is_display_full() {
             if let Some(since) = self.blocked_at.take() {
+                if let Some(display) = self.session.display() {
+                    self.news.unwatch(number, display)?;
+                }
                 let is_slow = self.bench.clock.now() - since > READ_DISPLAY_TIME;
                 let read_len = if is_slow { self.read_len / 2 } else { self.read_len * 2 };
                 self.read_len = read_len.clamp(READ_MIN_LEN, READ_MAX_LEN);
@@ -218,7 +220,7 @@ impl<S: Session> Kernel<'_, S> {
         if (is_first || self.is_display_ready())
             && let Some(display) = self.session.display()
         {
-            self.news.rearm(number, display, PollFlags::OUT)?;
+            self.news.watch_once(number, display, PollFlags::OUT)?;
         }
         Ok(())
     }

@@ -159,8 +159,7 @@ fn carry<S: Session>(
     let remote = *addresses.first().context("there is no address to connect to")?;
     let local = station.layers.internet.source_for(remote.ip());
     let (mut news, inputs) = watch(&device, &session)?;
-    let display = session.display().map(|display| news.watch_once(display, PollFlags::OUT));
-    let display = display.transpose().context("the display cannot be watched")?;
+    let display = session.display().map(|_| news.reserve());
     let driver = Driver {
         station,
         scheduler: Scheduler::default(),
@@ -564,11 +563,13 @@ impl<S: Session> Driver<'_, S> {
         if was_full && !is_full {
             self.carried.notice();
         }
-        if is_full
-            && (!self.is_display_watched || self.is_display_ready())
-            && let (Some(number), Some(display)) = (self.display, self.carried.stream.display())
-        {
-            self.news.rearm(number, display, PollFlags::OUT)?;
+        let display = self.display.zip(self.carried.stream.display());
+        if let Some((number, display)) = display {
+            if is_full && (!self.is_display_watched || self.is_display_ready()) {
+                self.news.watch_once(number, display, PollFlags::OUT)?;
+            } else if !is_full && self.is_display_watched {
+                self.news.unwatch(number, display)?;
+            }
         }
         self.is_display_watched = is_full;
         Ok(())
