@@ -2,7 +2,7 @@
 //! what is no FTP server.
 
 use crate::alone::Place;
-use crate::odd_ftp::{Odd, Quirk};
+use crate::odd_ftp::{Cut, Odd, Quirk};
 use protocols::application::ftp::data::Encoder;
 use protocols::application::ftp::{Mode, Representation};
 use std::fs;
@@ -198,4 +198,20 @@ fn a_directory_is_not_got_as_a_file_and_a_missing_one_here_is_named() {
     assert!(said.contains("none is not a directory: several files need one"), "{said}");
     let (code, printed, said) = place.ran(&["get", &format!("{url}/;type=D")]);
     assert_eq!((code, printed.as_str()), (Some(0), "a\n"), "{said}");
+}
+
+#[test]
+fn a_transfer_that_stops_fails_a_measurement_that_has_others() {
+    let place = Place::new("stops");
+    let stops: &[Quirk] = &[Quirk::CutBeyond(20_000, Cut::Stalled)];
+    let odd = Odd::start(stops, &[("file", vec![b'x'; 65_536])]);
+    let url = format!("ftp://127.0.0.1:{}/file", odd.port);
+    let measure = ["measure", "--bytes", "64K", "--rounds", "1", "--timeout", "2", &url];
+    let (code, printed, said) = place.ran(&measure);
+    assert_eq!(code, Some(1), "{printed}{said}");
+    assert!(printed.contains(" 16,384 "), "{printed}{said}");
+    let whole = Odd::start(&[], &[("file", vec![b'x'; 65_536])]);
+    let url = format!("ftp://127.0.0.1:{}/file", whole.port);
+    let (code, printed, said) = place.ran(&["measure", "--bytes", "64K", "--rounds", "1", &url]);
+    assert_eq!(code, Some(0), "{printed}{said}");
 }

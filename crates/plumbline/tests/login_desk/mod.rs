@@ -24,6 +24,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use test_support::peers;
 
@@ -160,8 +161,8 @@ pub(crate) enum Server {
 #[derive(Debug)]
 pub(crate) struct Running {
     port: u16,
-    /// The server, where it listens itself.
-    _program: Option<Program>,
+    /// The server, once its process runs.
+    _program: Arc<Mutex<Option<Program>>>,
 }
 
 impl Running {
@@ -181,30 +182,31 @@ impl Server {
                 command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
                 let program = Program::start(&mut command).unwrap();
                 within_the_limit(|| TcpStream::connect((SERVER, 2324)).ok());
-                Running { port: 2324, _program: Some(program) }
+                Running { port: 2324, _program: Arc::new(Mutex::new(Some(program))) }
             }
         }
     }
 }
 
-/// Starts the server of inetutils, which serves one caller on the socket that inetd gives it.
+/// Starts the server of inetutils, which serves one caller on the socket that inetd gives it, and ends
+/// with the result: over our own TCP a client may vanish without an end of its connection.
 pub(crate) fn start_inetutils(
     listener: TcpListener,
     arguments: &'static [&'static str],
 ) -> Running {
     let port = listener.local_addr().unwrap().port();
     let mut command = peers::INETUTILS_TELNETD.command();
+    let program = Arc::new(Mutex::new(None));
+    let started = Arc::clone(&program);
     thread::spawn(move || {
         let (caller, _) = listener.accept().unwrap();
         let socket = OwnedFd::from(caller);
         command.args(["-h", "-E", "/bin/sh"]).args(arguments);
         command.stdin(Stdio::from(socket.try_clone().unwrap()));
         command.stdout(Stdio::from(socket)).stderr(Stdio::null());
-        let mut server = command.spawn().unwrap();
-        drop(command);
-        server.wait().unwrap();
+        *started.lock().unwrap() = Some(Program::start(&mut command).unwrap());
     });
-    Running { port, _program: None }
+    Running { port, _program: program }
 }
 
 /// Tries until there is something; fails after ten seconds.

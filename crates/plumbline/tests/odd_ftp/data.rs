@@ -139,10 +139,11 @@ impl Session {
         (begins, ends)
     }
 
-    /// Returns behind which byte this transfer is cut, and how.
-    fn cut(&self) -> Option<(usize, Cut)> {
+    /// Returns behind which byte a transfer of `len` is cut, and how.
+    fn cut(&self, len: usize) -> Option<(usize, Cut)> {
         self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::Cut(at, cut) if self.shared.is_first(*quirk) => Some((*at, *cut)),
+            Quirk::CutBeyond(at, cut) if *at < len => Some((*at, *cut)),
             _ => None,
         })
     }
@@ -158,7 +159,7 @@ impl Session {
             self.say(ends)?;
         }
         let Some(mut wire) = self.open()? else { return Ok(()) };
-        let cut = self.cut();
+        let cut = self.cut(bytes.len());
         let until = cut.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
         // A user who has enough hangs up.
         if wire.write_all(bytes.get(..until).unwrap_or_default()).is_err() {
@@ -213,7 +214,7 @@ impl Session {
         let (begins, ends) = self.told();
         self.say(begins)?;
         let Some(mut wire) = self.open()? else { return Ok(()) };
-        let (mut bytes, cut) = (before.unwrap_or_default(), self.cut());
+        let (mut bytes, cut) = (before.unwrap_or_default(), self.cut(usize::MAX));
         match cut {
             None => _ = wire.read_to_end(&mut bytes)?,
             Some((at, _)) => {

@@ -44,6 +44,8 @@ pub(crate) enum Quirk {
     ForgetsRest,
     /// The first transfer does not go on behind so many bytes.
     Cut(usize, Cut),
+    /// No transfer goes on behind so many bytes.
+    CutBeyond(usize, Cut),
     /// There are no paths: only what is in the folder has a name.
     NoPaths,
     /// SIZE is refused in TYPE A.

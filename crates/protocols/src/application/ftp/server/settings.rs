@@ -101,10 +101,10 @@ pub struct ServerSettings {
     pub data_connect_timeout: Duration,
     /// Without a byte on a data connection.
     pub stall_timeout: Duration,
-    /// From the reply to an upload whose end nothing marks: if the control connection ends within
-    /// this time, and before another command, without the reply having been acknowledged, the client
-    /// has died and the upload, which may be cut off, is taken back. An upload that cannot be taken back is
-    /// committed after this time or 50 ms, whichever is shorter. Zero commits at once.
+    /// From the reply to an upload whose end nothing marks: if the control connection is reset within
+    /// this time and before another command, or ends without the reply having been acknowledged, the
+    /// client has died and the upload, which may be cut off, is taken back. An upload that cannot be
+    /// taken back is committed after this time or 50 ms, whichever is shorter. Zero commits at once.
     pub upload_grace: Duration,
     /// Lowest port that a user may name for data; below it are those of services.
     pub data_port_min: u16,

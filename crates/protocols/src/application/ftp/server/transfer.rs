@@ -384,8 +384,8 @@ impl Server {
     /// Of data that goes out, `Ok` is that all of the file was taken by the connection and that
     /// its end was sent in order; of data that comes in, that the connection ended in order and the
     /// decoder agreed. A file in stream mode without TLS ends as the connection of a client that was
-    /// killed does: that upload is put in place by [`ServerEvent::Place`], and taken back if the
-    /// control connection ends within [`ServerSettings::upload_grace`] and before another command.
+    /// killed does: that upload is put in place by [`ServerEvent::Place`], and taken back if the end of
+    /// the control connection shows that the client has died ([`ServerSettings::upload_grace`]).
     pub fn data_ended(
         &mut self,
         id: TransferId,
