@@ -125,6 +125,14 @@ pub fn run_queue_wait() -> Option<Duration> {
     Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
+/// Returns how long the calling thread has waited for a processor while it could have run, or `None` if
+/// the kernel does not keep account.
+#[must_use]
+pub fn thread_run_queue_wait() -> Option<Duration> {
+    let account = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    waiting_nanos(&account).map(Duration::from_nanos)
+}
+
 /// Reads the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.
 fn waiting_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -177,8 +185,7 @@ mod tests {
     #[test]
     fn the_wait_of_this_process_includes_that_of_each_of_its_threads() {
         // It is still counted while this thread runs.
-        let own = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        let own = Duration::from_nanos(waiting_nanos(&own).unwrap());
+        let own = thread_run_queue_wait().unwrap();
         let of_all = run_queue_wait().unwrap();
         assert!(of_all >= own, "{of_all:?} and {own:?}");
     }

@@ -215,3 +215,15 @@ fn a_transfer_that_stops_fails_a_measurement_that_has_others() {
     let (code, printed, said) = place.ran(&["measure", "--bytes", "64K", "--rounds", "1", &url]);
     assert_eq!(code, Some(0), "{printed}{said}");
 }
+
+#[test]
+fn a_transfer_that_goes_on_slowly_does_not_time_out() {
+    let place = Place::new("slowly");
+    // It takes twice as long as the timeout, and no piece of it a quarter.
+    let odd = Odd::start(&[Quirk::Paced(512, 500)], &[("file", vec![b'x'; 4_096])]);
+    let url = format!("ftp://127.0.0.1:{}/file", odd.port);
+    let measure = ["measure", "--bytes", "4K", "--rounds", "1", "--timeout", "2", &url];
+    let (code, printed, said) = place.ran(&measure);
+    assert_eq!(code, Some(0), "{printed}{said}");
+    assert!(printed.contains(" 4,096 "), "{printed}{said}");
+}

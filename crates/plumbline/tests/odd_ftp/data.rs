@@ -2,6 +2,7 @@
 
 use super::wire::Wire;
 use super::{Cut, Quirk, Session};
+use rustix::event::Timespec;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
@@ -162,7 +163,7 @@ impl Session {
         let cut = self.cut(bytes.len());
         let until = cut.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
         // A user who has enough hangs up.
-        if wire.write_all(bytes.get(..until).unwrap_or_default()).is_err() {
+        if self.write_paced(&mut wire, bytes.get(..until).unwrap_or_default()).is_err() {
             return self.say("426 you have hung up");
         }
         if let Some((_, cut)) = cut {
@@ -175,6 +176,21 @@ impl Session {
         _ = io::copy(&mut wire, &mut io::sink());
         let is_said = self.shared.has(Quirk::BothAtOnce) || self.shared.has(Quirk::EndsBeforeData);
         if is_said { Ok(()) } else { self.say(ends) }
+    }
+
+    /// Writes all at once, or as slowly as a quirk says.
+    fn write_paced(&self, wire: &mut Wire, bytes: &[u8]) -> io::Result<()> {
+        let pace = self.shared.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Paced(len, millis) => Some((*len, *millis)),
+            _ => None,
+        });
+        let Some((len, millis)) = pace else { return wire.write_all(bytes) };
+        for piece in bytes.chunks(len) {
+            let time = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };
+            rustix::event::poll(&mut [], Some(&time))?;
+            wire.write_all(piece)?;
+        }
+        Ok(())
     }
 
     fn cut_off(&mut self, mut wire: Wire, cut: Cut) -> io::Result<()> {

@@ -46,6 +46,8 @@ pub(crate) enum Quirk {
     Cut(usize, Cut),
     /// No transfer goes on behind so many bytes.
     CutBeyond(usize, Cut),
+    /// A file goes out in pieces of so many bytes, so many milliseconds before each.
+    Paced(usize, i64),
     /// There are no paths: only what is in the folder has a name.
     NoPaths,
     /// SIZE is refused in TYPE A.

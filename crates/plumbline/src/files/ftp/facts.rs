@@ -70,6 +70,8 @@ pub(super) struct DataFacts {
     pub(super) cpu: Duration,
     /// Of the thread, where it did nothing else.
     pub(super) switches: Option<Switches>,
+    /// For how long the thread waited for a processor.
+    pub(super) run_queue_wait: Option<Duration>,
     /// System calls that moved bytes, where all of them are counted.
     pub(super) calls: Option<u64>,
     pub(super) counts: Counts,

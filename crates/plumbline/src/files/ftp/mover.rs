@@ -5,6 +5,7 @@ use super::link::{CHUTE_BYTES, Chute, Link, Plain};
 use crate::files::pace::Pace;
 use crate::transfers::{nanos, of_info};
 use os::clock::{Monotonic, thread_cpu_time};
+use os::schedule::thread_run_queue_wait;
 use os::socket::TcpInfo;
 use os::switches::Switches;
 use protocols::application::ftp::Representation;
@@ -69,7 +70,14 @@ pub(super) struct Moved {
 pub(super) struct Watch {
     pub(super) began: Instant,
     pub(super) log: Log,
+    /// The data segments of a download, also those behind one that is missing.
+    pub(super) segments: Log,
+    /// Bytes that had come in order, or were acknowledged, when the first loss was noted.
+    pub(super) first_loss_bytes: Option<u64>,
     bytes: u64,
+    /// For how long the thread that samples has waited for a processor to do so: that holds up nothing.
+    pub(super) sampling_wait: Duration,
+    sampled_wait: Option<Duration>,
     /// The smallest and the largest window that the peer of an upload offered.
     pub(super) peer_window_bytes: Option<[u64; 2]>,
     /// The window that this side offered at the end of a download.
@@ -84,7 +92,11 @@ impl Watch {
         Self {
             began: Instant::now(),
             log: Log::new(most),
+            segments: Log::new(most),
+            first_loss_bytes: None,
             bytes: 0,
+            sampling_wait: Duration::ZERO,
+            sampled_wait: None,
             peer_window_bytes: None,
             own_window_bytes: None,
             tcp: None,
@@ -92,7 +104,7 @@ impl Watch {
     }
 
     /// Notes what TCP says of an upload.
-    pub(super) fn sample(&mut self, info: &TcpInfo) {
+    pub(super) fn sample_outgoing(&mut self, info: &TcpInfo) {
         let tcp = of_info(info);
         if tcp == Tcp::default() {
             return;
@@ -102,10 +114,33 @@ impl Watch {
         let acknowledged = info.bytes_acknowledged.unwrap_or(0).saturating_sub(1);
         self.bytes = self.bytes.max(acknowledged);
         self.log.note(nanos(self.began.elapsed()), self.bytes);
+        if info.total_retransmissions > 0 {
+            self.first_loss_bytes.get_or_insert(self.bytes);
+        }
         if let Some(window) = info.peer_window_bytes.map(u64::from) {
             let [least, most] = self.peer_window_bytes.unwrap_or([window; 2]);
             self.peer_window_bytes = Some([least.min(window), most.max(window)]);
         }
+    }
+
+    /// Notes how many data segments of a download have come in.
+    pub(super) fn sample_incoming(&mut self, info: &TcpInfo) {
+        if let Some(count) = info.data_segments_in {
+            self.segments.note(nanos(self.began.elapsed()), u64::from(count));
+        }
+        if info.out_of_order_segments.is_some_and(|count| count > 0) {
+            // The end of the handshake counts as a byte.
+            let received = info.bytes_received.unwrap_or(0).saturating_sub(1);
+            self.first_loss_bytes.get_or_insert(received);
+        }
+    }
+
+    /// Accounts what the calling thread has waited for a processor since the last sample.
+    pub(super) fn account_sampling(&mut self) {
+        let now = thread_run_queue_wait();
+        let since = now.zip(self.sampled_wait).map(|(now, before)| now.saturating_sub(before));
+        self.sampling_wait += since.unwrap_or(Duration::ZERO);
+        self.sampled_wait = now;
     }
 
     fn count(&mut self, bytes: u64) {
@@ -187,6 +222,7 @@ impl Mover {
     /// Moves all of it.
     pub(super) fn run(mut self) -> Moved {
         let (began, cpu, switches) = (Instant::now(), thread_cpu_time(), Switches::of_thread());
+        let waited = thread_run_queue_wait();
         let mut ended = Moved::nothing();
         ended.result = match self.link.begin() {
             Err(error) => Err((DataFailure::Tls, error)),
@@ -216,6 +252,8 @@ impl Mover {
                 window.map(u64::from);
         }
         ended.data.cpu = thread_cpu_time().saturating_sub(cpu);
+        ended.data.run_queue_wait =
+            thread_run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
         // While this runs, the thread does nothing else.
         ended.data.switches =
             Switches::of_thread().zip(switches).map(|(now, before)| now.since(before));

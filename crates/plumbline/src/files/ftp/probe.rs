@@ -17,7 +17,7 @@ use crate::exit;
 use crate::files::shown::shown;
 use crate::files::url::Url;
 use crate::transfers::{Keeping, Record, nanos};
-use os::schedule::run_queue_wait;
+use os::schedule::{run_queue_wait, thread_run_queue_wait};
 use os::tcp_counters::duplicate_segments_in;
 use protocols::application::ftp::listing::{Entry, Kind};
 use protocols::application::ftp::user::{StoreKind, Task};
@@ -311,7 +311,9 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     /// Where nothing came of a file, asks for its last bytes, which fit into a short packet: they pass
     /// a path on which long packets vanish.
     async fn control(&mut self, path: &[u8]) {
-        let is_silent = |aborted: &Aborted| aborted.transfer.arrivals.is_empty();
+        let is_silent = |Aborted { transfer, .. }: &Aborted| {
+            transfer.connected_ns.is_some() && transfer.arrivals.is_empty()
+        };
         let Some(aborted) = self.found.aborted.take_if(|aborted| is_silent(aborted)) else {
             return;
         };
@@ -488,14 +490,18 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
         seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
         if let Err(trouble) = result {
-            // A refusal is an answer; a transfer whose data stops is what is looked at.
-            let is_stopped = !trouble.is_refusal() && seen.connected_ns.is_some();
+            // A refusal is an answer; a transfer that stops is what is looked at.
+            let is_stopped = match seen.connected_ns {
+                Some(_) => !trouble.is_refusal(),
+                None => trouble.is_without_data_connection(),
+            };
             let why = trouble.sentence();
             self.found.aborted = is_stopped.then_some(Aborted { transfer: seen, why });
             return Err(trouble);
         }
         if !is_largest && !is_largest_sent {
             seen.arrivals.clear();
+            seen.segments.clear();
         }
         self.found.seen.push(seen);
         if is_largest_sent {
@@ -531,15 +537,22 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let seen = seen.unwrap_or_default();
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         let arrivals = watch.log.clone().into_arrivals();
+        let segments = watch.segments.clone().into_arrivals();
         FileTransfer {
             direction: direction.into(),
             bytes: moved.map(|moved| moved.file_bytes).or(bytes).unwrap_or(0),
             total_ns,
             arrivals: arrivals.iter().map(verdict::Arrival::from).collect(),
+            segments: segments.iter().map(verdict::Arrival::from).collect(),
+            first_loss_bytes: watch.first_loss_bytes,
             peer_window_bytes: watch.peer_window_bytes,
             own_window_bytes: watch.own_window_bytes,
             duplicates_in: before.duplicates(),
-            own_wait_ns: before.wait().map(nanos),
+            own_wait_ns: before.wait().map(|wait| {
+                // Another thread has moved the data.
+                let of_data = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
+                nanos(wait.saturating_sub(watch.sampling_wait).saturating_add(of_data))
+            }),
             ..seen
         }
     }
@@ -563,12 +576,13 @@ struct CountersBefore {
 
 impl CountersBefore {
     fn read() -> Self {
-        Self { run_queue: run_queue_wait(), duplicates: duplicate_segments_in() }
+        Self { run_queue: thread_run_queue_wait(), duplicates: duplicate_segments_in() }
     }
 
-    /// Returns for how long this process has waited for a processor since.
+    /// Returns for how long this thread, which speaks on the control connection, has waited for a
+    /// processor since.
     fn wait(&self) -> Option<Duration> {
-        Some(run_queue_wait()?.saturating_sub(self.run_queue?))
+        Some(thread_run_queue_wait()?.saturating_sub(self.run_queue?))
     }
 
     /// Returns how many segments have come twice since.

@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// How often the engine is told how far a transfer is.
 const TICK: Duration = Duration::from_secs(1);
-/// How often TCP is asked for the progress of an upload that is watched.
+/// How often TCP is asked for the progress of a transfer that is watched.
 const SAMPLE_EVERY: Duration = Duration::from_millis(3);
 /// How long the server may take to see that a transfer was given up.
 const GIVE_UP: Duration = Duration::from_secs(3);
@@ -302,7 +302,7 @@ impl Session {
             }
         };
         let is_moving = matches!(self.data, Data::Moving { .. });
-        let is_sampled = self.upload().is_some();
+        let is_sampled = self.watched().is_some();
         tokio::select! {
             news = data_news(&mut self.data) => news,
             read = self.control.read(input) => News::Read(read),
@@ -338,32 +338,47 @@ impl Session {
                 self.has_moved(*moved, id);
             }
             News::Timeout => self.user.timeout(&mut self.bench.cx()),
-            News::Tick => {
-                if let Data::Moving { moved, id, .. } = &self.data {
-                    let (moved, id) = (moved.load(Ordering::Relaxed), *id);
-                    self.user.data_moved(id, moved, &self.bench.cx());
-                }
+            News::Tick => self.report_progress(),
+            News::Sample => {
+                self.sample();
+                // It comes so often that no other tick does.
+                self.report_progress();
             }
-            News::Sample => self.sample(),
             News::Stop | News::GiveUp => {}
         }
     }
 
-    /// Returns the connection on which a file goes out, where its progress is watched.
-    fn upload(&self) -> Option<&Canceller> {
-        self.shared.watch.as_ref()?;
-        match &self.data {
-            Data::Moving { canceller, is_sending: true, .. } => Some(canceller),
-            _ => self.ended.as_ref(),
+    /// Reports how much has moved, so that a transfer that goes on does not time out.
+    fn report_progress(&mut self) {
+        if let Data::Moving { moved, id, .. } = &self.data {
+            let (moved, id) = (moved.load(Ordering::Relaxed), *id);
+            self.user.data_moved(id, moved, &self.bench.cx());
         }
     }
 
-    /// Asks TCP how much of a file that goes out was acknowledged.
+    /// Returns the data connection and whether a file goes out on it, where its progress is watched.
+    fn watched(&self) -> Option<(&Canceller, bool)> {
+        self.shared.watch.as_ref()?;
+        match &self.data {
+            Data::Moving { canceller, is_sending, .. } => Some((canceller, *is_sending)),
+            _ => self.ended.as_ref().map(|canceller| (canceller, true)),
+        }
+    }
+
+    /// Asks TCP how much of a file that goes out was acknowledged, or how many segments have come in.
     fn sample(&self) {
-        let socket = self.upload().and_then(Canceller::socket);
-        let Some((socket, watch)) = socket.zip(self.shared.watch.as_ref()) else { return };
+        let Some((canceller, is_sending)) = self.watched() else { return };
+        let Some((socket, watch)) = canceller.socket().zip(self.shared.watch.as_ref()) else {
+            return;
+        };
         if let Ok(info) = TcpInfo::of(&socket) {
-            watch.lock().unwrap_or_else(PoisonError::into_inner).sample(&info);
+            let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.account_sampling();
+            if is_sending {
+                watch.sample_outgoing(&info);
+            } else {
+                watch.sample_incoming(&info);
+            }
         }
     }
 

@@ -106,6 +106,14 @@ impl Trouble {
         matches!(self, Self::Step { failure: Failure { why: Why::Refused(_), .. }, .. })
     }
 
+    /// Returns whether no data connection came about, or not in time.
+    pub(super) fn is_without_data_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Step { failure: Failure { why: Why::NoDataConnection | Why::Timeout, .. }, .. }
+        )
+    }
+
     /// Returns whether the server does not know the command, or does not do it.
     pub(super) fn is_unknown_command(&self) -> bool {
         let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {

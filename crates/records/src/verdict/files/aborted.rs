@@ -3,6 +3,7 @@
 //! Where the data connection was established and the server has said that it sends, and nothing came
 //! while shorter transfers or replies passed, long packets vanish on the path: Path MTU discovery fails
 //! where no ICMP arrives (RFC 2923). A server that hangs has the same marks if nothing short has passed.
+//! Where the data connection was not established in time, a firewall drops it, or its packets are lost.
 
 use super::observed::{Aborted, FileSession};
 use crate::figures::{count, duration};
@@ -26,6 +27,11 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
              set dev ... mtu 1000) and measure again"
                 .to_owned(),
         ),
+        (false, _) if !is_connected => (
+            Kind::Unknown,
+            "Either a firewall in front of the data port or packet loss",
+            format!("{why}; to tell them apart, measure again: a firewall blocks each transfer"),
+        ),
         (false, _) if transfer.tcp.total_retrans.is_some_and(|again| again > 0) => (
             Kind::Loss,
             "Packet loss that the connection did not survive",
@@ -40,7 +46,7 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
             ),
         ),
     };
-    is_connected.then(|| Cause {
+    Some(Cause {
         kind,
         of: Whole::Transfer,
         cost_ns: transfer.total_ns,
@@ -92,6 +98,16 @@ mod tests {
         let found = cause(&session(&[1_024], 0)).unwrap();
         assert_eq!(found.kind, Kind::PathMtuBlackHole);
         assert!(found.sentence().starts_with("A path MTU black hole costs 8.00 s"), "{found:?}");
+    }
+
+    #[test]
+    fn a_transfer_without_a_data_connection_is_a_firewall_or_loss() {
+        let mut blocked = session(&[1_024], 0);
+        blocked.aborted.as_mut().unwrap().transfer.connected_ns = None;
+        let found = cause(&blocked).unwrap();
+        assert_eq!(found.kind, Kind::Unknown);
+        assert!(found.subject.starts_with("Either a firewall in front of the data port or"));
+        assert!(found.advice.starts_with("nothing came in time; to tell them apart"), "{found:?}");
     }
 
     #[test]

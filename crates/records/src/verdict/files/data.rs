@@ -7,6 +7,7 @@
 use super::ftp_transfer::View;
 use super::limits;
 use super::observed::{FileSession, FileTransfer};
+use super::policer;
 use super::shape::{Shape, alike_percent, per_period};
 use super::waits;
 use crate::figures::{count, duration, rate};
@@ -34,7 +35,7 @@ pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
 }
 
 /// Returns segments that were lost, as far as this side can tell.
-fn lost(transfer: &FileTransfer) -> u64 {
+pub(super) fn lost(transfer: &FileTransfer) -> u64 {
     let tcp = &transfer.tcp;
     match transfer.direction {
         Direction::Incoming => tcp.rcv_ooopack.unwrap_or(0),
@@ -98,7 +99,7 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
     let is_incoming = view.transfer.direction == Direction::Incoming;
     let late = if is_incoming { tcp.rcv_ooopack } else { tcp.reord_seen.max(tcp.dsack_dups) };
     let late = late.filter(|late| *late > 0 && view.is_disordered)?;
-    if let Some(cause) = policer(view) {
+    if let Some(cause) = policer::policer(view) {
         return Some(cause);
     }
     let advice = format!(
@@ -122,7 +123,7 @@ fn loss(view: &View<'_>) -> Option<Cause> {
         return None;
     }
     let ns = view.excess_ns();
-    if let Some(cause) = policer(view) {
+    if let Some(cause) = policer::policer(view) {
         return Some(cause);
     }
     // Slow start ends with the losses of a full queue: that is how TCP finds the rate of a path.
@@ -155,11 +156,9 @@ const EVEN_PERCENT: u64 = 60;
 /// What passes a full bucket is so many times faster than the rest.
 const FASTER: u64 = 3;
 /// So many segments say something about a rate.
-const FEWEST_SEGMENTS: u64 = 5;
+pub(super) const FEWEST_SEGMENTS: u64 = 5;
 /// What is faster than the rest saves at least so much, ns, or a late reader made it.
 const LEAST_SAVED_NS: u64 = 25_000_000;
-/// The same where losses show the bucket as well.
-const LEAST_SAVED_BY_LOSSES_NS: u64 = 8_000_000;
 
 /// A token bucket: what passed it at once, and the rate behind it.
 struct Bucket {
@@ -168,7 +167,7 @@ struct Bucket {
 }
 
 /// Returns the largest smaller transfer that came much faster than `line_bps`, in bytes.
-fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64) -> Option<u64> {
+pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64) -> Option<u64> {
     let smaller = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction
             && other.bytes < view.transfer.bytes
@@ -233,50 +232,12 @@ fn limiter(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
 }
 
-/// Into so many parts the time of a policed transfer is cut.
-const POLICED_PARTS: u64 = 12;
-/// So many parts of a hundred of these bring as much as each other.
-const POLICED_ALIKE_PERCENT: u64 = 60;
-/// From so many parts of a hundred on, what is sent again was dropped on purpose, or in a full queue.
-const HEAVY_PERCENT: u64 = 15;
-
-/// Returns a token bucket that drops: a smaller transfer passes it without loss and much faster, and a
-/// larger one loses segments at an even rate; or it drops a large part of all.
-fn policer(view: &View<'_>) -> Option<Cause> {
-    let shape = &view.shape;
-    let tcp = &view.transfer.tcp;
-    let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
-    let passed = passed_before(view, mean_bps, LEAST_SAVED_BY_LOSSES_NS);
-    let parts = per_period(&view.transfer.arrivals, shape.span_ns / POLICED_PARTS);
-    let (_, alike) = alike_percent(&parts)?;
-    let sent_again = lost(view.transfer).saturating_mul(100);
-    // A link that is full drops what finds no room in its queue, and is full all the same.
-    let is_heavy = view.transfer.direction == Direction::Outgoing
-        && view.excess_ns() >= shape.span_ns / 3
-        && tcp.data_segs_out.is_some_and(|out| sent_again >= out.saturating_mul(HEAVY_PERCENT));
-    if !is_heavy && (passed.is_none() || alike < POLICED_ALIKE_PERCENT) {
-        return None;
-    }
-    let ns = without_window_ns(view);
-    let before = passed.map_or_else(
-        || "little passes at once".to_owned(),
-        |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
-    );
-    let advice = format!(
-        "{before}, and from then on segments are dropped and the data comes at {}: ask the network's \
-         operator for the limit, or for one that delays instead",
-        rate(mean_bps)
-    );
-    let subject = "A rate limiter on the path that drops packets (policer)";
-    Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
-}
-
 /// A window that is so many times what it explains is another's.
 const WINDOW_FACTOR: u64 = 2;
 
 /// Returns what would be gained if nothing but slow start held up the data, ns: the acknowledgments of a
 /// window show no link.
-fn without_window_ns(view: &View<'_>) -> u64 {
+pub(super) fn without_window_ns(view: &View<'_>) -> u64 {
     let least_ns = Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
     view.shape.span_ns.saturating_sub(least_ns)
 }

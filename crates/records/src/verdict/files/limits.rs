@@ -2,6 +2,7 @@
 
 use super::data;
 use super::ftp_transfer::{View, is_far};
+use super::policer;
 use crate::figures::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
@@ -19,7 +20,10 @@ const SMALL_FACTOR: u64 = 3;
 /// Returns whether packets follow each other at the rate of a link for most of the time.
 pub(super) fn is_full(view: &View<'_>) -> bool {
     let shape = &view.shape;
-    shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(FULL_PERCENT)
+    // Behind holes a rate is seen that is the sender's.
+    let is_of_the_sender = data::has_losses(view.transfer) && policer::is_in_bursts(view);
+    !is_of_the_sender
+        && shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(FULL_PERCENT)
 }
 
 /// Returns how long the data takes without the link: the round trips of slow start, ns.

@@ -8,6 +8,7 @@
 //! shape          rate and pauses of the data
 //! aborted        a transfer that did not end
 //! data           what held up the data: loss, reordering, limiter, windows, pauses
+//! policer        a rate limiter that drops
 //! limits         round trips and the slowest link
 //! tftp_transfer  transfers by TFTP
 //! ```
@@ -18,6 +19,7 @@ mod ftp_transfer;
 mod limits;
 mod observed;
 mod opening;
+mod policer;
 mod shape;
 mod tftp_transfer;
 mod waits;

@@ -76,6 +76,12 @@ pub struct FileTransfer {
     pub last_byte_ns: Option<u64>,
     /// When how many bytes came, or were acknowledged. Empty if unknown.
     pub arrivals: Vec<Arrival>,
+    /// When how many data segments came, also those behind one that is missing, sampled every few
+    /// milliseconds: `bytes` counts segments here. Empty if unknown, and for a file that goes out.
+    pub segments: Vec<Arrival>,
+    /// Bytes that had come in order, or were acknowledged, when the first loss was noted; sampled
+    /// every few milliseconds.
+    pub first_loss_bytes: Option<u64>,
     /// TCP of the data connection at its end.
     pub tcp: DataTcp,
     /// The smallest and the largest receive window that the peer offered while data was sent, bytes.

@@ -105,10 +105,63 @@ fn silences_that_are_no_round_trips_are_the_server_s() {
     assert_ne!(blocks(TRIP).map(|(kind, _)| kind), Some(Kind::SlowDisk));
 }
 
+/// Returns a transfer whose segments come in bursts of so many, each so long after the one before, and
+/// which first loses one behind `place` bytes.
+fn in_bursts(bursts: &[(u64, u64)], place: u64) -> FileTransfer {
+    let read: Vec<(u64, u64)> =
+        bursts.iter().map(|(gap, segments)| (*gap, segments * MSS)).collect();
+    let mut transfer = download(&read);
+    let segments = transfer.arrivals.iter().zip(bursts);
+    transfer.segments = segments
+        .map(|(arrival, (_, segments))| Arrival { at_ns: arrival.at_ns, bytes: *segments })
+        .collect();
+    transfer.first_loss_bytes = Some(place);
+    transfer.tcp.rcv_ooopack = Some(40);
+    transfer
+}
+
+/// Returns a burst in each round trip, whose size goes up and down as a congestion window does.
+fn sawtooth() -> Vec<(u64, u64)> {
+    (0..60).map(|at| (TRIP, 6 + at % 7)).collect()
+}
+
+#[test]
+fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
+    let whole = download(&[(0, 5 * MSS), (TRIP, 5 * MSS)]);
+    let smaller = in_bursts(&sawtooth()[..12], 40_000);
+    let larger = in_bursts(&sawtooth(), 42_000);
+    let found = first(vec![whole.clone(), smaller.clone(), larger.clone()]).unwrap();
+    assert_eq!(found.0, Kind::RateLimiter);
+    // By chance it comes elsewhere.
+    let elsewhere = in_bursts(&sawtooth(), 90_000);
+    assert_eq!(first(vec![whole.clone(), smaller.clone(), elsewhere]).unwrap().0, Kind::Loss);
+    let mut lossy = whole;
+    lossy.tcp.rcv_ooopack = Some(2);
+    assert_eq!(first(vec![lossy, smaller.clone(), larger]).unwrap().0, Kind::Loss);
+    // Behind a full link nothing comes in bursts.
+    let even: Vec<(u64, u64)> = (0..450).map(|_| (TRIP / 8, 1)).collect();
+    let on_a_link = in_bursts(&even, 42_000);
+    let found = first(vec![smaller, on_a_link]);
+    assert_ne!(found.unwrap().0, Kind::RateLimiter);
+}
+
+#[test]
+fn bursts_that_bring_what_their_time_allows_are_a_policer() {
+    let timers: Vec<(u64, u64)> = (0..9).map(|at| (240 * MS + at * MS, 17)).collect();
+    let regular = in_bursts(&timers, 20_000);
+    assert_eq!(first(vec![regular.clone()]).unwrap().0, Kind::RateLimiter);
+    // A window that is full each time loses nothing.
+    let mut one = regular;
+    one.tcp.rcv_ooopack = Some(1);
+    assert_ne!(first(vec![one]).map(|(kind, _)| kind), Some(Kind::RateLimiter));
+    let chance = [17, 3, 40, 9, 25, 2, 31, 12, 5].map(|segments| (240 * MS, segments));
+    assert_eq!(first(vec![in_bursts(&chance, 20_000)]).unwrap().0, Kind::Loss);
+}
+
 #[test]
 fn silences_behind_lost_segments_are_loss() {
     let mut gaps = on_a_link(100, MS / 10);
-    for at in [20, 40, 60, 80] {
+    for at in [13, 38, 55, 91] {
         gaps[at] = (300 * MS, MSS);
     }
     let mut transfer = download(&gaps);
