@@ -62,19 +62,16 @@ pub(super) enum Shell {
     Plain,
     /// bash, which echoes keys itself.
     Bash,
-    /// The shell of busybox, which echoes keys itself.
-    Busybox,
 }
 
 impl Shell {
-    pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Bash, Self::Busybox];
+    pub(super) const ALL: [Self; 2] = [Self::Plain, Self::Bash];
 
     /// Returns the command that starts it.
     pub(super) const fn command(self) -> &'static str {
         match self {
             Self::Plain => "/bin/sh -i",
             Self::Bash => "bash --norc --noprofile -i",
-            Self::Busybox => "busybox sh -i",
         }
     }
 }
@@ -311,7 +308,6 @@ impl fmt::Display for Case {
         let shell = match self.shell {
             Shell::Plain => "",
             Shell::Bash => ", bash",
-            Shell::Busybox => ", busybox sh",
         };
         write!(f, "{login}{name}{shell}: {}", self.injected())
     }

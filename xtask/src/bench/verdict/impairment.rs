@@ -202,7 +202,6 @@ impl Direction {
         let bits = packet.len() as u64 * 8;
         if self.settings.size_limit.is_some_and(|limit| packet.len() > limit)
             || self.is_first_syn(packet)
-            || self.is_blocked(packet)
         {
             return None;
         }
@@ -287,9 +286,10 @@ impl Direction {
         is_to_port && is_syn && self.seen_syns.insert(ports)
     }
 
-    fn is_blocked(&self, packet: &[u8]) -> bool {
-        let Some(blocked) = self.settings.variation.blocked_port else { return false };
-        segment(packet).is_some_and(|(_, port, _)| port == blocked)
+    /// Returns for how long a firewall holds the packet back, ns.
+    fn held_ns(&self, packet: &[u8]) -> u64 {
+        let Some((held, for_ns)) = self.settings.variation.held_port else { return 0 };
+        if segment(packet).is_some_and(|(_, port, _)| port == held) { for_ns } else { 0 }
     }
 
     /// Returns when a TFTP block has been read, or `now_ns` for any other packet. A first block that
@@ -319,7 +319,13 @@ impl Direction {
         let Settings { delay_ns, jitter_ns, reordering, duplication, .. } = self.settings;
         let jitter_ns = rounded(self.rng.unit() * jitter_ns as f64);
         let longer_ns = self.settings.variation.longer_by_ns(at_ns);
+        let held_ns = self.held_ns(&packet);
         let mut due_ns = at_ns + delay_ns + longer_ns + jitter_ns;
+        if held_ns > 0 {
+            // Other packets overtake it.
+            self.enqueue(due_ns + held_ns, packet);
+            return;
+        }
         match reordering.filter(|(share, _)| self.rng.is(*share)) {
             Some((_, late_ns)) => due_ns += late_ns,
             None => {
@@ -536,10 +542,10 @@ mod tests {
     }
 
     #[test]
-    fn a_firewall_drops_the_first_syn_beside_a_port_and_everything_to_another() {
+    fn a_firewall_drops_the_first_syn_beside_a_port_and_holds_everything_to_another() {
         let variation = Variation {
             drops_first_syn_beside: Some(2121),
-            blocked_port: Some(113),
+            held_port: Some((2121, 10)),
             ..Variation::default()
         };
         let settings = Settings { variation, ..Settings::default() };
@@ -550,12 +556,17 @@ mod tests {
             syn[13] = 0x02;
             syn
         };
-        for (port, is_passed) in [(2121, true), (40_001, false), (40_001, true), (113, false)] {
+        for (port, is_passed) in [(40_001, false), (40_001, true)] {
             wire.push(Towards::Server, 1, packet(6, &syn(port)));
             assert_eq!(wire.pop(Towards::Server, 1).is_some(), is_passed, "{port}");
         }
-        wire.push(Towards::Server, 1, packet(6, &syn(113)));
-        assert_eq!(wire.pop(Towards::Server, 1), None);
+        wire.push(Towards::Server, 1, packet(6, &syn(2121)));
+        wire.push(Towards::Server, 2, packet(17, &[0; 8]));
+        let arrivals = [(2, 17), (11, 6)];
+        for (at_ns, protocol) in arrivals {
+            assert_eq!(wire.next_ns(), Some(at_ns));
+            assert_eq!(wire.pop(Towards::Server, at_ns).unwrap()[9], protocol);
+        }
     }
 
     fn block(number: u8) -> Vec<u8> {

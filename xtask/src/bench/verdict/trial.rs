@@ -6,7 +6,7 @@
 
 use super::super::typing::plumb;
 use super::answer::Answer;
-use super::case::{Case, Service};
+use super::case::{Case, Generator, Service};
 use super::cause::Kind;
 use super::interposer::{self, Protocol};
 use super::network::{Networks, OWN_TCP, SERVER};
@@ -27,6 +27,8 @@ use std::thread;
 
 /// After so long `plumb measure` is interrupted, as a user would do.
 const MEASURE_LIMIT: Duration = Duration::from_secs(50);
+/// The same in cases of the second generator, whose round trips over a satellite take 0.7 s.
+const SECOND_MEASURE_LIMIT: Duration = Duration::from_secs(110);
 /// And after so much longer it is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// What it waits for something at most, s: the default is 30.
@@ -219,7 +221,11 @@ fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options)
     let (out, err) = (at.join("stdout"), at.join("stderr"));
     command.stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);
     let mut program = Program::start(&mut command)?;
-    let mut status = program.wait_for_end(MEASURE_LIMIT)?;
+    let limit = match case.generator {
+        Generator::First => MEASURE_LIMIT,
+        Generator::Second => SECOND_MEASURE_LIMIT,
+    };
+    let mut status = program.wait_for_end(limit)?;
     let was_ended = status.is_none();
     if was_ended {
         interrupt(&program)?;

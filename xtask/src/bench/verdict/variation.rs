@@ -59,8 +59,8 @@ pub(super) struct Variation {
     pub(super) wake: Option<Wake>,
     /// Packets longer than this are lost, per mille.
     pub(super) loss_above: Option<(usize, u64)>,
-    /// TCP segments to this port are dropped.
-    pub(super) blocked_port: Option<u16>,
+    /// TCP segments to this port are held back for so long, ns.
+    pub(super) held_port: Option<(u16, u64)>,
     /// The first SYN of each connection to any other port than this is dropped.
     pub(super) drops_first_syn_beside: Option<u16>,
     /// The rate of the link in these intervals, bit/s.

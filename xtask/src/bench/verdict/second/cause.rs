@@ -9,7 +9,7 @@ pub(in super::super) enum Fault {
     LostQuery,
     /// The server looks up the name of the client before it greets, and its name server is slow.
     ReverseLookup,
-    /// The server asks the client's host for its user (RFC 1413), and a firewall drops the packets.
+    /// The server asks the client's host for its user (RFC 1413), and a firewall rejects that late.
     IdentLookup,
     /// The profile of the login shell sleeps.
     SlowProfile,

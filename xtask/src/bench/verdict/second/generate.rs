@@ -4,7 +4,7 @@
 //! depends on the seed and its own number alone, and causes are taken in turn from a permutation of
 //! all pairs of service and cause.
 
-use super::super::case::{Case, Control, Generator, Healthy, Path, Service, Shell};
+use super::super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
 use super::super::cause::{Cause, Kind, Quantity, Resource, Row};
 use super::super::generate::power_of_two;
 use super::super::rng::Rng;
@@ -29,7 +29,9 @@ pub(in super::super) fn case(seed: u64, number: u64) -> Case {
     if turn < HEALTHY_OF_20 {
         return healthy(seed, number, &mut rng);
     }
-    let (service, row) = pair(seed, number);
+    // The pairs are counted over the cases that have a cause.
+    let rank = number / 20 * (20 - HEALTHY_OF_20) + turn - HEALTHY_OF_20;
+    let (service, row) = pair(seed, rank);
     let mut causes = vec![drawn(row, service, &mut rng)];
     if turn < HEALTHY_OF_20 + PAIRS_OF_20 {
         let others: Vec<&Row> =
@@ -57,8 +59,8 @@ fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
         && !(asks(other) && is_server(row) || asks(row) && is_server(other))
 }
 
-/// Returns the service and the cause of a number, from a permutation of all of them.
-fn pair(seed: u64, number: u64) -> (Service, &'static Row) {
+/// Returns the service and the cause of a rank, from a permutation of all of them.
+fn pair(seed: u64, rank: u64) -> (Service, &'static Row) {
     let pairs = ROWS.iter().flat_map(|row| row.services.iter().map(move |service| (*service, row)));
     let mut pairs: Vec<(Service, &'static Row)> = pairs.collect();
     let mut rng = Rng::new(seed ^ SEED_MASK, PERMUTATION);
@@ -67,7 +69,7 @@ fn pair(seed: u64, number: u64) -> (Service, &'static Row) {
         let other = rng.next() % (last as u64 + 1);
         pairs.swap(last, usize::try_from(other).unwrap_or(0));
     }
-    let at = usize::try_from(number % pairs.len() as u64).unwrap_or(0);
+    let at = usize::try_from(rank % pairs.len() as u64).unwrap_or(0);
     pairs.get(at).copied().unwrap_or((Service::Login, &ROWS[0]))
 }
 
@@ -121,7 +123,7 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
 fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut Rng) -> Case {
     let has = |fault| causes.iter().any(|cause| cause.kind == Kind::Second(fault));
     let choice = peers::of(service, &causes);
-    let peer = *rng.pick(&choice).unwrap_or(&super::super::case::Peer::PlumbLogin);
+    let peer = *rng.pick(&choice).unwrap_or(&Peer::PlumbLogin);
     let path = path(&causes, rng);
     let asks_password = service.is_login() && (has(Fault::SlowProfile) || rng.is(0.4));
     let by_name = has(Fault::LostQuery) || rng.is(0.2);
@@ -153,6 +155,9 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
         rng.log_uniform(120_000, 260_000)
     } else if has(Fault::PlainTftp) {
         rng.log_uniform(15_000, 70_000)
+    } else if has(Fault::EarlyDetection) {
+        // On a short path a loss costs next to nothing.
+        rng.log_uniform(40_000, 110_000)
     } else {
         rng.log_uniform(5_000, 75_000)
     };
@@ -160,10 +165,13 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
     // A limited rate beside a cause that limits it would be a second cause.
     let is_limited = causes.iter().any(|cause| cause.kind.row().resource == Resource::Flow);
     let has_rate = !is_limited && rng.is(0.4);
-    let rate_kbps = match has(Fault::Outages) {
-        // So slow that a transfer lasts as long as the time between two outages.
-        true => Some(rng.log_uniform(1_500, 3_000)),
-        false => has_rate.then(|| rng.log_uniform(8_000, 200_000)),
+    // So slow that a transfer lasts as long as the time between two outages, or two pauses.
+    let rate_kbps = if has(Fault::Outages) {
+        Some(rng.log_uniform(1_500, 3_000))
+    } else if has(Fault::WifiPauses) {
+        Some(rng.log_uniform(8_000, 30_000))
+    } else {
+        has_rate.then(|| rng.log_uniform(8_000, 200_000))
     };
     let is_lossy = has(Fault::SaturatedUplink)
         || has(Fault::BusyDownlink)
@@ -201,8 +209,7 @@ fn bytes_per_second(case: &Case) -> f64 {
                 rtt_s += size / 1e3;
                 14_480.0 * 4.0 / rtt_s
             }
-            Fault::RouteFlap => 14_480.0 * 6.0 / (size / 1e3),
-            Fault::WifiPauses => 400_000.0,
+            Fault::RouteFlap => 14_480.0 * 10.0 / (size / 1e3),
             // Mathis et al. (1997), with some timeouts.
             Fault::LossToServer | Fault::LossToClient | Fault::LossOfLarge => {
                 1_300.0 / (rtt_s.max(0.01) * (size / 1e3).sqrt())
@@ -251,10 +258,12 @@ fn bytes_for(case: &Case) -> u64 {
         }
         Service::TftpGet => {
             let mut seconds = case.path.rtt_us as f64 / 1e6;
-            let mut block = 1_428.0;
+            // These agree to windows of 16 blocks (RFC 7440).
+            let has_windows = matches!(case.peer, Peer::PlumbTftp | Peer::Atftpd);
+            let mut block = if has_windows { 8.0 * 1_428.0 } else { 1_428.0 };
             for Cause { kind, size, second } in &case.causes {
                 match kind {
-                    Kind::Second(Fault::BusyDownlink) => seconds += *second as f64 / 2e3,
+                    Kind::Second(Fault::BusyDownlink) => seconds += *second as f64 / 4e3,
                     Kind::Second(Fault::Satellite) => seconds += *size as f64 / 1e3,
                     Kind::Second(Fault::RouteFlap) => seconds += *size as f64 / 2e3,
                     Kind::Second(Fault::WifiPauses) => seconds += *size as f64 / 4e3,
@@ -275,7 +284,6 @@ fn bytes_for(case: &Case) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::case::Peer;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -308,6 +316,17 @@ mod tests {
         }
         assert!(peers.iter().eq(&Peer::SECOND.into_iter().collect::<BTreeSet<_>>()));
         assert_eq!(shells.len(), Shell::ALL.len());
+    }
+
+    #[test]
+    fn a_run_of_120_cases_has_every_pair_of_service_and_cause() {
+        let pairs: usize = ROWS.iter().map(|row| row.services.len()).sum();
+        assert!(pairs <= 6 * 14, "{pairs}");
+        let first = (0..120).map(|number| case(4, number)).filter_map(|case| {
+            let cause = case.causes.first()?;
+            Some((cause.kind, case.service))
+        });
+        assert_eq!(first.collect::<BTreeSet<_>>().len(), pairs);
     }
 
     #[test]

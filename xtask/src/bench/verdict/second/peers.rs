@@ -92,12 +92,12 @@ pub(in super::super) fn proftpd_lines(setup: &Setup, program: &Path) -> String {
         None => "UseReverseDNS off\n",
     }
     .to_owned();
-    if let Some(seconds) = setup.second.ident_s {
+    if setup.second.asks_ident {
         let modules = program.with_file_name("tree/usr/lib/proftpd");
         if modules.is_dir() {
             text += &format!("ModulePath {}\n", modules.display());
         }
-        text += &format!("LoadModule mod_ident.c\nIdentLookups on\nTimeoutIdent {seconds}\n");
+        text += "LoadModule mod_ident.c\nIdentLookups on\n";
     }
     text
 }

@@ -56,10 +56,24 @@ def serve(connection):
                 break
             connection.sendall(data.replace(b'\xff', b'\xff\xff'))
 
+sessions = []
+
+def end(*_):
+    for session in sessions:
+        try:
+            os.kill(session, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, end)
 listener = socket.create_server((address, int(port)), backlog=16)
 while True:
     connection, _ = listener.accept()
-    if os.fork() == 0:
+    session = os.fork()
+    sessions.append(session)
+    if session == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         listener.close()
         try:
             serve(connection)

@@ -55,14 +55,8 @@ pub(in super::super) const ROWS: [Row; 28] = [
         Resource::Opening,
     )
     .of(ms("name server of the server answers after", 1_200, 4_500), None),
-    of(
-        Fault::IdentLookup,
-        "ident without an answer",
-        FTP,
-        &[Class::ServerGreeting],
-        Resource::Opening,
-    )
-    .of(quantity("server waits for", "s", 1, 4), None),
+    of(Fault::IdentLookup, "late ident answer", FTP, &[Class::ServerGreeting], Resource::Opening)
+        .of(ms("rejected after", 900, 4_500), None),
     of(
         Fault::SlowProfile,
         "slow login profile",
@@ -86,7 +80,7 @@ pub(in super::super) const ROWS: [Row; 28] = [
         &[Class::ServerProcessing],
         Resource::Processor,
     )
-    .of(quantity("busy programs", "", 4, 12), quantity("server's nice value", "", 5, 14)),
+    .of(quantity("busy programs", "", 6, 14), quantity("server's nice value", "", 10, 19)),
     of(
         Fault::SlowReplies,
         "slow FTP replies",
@@ -150,8 +144,8 @@ pub(in super::super) const ROWS: [Row; 28] = [
     of(Fault::RouteFlap, "route that alternates", ALL_SERVICES, VARIABLE_DELAY, Resource::Delay)
         .of(ms("longer by", 80, 280), ms("changes every", 700, 2_500)),
     of(Fault::WifiPauses, "Wi-Fi that pauses", ALL_SERVICES, VARIABLE_DELAY, Resource::Delay)
-        .of(ms("pause", 70, 240), ms("every", 250, 800)),
-    of(Fault::RadioWake, "radio that wakes up", ALL_SERVICES, VARIABLE_DELAY, Resource::Delay)
+        .of(ms("pause", 140, 350), ms("every", 400, 900)),
+    of(Fault::RadioWake, "radio that wakes up", TCP, VARIABLE_DELAY, Resource::Delay)
         .of(ms("wakes up within", 350, 1_300), ms("after an idle time of", 200, 700)),
     of(
         Fault::Outages,
@@ -160,7 +154,7 @@ pub(in super::super) const ROWS: [Row; 28] = [
         &[Class::Outage, Class::PathLoss, Class::ConnectionSetup],
         Resource::Packets,
     )
-    .of(ms("outage", 1_000, 3_000), ms("every", 6_000, 9_000)),
+    .of(ms("outage", 900, 2_400), ms("every", 3_500, 5_500)),
     of(Fault::LossToServer, "loss towards the server", TO_SERVER, LOSS, Resource::Packets)
         .of(per_mille("loss", 25, 120), None),
     of(Fault::LossToClient, "loss towards the client", TO_CLIENT, LOSS, Resource::Packets)

@@ -20,7 +20,7 @@ const RATE_FACTOR: u64 = 8;
 /// The rate of the slow radio, kbit/s: a full packet takes 6 ms.
 const RADIO_KBPS: u64 = 2_000;
 /// Lengths of the queue between which random early detection acts, packets.
-const RED_PACKETS: (u64, u64) = (2, 8);
+const RED_PACKETS: (u64, u64) = (1, 6);
 
 /// Programs that compete with the server for its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub(in super::super) struct Conditions {
     pub(in super::super) query_timeout_s: Option<u64>,
     /// The server has a name server that answers so late, ms.
     pub(in super::super) server_resolver_ms: Option<u64>,
-    /// The FTP server asks for the client's user, and waits for so long, s.
-    pub(in super::super) ident_s: Option<u64>,
+    /// The FTP server asks for the client's user.
+    pub(in super::super) asks_ident: bool,
     /// The login shell starts so late, ms.
     pub(in super::super) profile_ms: u64,
     pub(in super::super) loops: Option<Loops>,
@@ -59,7 +59,9 @@ pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, ca
             (conditions.drops_first_query, conditions.query_timeout_s) = (true, Some(size));
         }
         Fault::ReverseLookup => conditions.server_resolver_ms = Some(size),
-        Fault::IdentLookup => setup.to_client.variation.blocked_port = Some(IDENT_PORT),
+        Fault::IdentLookup => {
+            setup.to_client.variation.held_port = Some((IDENT_PORT, size * MS));
+        }
         Fault::SlowProfile => conditions.profile_ms = size,
         Fault::BusyLoops => {
             let server_nice = i8::try_from(second).unwrap_or(0);
@@ -93,9 +95,9 @@ fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
             setup.to_server.variation.wake = Some(wake);
         }
         Fault::SaturatedUplink => setup.to_server.variation.cross = Some(ALWAYS),
-        // Of the time two thirds are busy.
+        // One object after the other, with pauses between them.
         Fault::BusyDownlink => {
-            let busy = Periodic { every_ns: 3_000 * MS, for_ns: 2_000 * MS };
+            let busy = Periodic { every_ns: 1_800 * MS, for_ns: 1_300 * MS };
             setup.to_client.variation.cross = Some(busy);
         }
         Fault::SmallPolicer | Fault::LargeShaper => {
@@ -154,7 +156,7 @@ pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause,
     let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
     match fault {
         Fault::ReverseLookup => setup.second.server_resolver_ms = Some(0),
-        Fault::IdentLookup => setup.second.ident_s = Some(size),
+        Fault::IdentLookup => setup.second.asks_ident = true,
         Fault::SaturatedUplink => {
             let down = DOWNLINK_FACTOR * size;
             setup.to_server.link = link(size, size * second / 8);

@@ -108,7 +108,9 @@ fn log_in(run: &Run<'_>, session: &mut Session) -> Result<()> {
 /// Returns the lines of 80 bytes of the long output.
 fn load_lines(run: &Run<'_>) -> u64 {
     let Some(rate) = run.setup.bytes_per_second else { return 6_000 };
-    let queue_bytes = run.setup.to_client.link.map_or(0, |link| link.queue_bytes);
+    // The queue of a link that is faster than the output stays empty.
+    let link = run.setup.to_client.link.filter(|link| link.bits_per_second / 8 <= rate);
+    let queue_bytes = link.map_or(0, |link| link.queue_bytes);
     // A bucket passes at once, and a queue must fill before its length is seen.
     let bucket_bytes = run.setup.to_client.policer_or_shaper.map_or(0, |bucket| bucket.bytes);
     ((rate * LOAD_SECONDS + 3 * queue_bytes + bucket_bytes) / 80).clamp(100, 20_000)
