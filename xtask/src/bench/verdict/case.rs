@@ -34,6 +34,48 @@ impl Service {
     }
 }
 
+/// The generator that drew a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Generator {
+    #[default]
+    First,
+    /// `super::second`.
+    Second,
+}
+
+impl Generator {
+    pub(super) const ALL: [Self; 2] = [Self::First, Self::Second];
+
+    /// Returns the word that selects it on the command line.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Second => "second",
+        }
+    }
+}
+
+/// The shell that a login ends in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Shell {
+    /// `/bin/sh`, which leaves the echo to the kernel.
+    Plain,
+    /// bash, which echoes keys itself.
+    Bash,
+}
+
+impl Shell {
+    pub(super) const ALL: [Self; 2] = [Self::Plain, Self::Bash];
+
+    /// Returns the command that starts it.
+    pub(super) const fn command(self) -> &'static str {
+        match self {
+            Self::Plain => "/bin/sh -i",
+            Self::Bash => "bash --norc --noprofile -i",
+        }
+    }
+}
+
 /// A server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Peer {
@@ -49,10 +91,16 @@ pub(super) enum Peer {
     Atftpd,
     Dnsmasq,
     PlumbTftp,
+    /// Python scripts of the second generator (`super::second`), and other modes of servers above.
+    PythonTelnetd,
+    VsftpdInetd,
+    PyftpdlibThreads,
+    PythonTftpd,
 }
 
 impl Peer {
-    pub(super) const ALL: [Self; 12] = [
+    /// The peers of the first generator.
+    pub(super) const FIRST: [Self; 12] = [
         Self::InetutilsTelnetd,
         Self::BusyboxTelnetd,
         Self::PlumbLogin,
@@ -65,6 +113,23 @@ impl Peer {
         Self::Atftpd,
         Self::Dnsmasq,
         Self::PlumbTftp,
+    ];
+    /// Those of the second one.
+    pub(super) const SECOND: [Self; 14] = [
+        Self::InetutilsTelnetd,
+        Self::BusyboxTelnetd,
+        Self::PlumbLogin,
+        Self::PythonTelnetd,
+        Self::VsftpdInetd,
+        Self::PureFtpd,
+        Self::Proftpd,
+        Self::PyftpdlibThreads,
+        Self::PlumbFtp,
+        Self::TftpdHpa,
+        Self::Atftpd,
+        Self::Dnsmasq,
+        Self::PlumbTftp,
+        Self::PythonTftpd,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -81,10 +146,14 @@ impl Peer {
             Self::Atftpd => "atftpd",
             Self::Dnsmasq => "dnsmasq",
             Self::PlumbTftp => "plumb serve --tftp",
+            Self::PythonTelnetd => "python telnetd",
+            Self::VsftpdInetd => "vsftpd under inetd",
+            Self::PyftpdlibThreads => "pyftpdlib, threads",
+            Self::PythonTftpd => "python tftpd",
         }
     }
 
-    /// Returns the servers of a service that can have the causes `kinds`.
+    /// Returns the servers of a service that can have the causes `kinds` of the first generator.
     pub(super) fn of(service: Service, kinds: &[Kind]) -> Vec<Self> {
         let all: &[Self] = match service {
             // plumb serve sets TCP_NODELAY.
@@ -133,6 +202,8 @@ pub(super) struct Path {
     pub(super) jitter_us: u64,
     /// Rate in both directions, kbit/s; `None` for as fast as the machine.
     pub(super) rate_kbps: Option<u64>,
+    /// Rate towards the server where it differs, kbit/s.
+    pub(super) uplink_kbps: Option<u64>,
     /// Longest wait in the queue of a limited rate, ms.
     pub(super) queue_ms: u64,
     /// Packets that arrive twice, per mille.
@@ -149,11 +220,16 @@ pub(super) enum Healthy {
     Far,
     /// A low rate with a queue of the right length.
     LowRate,
+    /// A local network: a round trip below a millisecond.
+    Local,
+    /// More rate towards the client than towards the server, as of DSL.
+    Asymmetric,
 }
 
 /// One case of the benchmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Case {
+    pub(super) generator: Generator,
     pub(super) seed: u64,
     pub(super) number: u64,
     pub(super) service: Service,
@@ -166,6 +242,7 @@ pub(super) struct Case {
     pub(super) by_name: bool,
     /// The server asks for a name and a password.
     pub(super) asks_password: bool,
+    pub(super) shell: Shell,
     /// The largest file, bytes; 0 for a login.
     pub(super) bytes: u64,
 }
@@ -177,7 +254,12 @@ impl Case {
 
     /// Returns whether it needs a processor for itself.
     pub(super) fn is_exclusive(&self) -> bool {
-        self.has(Kind::OwnProcessor) || self.has(Kind::ServerProcessor)
+        let kinds = [
+            Kind::OwnProcessor,
+            Kind::ServerProcessor,
+            Kind::Second(super::second::Fault::BusyLoops),
+        ];
+        kinds.into_iter().any(|kind| self.has(kind))
     }
 
     /// Returns the causes in words, or what kind of healthy path it is.
@@ -186,6 +268,8 @@ impl Case {
             Some(Healthy::Near) => "healthy".to_owned(),
             Some(Healthy::Far) => "healthy, far".to_owned(),
             Some(Healthy::LowRate) => "healthy, low rate".to_owned(),
+            Some(Healthy::Local) => "healthy, local network".to_owned(),
+            Some(Healthy::Asymmetric) => "healthy, asymmetric rates".to_owned(),
             None => {
                 let causes: Vec<String> = self.causes.iter().map(Cause::to_string).collect();
                 causes.join(" + ")
@@ -203,6 +287,9 @@ impl fmt::Display for Path {
         if let Some(rate) = self.rate_kbps {
             write!(f, ", {rate} kbit/s, queue {} ms", self.queue_ms)?;
         }
+        if let Some(rate) = self.uplink_kbps {
+            write!(f, ", uplink {rate} kbit/s")?;
+        }
         if self.duplicates_per_mille > 0 {
             write!(f, ", {} per mille duplicates", self.duplicates_per_mille)?;
         }
@@ -218,6 +305,10 @@ impl fmt::Display for Case {
         }
         let login = if self.asks_password { ", password" } else { "" };
         let name = if self.by_name { ", by name" } else { "" };
-        write!(f, "{login}{name}: {}", self.injected())
+        let shell = match self.shell {
+            Shell::Plain => "",
+            Shell::Bash => ", bash",
+        };
+        write!(f, "{login}{name}{shell}: {}", self.injected())
     }
 }

@@ -1,4 +1,4 @@
-//! The generator: cases from a seed, without I/O.
+//! The first generator: cases from a seed, without I/O.
 //!
 //! One case in five is healthy, one in five has two causes. A case depends on the seed and on its
 //! own number alone, so that `--seed N --case K` repeats it. Kinds are taken in turn from a
@@ -7,7 +7,7 @@
 //! seconds and not minutes. Whether the cause dominates is not assumed but measured
 //! (`super::truth`).
 
-use super::case::{Case, Control, Healthy, Path, Peer, Service};
+use super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
 use super::cause::{Cause, Kind, ROWS, Resource, Row};
 use super::rng::{Rng, rounded};
 
@@ -105,7 +105,8 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
     let kinds = [Healthy::Near, Healthy::Far, Healthy::LowRate];
     let healthy = *rng.pick(&kinds).unwrap_or(&Healthy::Near);
     match healthy {
-        Healthy::Near => {}
+        // The last two are those of the second generator.
+        Healthy::Near | Healthy::Local | Healthy::Asymmetric => {}
         Healthy::Far => {
             case.path.rtt_us = 1_000 * rng.log_uniform(50, 300);
             case.path.jitter_us = case.path.jitter_us.min(case.path.rtt_us / 20);
@@ -129,6 +130,7 @@ fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut
     let asks_password = service.is_login() && (kinds.contains(&Kind::SlowLogin) || rng.is(0.3));
     let by_name = kinds.contains(&Kind::SlowResolver) || rng.is(0.25);
     let mut case = Case {
+        generator: Generator::First,
         seed,
         number,
         service,
@@ -138,6 +140,7 @@ fn build(seed: u64, number: u64, service: Service, causes: Vec<Cause>, rng: &mut
         healthy: None,
         by_name,
         asks_password,
+        shell: Shell::Plain,
         bytes: 0,
     };
     case.bytes = bytes_for(&case, bytes_per_second(&case.path, &case.causes));
@@ -169,7 +172,15 @@ fn path(service: Service, kinds: &[Kind], rng: &mut Rng) -> Path {
         true => *rng.pick(&[Control::Cubic, Control::Reno]).unwrap_or(&Control::Cubic),
         false => *rng.pick(&Control::ALL).unwrap_or(&Control::Cubic),
     };
-    Path { rtt_us, jitter_us, rate_kbps, queue_ms: 100, duplicates_per_mille, control }
+    Path {
+        rtt_us,
+        jitter_us,
+        rate_kbps,
+        uplink_kbps: None,
+        queue_ms: 100,
+        duplicates_per_mille,
+        control,
+    }
 }
 
 /// Returns about how fast a file moves, bytes a second.
@@ -234,7 +245,7 @@ fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
 }
 
 /// Returns the power of two below `wanted`.
-fn power_of_two(wanted: f64, least: u64, most: u64) -> u64 {
+pub(super) fn power_of_two(wanted: f64, least: u64, most: u64) -> u64 {
     let wanted = rounded(wanted).clamp(least, most);
     1 << (u64::BITS - 1 - wanted.leading_zeros())
 }
@@ -268,7 +279,7 @@ mod tests {
                 assert!(pairs.contains(&(row.kind, *service)), "{} {service:?}", row.name);
             }
         }
-        assert_eq!(peers.len(), Peer::ALL.len());
+        assert!(peers.iter().eq(&Peer::FIRST.into_iter().collect::<BTreeSet<_>>()));
         assert!(Control::ALL.iter().all(|control| controls.contains(control)));
     }
 

@@ -1,7 +1,7 @@
 //! What happens to the packets between the two networks: a model in virtual time, without I/O.
 //!
 //! One [`Wire`] has two directions. A packet that enters passes, in this order: the size limit
-//! (dropped without ICMP, RFC 2923), the policer, random or burst loss (Gilbert's two states), the
+//! (dropped without ICMP, RFC 2923), outages and pauses ([`super::variation`]), the policer, random or burst loss (Gilbert's two states), the
 //! shaper, the queue of the link (its rate, and drops when it is full) or the half-duplex medium, the
 //! delay with jitter, reordering and duplication. All of it is decided when the packet enters, so
 //! that the model needs no events of its own: [`Wire::push`] computes when the packet leaves, and
@@ -10,6 +10,7 @@
 //! Times are nanoseconds since the start of the relay.
 
 use super::rng::{Rng, rounded};
+use super::variation::{Changes, Variation};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -65,6 +66,7 @@ pub(super) struct Settings {
     /// The first SYN of each connection to this port is dropped.
     pub(super) drops_first_syn_to: Option<u16>,
     pub(super) blocks: BlockDelay,
+    pub(super) variation: Variation,
 }
 
 /// A medium that carries one direction at a time.
@@ -96,6 +98,7 @@ struct Direction {
     settings: Settings,
     rng: Rng,
     is_in_burst: bool,
+    changes: Changes,
     /// Tokens in the bucket, bits, as of `filled_at_ns`.
     tokens: f64,
     filled_at_ns: u64,
@@ -180,6 +183,7 @@ impl Direction {
             settings,
             rng,
             is_in_burst: false,
+            changes: Changes::default(),
             tokens,
             filled_at_ns: 0,
             shaped_at_ns: 0,
@@ -201,6 +205,8 @@ impl Direction {
         {
             return None;
         }
+        let variation = self.settings.variation;
+        let now_ns = self.changes.enter(&variation, now_ns, packet, &mut self.rng)?;
         let now_ns = self.read_from_disk(now_ns, packet);
         let mut at_ns = now_ns;
         if let Some(bucket) = self.settings.policer_or_shaper.filter(|bucket| bucket.drops) {
@@ -213,17 +219,25 @@ impl Direction {
             at_ns = self.pass_bucket(bucket, at_ns.max(self.shaped_at_ns), bits)?;
             self.shaped_at_ns = at_ns;
         }
-        if let Some(link) = self.settings.link {
-            let wait_ns = self.free_at_ns.saturating_sub(at_ns);
-            let backlog = u128::from(wait_ns) * u128::from(link.bits_per_second) / 8_000_000_000;
-            if backlog > u128::from(link.queue_bytes) {
-                return None;
-            }
-            let serial_ns = bits * 1_000_000_000 / link.bits_per_second.max(1);
-            at_ns = at_ns.max(self.free_at_ns) + serial_ns;
-            self.free_at_ns = at_ns;
+        self.pass_link(at_ns, bits)
+    }
+
+    /// Returns when the link has sent the packet, or `None` if its queue drops it.
+    fn pass_link(&mut self, at_ns: u64, bits: u64) -> Option<u64> {
+        let Some(link) = self.settings.link else { return Some(at_ns) };
+        let variation = self.settings.variation;
+        self.changes.add_cross_traffic(&variation, link, at_ns, &mut self.free_at_ns);
+        let rate = variation.rate(link, at_ns);
+        let wait_ns = self.free_at_ns.saturating_sub(at_ns);
+        let backlog = u128::from(wait_ns) * u128::from(rate) / 8_000_000_000;
+        let backlog = u64::try_from(backlog).unwrap_or(u64::MAX);
+        let is_early = variation.red.is_some_and(|red| red.drops(backlog, &mut self.rng));
+        if backlog > link.queue_bytes || is_early {
+            return None;
         }
-        Some(at_ns)
+        let serial_ns = bits * 1_000_000_000 / rate + variation.packet_ns;
+        self.free_at_ns = at_ns.max(self.free_at_ns) + serial_ns;
+        Some(self.free_at_ns)
     }
 
     /// Returns when the bucket has tokens for the packet; `None` if the policer drops it, or if it
@@ -263,16 +277,19 @@ impl Direction {
         }
     }
 
-    /// Returns whether this is the first SYN of a connection to the port in question.
+    /// Returns whether this is the first SYN of a connection that loses it.
     fn is_first_syn(&mut self, packet: &[u8]) -> bool {
-        let Some(port) = self.settings.drops_first_syn_to else { return false };
-        let Some(segment) = payload(packet, 6) else { return false };
-        let (Some(ports), Some(flags)) = (segment.first_chunk::<4>(), segment.get(13)) else {
-            return false;
-        };
-        let is_to_port = ports.get(2..) == Some(port.to_be_bytes().as_slice());
-        let is_syn = flags & 0x12 == 0x02;
-        is_to_port && is_syn && self.seen_syns.insert(*ports)
+        let to = self.settings.drops_first_syn_to;
+        let beside = self.settings.variation.drops_first_syn_beside;
+        let Some((ports, port, is_syn)) = segment(packet) else { return false };
+        let is_to_port = to == Some(port) || beside.is_some_and(|beside| beside != port);
+        is_to_port && is_syn && self.seen_syns.insert(ports)
+    }
+
+    /// Returns for how long a firewall holds the packet back, ns.
+    fn held_ns(&self, packet: &[u8]) -> u64 {
+        let Some((held, for_ns)) = self.settings.variation.held_port else { return 0 };
+        if segment(packet).is_some_and(|(_, port, _)| port == held) { for_ns } else { 0 }
     }
 
     /// Returns when a TFTP block has been read, or `now_ns` for any other packet. A first block that
@@ -301,7 +318,14 @@ impl Direction {
     fn schedule(&mut self, at_ns: u64, packet: Vec<u8>) {
         let Settings { delay_ns, jitter_ns, reordering, duplication, .. } = self.settings;
         let jitter_ns = rounded(self.rng.unit() * jitter_ns as f64);
-        let mut due_ns = at_ns + delay_ns + jitter_ns;
+        let longer_ns = self.settings.variation.longer_by_ns(at_ns);
+        let held_ns = self.held_ns(&packet);
+        let mut due_ns = at_ns + delay_ns + longer_ns + jitter_ns;
+        if held_ns > 0 {
+            // Other packets overtake it.
+            self.enqueue(due_ns + held_ns, packet);
+            return;
+        }
         match reordering.filter(|(share, _)| self.rng.is(*share)) {
             Some((_, late_ns)) => due_ns += late_ns,
             None => {
@@ -319,6 +343,15 @@ impl Direction {
         self.order += 1;
         self.waiting.push(Reverse(Due { at_ns, order: self.order, packet }));
     }
+}
+
+/// Returns both ports of a TCP segment, its destination port, and whether it is a SYN without ACK.
+fn segment(packet: &[u8]) -> Option<([u8; 4], u16, bool)> {
+    let segment = payload(packet, 6)?;
+    let ports = *segment.first_chunk::<4>()?;
+    let [_, _, high, low] = ports;
+    let is_syn = segment.get(13)? & 0x12 == 0x02;
+    Some((ports, u16::from_be_bytes([high, low]), is_syn))
 }
 
 /// Returns what an IPv4 packet of `protocol` carries, unless it is a later fragment.
@@ -506,6 +539,34 @@ mod tests {
         syn[13] = 0x10;
         wire.push(Towards::Server, 1, packet(6, &syn));
         assert!(wire.pop(Towards::Server, 1).is_some());
+    }
+
+    #[test]
+    fn a_firewall_drops_the_first_syn_beside_a_port_and_holds_everything_to_another() {
+        let variation = Variation {
+            drops_first_syn_beside: Some(2121),
+            held_port: Some((2121, 10)),
+            ..Variation::default()
+        };
+        let settings = Settings { variation, ..Settings::default() };
+        let mut wire = Wire::new(Settings::default(), settings, None, 1);
+        let syn = |port: u16| {
+            let mut syn = vec![0; 20];
+            syn[2..4].copy_from_slice(&port.to_be_bytes());
+            syn[13] = 0x02;
+            syn
+        };
+        for (port, is_passed) in [(40_001, false), (40_001, true)] {
+            wire.push(Towards::Server, 1, packet(6, &syn(port)));
+            assert_eq!(wire.pop(Towards::Server, 1).is_some(), is_passed, "{port}");
+        }
+        wire.push(Towards::Server, 1, packet(6, &syn(2121)));
+        wire.push(Towards::Server, 2, packet(17, &[0; 8]));
+        let arrivals = [(2, 17), (11, 6)];
+        for (at_ns, protocol) in arrivals {
+            assert_eq!(wire.next_ns(), Some(at_ns));
+            assert_eq!(wire.pop(Towards::Server, at_ns).unwrap()[9], protocol);
+        }
     }
 
     fn block(number: u8) -> Vec<u8> {

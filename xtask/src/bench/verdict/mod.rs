@@ -1,6 +1,7 @@
 //! `bench verdict`: does the first sentence of `plumb measure` name the cause?
 //!
-//! Cases are drawn from a seed ([`generate`]): a service of a real server behind a relay of packets
+//! Cases are drawn from a seed ([`generate`], and [`second`] for other causes, magnitudes and
+//! peers): a service of a real server behind a relay of packets
 //! between two network namespaces, with no cause, one, or two. Clients of the bench's own measure
 //! what a user waits for with the causes and without each of them ([`truth`]); `plumb measure` runs
 //! as a user runs it, and its first sentence is read by a rule that was written down before
@@ -22,6 +23,7 @@ mod resolver;
 mod rng;
 mod rule;
 mod score;
+mod second;
 mod servers;
 mod setup;
 mod starve;
@@ -29,9 +31,10 @@ mod stop;
 mod tables;
 mod trial;
 mod truth;
+mod variation;
 
 use anyhow::{Context, Result, bail};
-use case::{Case, Peer};
+use case::{Case, Generator, Peer};
 use os::load::{Machine, load_average};
 use os::schedule;
 use serde_json::json;
@@ -46,8 +49,11 @@ use trial::{Ended, Options};
 
 /// What `bench verdict` takes.
 pub(super) const USAGE: &str = "\
-usage: ./x bench verdict [--seed N] [--cases M] [--case K] [--jobs J] [--list] [--json FILE]
+usage: ./x bench verdict [--generator first|second] [--seed N] [--cases M] [--case K] [--jobs J]
+                         [--list] [--json FILE]
 
+  --generator G
+               first (default), or second, which has other causes, magnitudes and peers
   --seed N     the seed from which all cases are drawn (default 1)
   --cases M    how many cases (default 60, at most 10000)
   --case K     only the case number K
@@ -55,13 +61,14 @@ usage: ./x bench verdict [--seed N] [--cases M] [--case K] [--jobs J] [--list] [
                alone
   --list       print the cases and run none
   --json FILE  also write every case with its times and sentences
-  --rule       print the rule and the causes as tables in Markdown";
+  --rule       print the rule and the causes of both generators as tables in Markdown";
 
 /// The greatest share of a processor that an ordinary program can have.
 const NICE: i8 = -20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Arguments {
+    generator: Generator,
     seed: u64,
     cases: u64,
     case: Option<u64>,
@@ -80,14 +87,14 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         return say(USAGE);
     }
     if arguments.contains(&"--rule") {
-        return say(&format!("{}\n{}", cause::markdown(), rule::markdown()));
+        return say(&markdown_tables().join("\n"));
     }
     let arguments = parse(arguments)?;
     let numbers = match arguments.case {
         Some(number) => number..number + 1,
         None => 0..arguments.cases,
     };
-    let cases: Vec<Case> = numbers.map(|number| generate::case(arguments.seed, number)).collect();
+    let cases: Vec<Case> = numbers.map(|number| draw(&arguments, number)).collect();
     if arguments.is_list {
         let lines: Vec<String> =
             cases.iter().map(|case| format!("case {} {case}", case.number)).collect();
@@ -104,19 +111,21 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     });
     let [before, after] = &loads;
     say(&format!(
-        "{}\nseed {}, {} cases, {seconds} s; load before {before}, after {after} (1, 5 min)",
+        "{}\n{} generator, seed {}, {} cases, {seconds} s; load before {before}, after {after} (1, 5 min)",
         tables::text(&done),
+        arguments.generator.name(),
         arguments.seed,
         done.len()
     ))?;
     if let Some(file) = &arguments.json {
         let data = json!({
+            "generator": arguments.generator.name(),
             "seed": arguments.seed,
             "seconds": seconds,
             "load_before": load_before,
             "load_after": load_average(),
             "kernel": Machine::this().kernel,
-            "peers": versions(),
+            "peers": versions(arguments.generator),
             "results": tables::to_json(&done),
         });
         std::fs::write(file, format!("{data:#}\n"))
@@ -125,9 +134,28 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+fn draw(arguments: &Arguments, number: u64) -> Case {
+    match arguments.generator {
+        Generator::First => generate::case(arguments.seed, number),
+        Generator::Second => second::case(arguments.seed, number),
+    }
+}
+
+/// Returns the tables of `docs/verdict-bench.md`.
+fn markdown_tables() -> [String; 4] {
+    [cause::markdown(), rule::markdown(), second::markdown(), rule::second_markdown()]
+}
+
 fn parse(arguments: &[&str]) -> Result<Arguments> {
-    let mut parsed =
-        Arguments { seed: 1, cases: 60, case: None, jobs: 3, is_list: false, json: None };
+    let mut parsed = Arguments {
+        generator: Generator::First,
+        seed: 1,
+        cases: 60,
+        case: None,
+        jobs: 3,
+        is_list: false,
+        json: None,
+    };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let mut number = |most: u64| -> Result<u64> {
@@ -141,6 +169,12 @@ fn parse(arguments: &[&str]) -> Result<Arguments> {
             "--cases" => parsed.cases = number(10_000)?,
             "--case" => parsed.case = Some(number(u64::MAX - 1)?),
             "--jobs" => parsed.jobs = number(8)?.max(1),
+            "--generator" => {
+                let name = words.next().context(USAGE)?;
+                let known = Generator::ALL.into_iter().find(|generator| generator.name() == *name);
+                parsed.generator =
+                    known.with_context(|| format!("no generator {name}\n{USAGE}"))?;
+            }
             "--list" => parsed.is_list = true,
             "--json" => parsed.json = Some(words.next().context(USAGE)?.into()),
             _ => bail!("there is no option '{}'\n{USAGE}", word.escape_debug()),
@@ -159,8 +193,9 @@ fn head(arguments: &Arguments) -> String {
     let load = load_average().map_or_else(|| "?".to_owned(), |[one, ..]| format!("{one:.1}"));
     let controls = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let mut text = format!(
-        "bench verdict: seed {}, {} cases, {} at once\n{} {}, {} processors, load {load}; congestion \
+        "bench verdict: {} generator, seed {}, {} cases, {} at once\n{} {}, {} processors, load {load}; congestion \
          control: {}\n",
+        arguments.generator.name(),
         arguments.seed,
         if arguments.case.is_some() { 1 } else { arguments.cases },
         arguments.jobs,
@@ -169,14 +204,18 @@ fn head(arguments: &Arguments) -> String {
         machine.processors.unwrap_or(0),
         controls.unwrap_or_default().trim()
     );
-    for (peer, version) in versions() {
+    for (peer, version) in versions(arguments.generator) {
         text += &format!("  {peer}: {version}\n");
     }
     text
 }
 
-fn versions() -> Vec<(&'static str, String)> {
-    Peer::ALL.iter().map(|peer| (peer.name(), servers::version_of(*peer))).collect()
+fn versions(generator: Generator) -> Vec<(&'static str, String)> {
+    let all: &[Peer] = match generator {
+        Generator::First => &Peer::FIRST,
+        Generator::Second => &Peer::SECOND,
+    };
+    all.iter().map(|peer| (peer.name(), servers::version_of(*peer))).collect()
 }
 
 /// Runs all cases, `jobs` at once, and prints a line when each has ended.
@@ -224,7 +263,15 @@ mod tests {
     fn arguments_are_read_in_any_order_and_wrong_ones_are_refused() {
         let parsed = parse(&["--jobs", "2", "--seed", "9", "--case", "4"]).unwrap();
         assert_eq!((parsed.seed, parsed.case, parsed.jobs), (9, Some(4), 2));
-        for wrong in [&["--seed"][..], &["--cases", "x"], &["--jobs", "9"], &["--fast"]] {
+        assert_eq!(parsed.generator, Generator::First);
+        assert_eq!(parse(&["--generator", "second"]).unwrap().generator, Generator::Second);
+        for wrong in [
+            &["--generator", "third"][..],
+            &["--seed"],
+            &["--cases", "x"],
+            &["--jobs", "9"],
+            &["--fast"],
+        ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
         }
     }
@@ -233,7 +280,7 @@ mod tests {
     fn the_page_has_the_rule_and_the_causes_of_the_code() {
         let root = std::env::var("CARGO_MANIFEST_DIR").unwrap();
         let page = std::fs::read_to_string(format!("{root}/../docs/verdict-bench.md")).unwrap();
-        for table in [cause::markdown(), rule::markdown()] {
+        for table in markdown_tables() {
             assert!(page.contains(&table), "./x bench verdict --rule prints the tables");
         }
     }

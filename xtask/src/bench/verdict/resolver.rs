@@ -1,9 +1,14 @@
-//! A DNS server on the loopback of the client's network: it knows one name, and answers after a
-//! delay (RFC 1035).
+//! A DNS server on the loopback of a network: it knows one name, and answers after a delay
+//! (RFC 1035), or the second time it is asked.
 
 use super::stop::Stop;
 use anyhow::{Context, Result};
+use std::collections::HashSet;
 use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -18,18 +23,29 @@ const QUERY_BYTES: usize = 512;
 #[derive(Debug)]
 pub(super) struct Resolver {
     _stop: Stop,
+    delay_ms: Arc<AtomicU64>,
 }
 
 impl Resolver {
-    /// Starts it in the network of the calling thread.
-    pub(super) fn start(delay: Duration) -> Result<Self> {
+    /// Starts it in the network of the calling thread. With `drops_first` each question is answered
+    /// only when it comes again.
+    pub(super) fn start(delay_ms: u64, drops_first: bool) -> Result<Self> {
         let socket = UdpSocket::bind(ADDRESS).context("the resolver cannot listen")?;
         socket.set_read_timeout(Some(Duration::from_millis(50)))?;
+        let delay_ms = Arc::new(AtomicU64::new(delay_ms));
+        let current = Arc::clone(&delay_ms);
         let stop = Stop::start(move |stop| {
             let mut query = [0; QUERY_BYTES];
+            // A question that is repeated has the same identifier.
+            let mut seen = HashSet::new();
             while !stop.is_set() {
                 let Ok((length, from)) = socket.recv_from(&mut query) else { continue };
-                let answer = query.get(..length).and_then(answer);
+                let query = query.get(..length).unwrap_or_default();
+                if drops_first && seen.insert(query.to_vec()) {
+                    continue;
+                }
+                let answer = answer(query);
+                let delay = Duration::from_millis(current.load(Ordering::Relaxed));
                 let (Some(answer), Ok(socket)) = (answer, socket.try_clone()) else { continue };
                 thread::spawn(move || {
                     thread::sleep(delay);
@@ -38,7 +54,12 @@ impl Resolver {
                 });
             }
         });
-        Ok(Self { _stop: stop })
+        Ok(Self { _stop: stop, delay_ms })
+    }
+
+    /// Answers after another delay from now on.
+    pub(super) fn set_delay(&self, ms: u64) {
+        self.delay_ms.store(ms, Ordering::Relaxed);
     }
 }
 
@@ -58,10 +79,20 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Asks the resolver for the address of the server, and waits for its answer.
-pub(super) fn ask(limit: Duration) -> Result<()> {
+/// Returns a command that runs `program` in a mount namespace of its own, with `file` in the place of
+/// /etc/resolv.conf.
+pub(super) fn with_file(program: &Path, file: &Path) -> Command {
+    let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(file).arg(program);
+    command
+}
+
+/// Asks the resolver for the address of the server, and waits for its answer: after `timeout` it asks
+/// again.
+pub(super) fn ask(timeout: Duration) -> Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    socket.set_read_timeout(Some(limit))?;
+    socket.set_read_timeout(Some(timeout))?;
     let mut query = vec![0x13, 0x37, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in NAME.split('.') {
         query.push(u8::try_from(label.len())?);
@@ -69,13 +100,24 @@ pub(super) fn ask(limit: Duration) -> Result<()> {
     }
     query.extend([0, 0, 1, 0, 1]);
     socket.send_to(&query, ADDRESS)?;
-    socket.recv_from(&mut [0; QUERY_BYTES]).context("the resolver does not answer")?;
+    if socket.recv_from(&mut [0; QUERY_BYTES]).is_err() {
+        socket.send_to(&query, ADDRESS)?;
+        socket.recv_from(&mut [0; QUERY_BYTES]).context("the resolver does not answer")?;
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_with_another_resolver_file_keeps_its_arguments() {
+        let mut command = with_file(Path::new("/bin/cat"), Path::new("/tmp/own"));
+        command.arg("-n");
+        let words: Vec<&str> = command.get_args().filter_map(|word| word.to_str()).collect();
+        assert_eq!(words[words.len() - 3..], ["/tmp/own", "/bin/cat", "-n"]);
+    }
 
     #[test]
     fn an_address_is_answered_and_any_other_type_is_not() {

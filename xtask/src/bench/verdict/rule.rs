@@ -6,9 +6,13 @@
 //! count whose component is named first: a sentence that begins with the cause may mention other
 //! components in its advice. Terms are standard ones of the field; the comparison ignores case.
 //!
+//! [`SECOND_TABLE`] has further classes, of causes that only the second generator injects. They are
+//! read in its cases alone, so that they do not change the scores of the first one.
+//!
 //! The rule is written down before the verdict is changed, and is independent of the verdict's
 //! wording: `docs/verdict-bench.md` has it as a table, which a test compares with [`TABLE`].
 
+use super::case::Generator;
 use regex::{Regex, RegexBuilder};
 use std::sync::OnceLock;
 
@@ -41,6 +45,10 @@ pub(super) enum Class {
     SlowStart,
     Terminal,
     Tls,
+    CrossTraffic,
+    VariableDelay,
+    Outage,
+    TftpOptions,
 }
 
 /// The terms of one class, each a regular expression.
@@ -78,7 +86,7 @@ const HALF_DUPLEX: &str = r"half[- ]duplex|one direction at a time|turn-?around"
 const NAGLE: &str = r"nagle\w*|tcp_nodelay|delayed ack\w*|delayed acknowledg\w+";
 const LIMITER: &str = r"rate[- ]limit\w*|token bucket|shap(er|ing)|polic(er|ing)|throttl\w+";
 
-/// Every class.
+/// Every class of the first generator.
 pub(super) const TABLE: [Terms; 26] = [
     terms(
         Class::Resolver,
@@ -228,6 +236,38 @@ pub(super) const TABLE: [Terms; 26] = [
     terms(Class::Tls, "TLS", "tls|certificate|cipher", "tls|certificate|cipher", ""),
 ];
 
+/// What only the second generator injects.
+pub(super) const SECOND_TABLE: [Terms; 4] = [
+    terms(
+        Class::CrossTraffic,
+        "path: competing traffic",
+        r"path|network|line|link|bottleneck|uplink|downlink|traffic|flows?|congest(ion|ed)",
+        r"(cross|other|competing|concurrent|background)[- ](traffic|flows?|transfers?|hosts?)|congest(ion|ed)|shared|contention|saturat\w+|utili[sz]\w+",
+        "congestion (window|control)|local|this (side|host|machine)",
+    ),
+    terms(
+        Class::VariableDelay,
+        "path: variable delay",
+        r"path|network|line|link|route|radio|wi-?fi|wireless|jitter|delays?|latency|round[- ]trips?|rtt",
+        r"jitter|var(y|ies|ied|ying|iable|iation|iance)|fluctuat\w*|alternat\w*|chang(es|ing) route|route (changes?|flap\w*)|spikes?|unstable|irregular\w*|wak(es?|ing)[- ]up|paus(es?|ing)|power[- ]sav\w+",
+        "loss|lost|server|remote|far|peer",
+    ),
+    terms(
+        Class::Outage,
+        "path: outage",
+        r"path|network|line|link|route|outages?|interrupt\w*",
+        r"outages?|interrupt\w*|(is|was|went|goes) down|no packets?|unreachable|silen(t|ce)|dead time|blackout",
+        "server|remote|far|peer|nagle|window",
+    ),
+    terms(
+        Class::TftpOptions,
+        "TFTP: small blocks, no options",
+        r"tftp|blocks?|blksize|options?",
+        r"512|(small|short) blocks?|block ?sizes?|blksize|(no|without|refus\w+|reject\w+|ignor\w+|support\w*|negotiat\w+) (the )?(tftp )?options?|option negotiation",
+        "loss|lost",
+    ),
+];
+
 /// Phrases in which a word of a component means something else: removed before the comparison.
 const WHOLES: &str = r"(of )?the way to the prompt|limits this (login|transfer)|^\W*(slow: )?(the |an? |each )?(login|echo|transfer|download|upload|screenful)(es|s)? (takes?|took|needs?|waits?) [0-9.,]+ ?\w+";
 /// The sentence says that nothing is wrong.
@@ -254,7 +294,13 @@ pub(super) struct Reading {
 impl Class {
     /// Returns the name in tables.
     pub(super) fn name(self) -> &'static str {
-        TABLE.iter().find(|terms| terms.class == self).map_or("?", |terms| terms.name)
+        let mut all = TABLE.iter().chain(&SECOND_TABLE);
+        all.find(|terms| terms.class == self).map_or("?", |terms| terms.name)
+    }
+
+    /// Returns whether it is one of [`SECOND_TABLE`].
+    pub(super) fn is_of_second(self) -> bool {
+        SECOND_TABLE.iter().any(|terms| terms.class == self)
     }
 }
 
@@ -267,6 +313,7 @@ struct Compiled {
 
 struct Rule {
     classes: Vec<Compiled>,
+    second: Vec<Compiled>,
     wholes: Regex,
     nothing: Regex,
     hedge: Regex,
@@ -278,16 +325,17 @@ fn rule() -> &'static Rule {
     static RULE: OnceLock<Rule> = OnceLock::new();
     RULE.get_or_init(|| {
         let words = |terms: &str| compile(&format!(r"\b({terms})\b"));
-        let classes = TABLE.iter().map(|terms| Compiled {
+        let compiled = |terms: &Terms| Compiled {
             class: terms.class,
             component: words(terms.component),
             mechanism: words(terms.mechanism),
             // A contradiction may be the beginning of a word: "queu" covers queue and queueing.
             contradiction: (!terms.contradiction.is_empty())
                 .then(|| compile(&format!(r"\b({})", terms.contradiction))),
-        });
+        };
         Rule {
-            classes: classes.collect(),
+            classes: TABLE.iter().map(compiled).collect(),
+            second: SECOND_TABLE.iter().map(compiled).collect(),
             wholes: compile(WHOLES),
             nothing: compile(NOTHING),
             hedge: compile(HEDGE),
@@ -302,12 +350,16 @@ fn compile(pattern: &str) -> Regex {
     built.unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
-/// Returns what `sentence` says.
-pub(super) fn read(sentence: &str) -> Reading {
+/// Returns what `sentence` says in a case of `generator`.
+pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
     let rule = rule();
+    let further = match generator {
+        Generator::First => &[],
+        Generator::Second => rule.second.as_slice(),
+    };
     let sentence = rule.wholes.replace_all(&sentence.replace('\u{2019}', "'"), " ").into_owned();
     let main = sentence.split([':', ';']).next().unwrap_or_default();
-    let positions = rule.classes.iter().filter_map(|terms| {
+    let positions = rule.classes.iter().chain(further).filter_map(|terms| {
         let at = terms.component.find(&sentence)?.start();
         let is_contradicted =
             terms.contradiction.as_ref().is_some_and(|pattern| pattern.is_match(main));
@@ -347,11 +399,20 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
 
 /// Returns the table of the rule in Markdown, as it is in `docs/verdict-bench.md`.
 pub(super) fn markdown() -> String {
+    markdown_of(&TABLE)
+}
+
+/// Returns the same of the classes of the second generator.
+pub(super) fn second_markdown() -> String {
+    markdown_of(&SECOND_TABLE)
+}
+
+fn markdown_of(table: &[Terms]) -> String {
     let code = |pattern: &str| match pattern {
         "" => "-".to_owned(),
         pattern => format!("`{}`", pattern.replace('|', "\\|")),
     };
-    let rows = TABLE.iter().map(|row| {
+    let rows = table.iter().map(|row| {
         let [component, mechanism, contradiction] =
             [row.component, row.mechanism, row.contradiction].map(code);
         format!("| {} | {component} | {mechanism} | {contradiction} |\n", row.name)
@@ -363,6 +424,61 @@ pub(super) fn markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As in a case of the first generator.
+    fn read(sentence: &str) -> Reading {
+        super::read(sentence, Generator::First)
+    }
+
+    /// Right sentences of the further classes.
+    const SECOND_RIGHT: [(Class, &[&str]); 4] = [
+        (
+            Class::CrossTraffic,
+            &[
+                "Other traffic fills the queue of the uplink: 0.8 s of each echo.",
+                "The link is shared with competing traffic, which takes 48 % of its rate.",
+            ],
+        ),
+        (
+            Class::VariableDelay,
+            &[
+                "The delay of the network varies between 12 and 240 ms.",
+                "Jitter of the path costs 80 ms of an echo.",
+            ],
+        ),
+        (Class::Outage, &["An outage of the path of 2.1 s costs 2.4 s of the transfer."]),
+        (
+            Class::TftpOptions,
+            &[
+                "The TFTP server refuses options: 512 bytes in each round trip.",
+                "Blocks of 512 bytes cost 2.1 s of the transfer: the server has no blksize.",
+            ],
+        ),
+    ];
+
+    #[test]
+    fn a_further_class_is_read_in_cases_of_the_second_generator_alone() {
+        for (class, sentences) in SECOND_RIGHT {
+            for sentence in sentences {
+                let classes = super::read(sentence, Generator::Second).classes;
+                assert!(classes.contains(&class), "{sentence}: {classes:?}");
+                assert!(!read(sentence).classes.contains(&class), "{sentence}");
+            }
+        }
+    }
+
+    #[test]
+    fn sentences_of_the_first_classes_name_no_further_class() {
+        for (class, sentences) in RIGHT {
+            for sentence in sentences {
+                let classes = super::read(sentence, Generator::Second).classes;
+                assert!(
+                    !classes.iter().any(|class| class.is_of_second()),
+                    "{class:?}: {sentence}: {classes:?}"
+                );
+            }
+        }
+    }
 
     /// Sentences of three kinds of wording, and the one class that each names.
     const RIGHT: [(Class, &[&str]); 26] = [

@@ -1,7 +1,7 @@
 //! The score of one case: what the report names, against what was injected and measured.
 
 use super::answer::Answer;
-use super::case::{Case, Healthy};
+use super::case::{Case, Generator, Healthy};
 use super::cause::{Cause, Kind};
 use super::rule::{self, Class, Reading};
 use super::truth::{Truth, Whole};
@@ -91,11 +91,11 @@ const COMPARABLE: f64 = 0.5;
 /// Scores `answer`.
 pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score {
     let readings: Vec<Reading> =
-        answer.sentences.iter().map(|sentence| rule::read(sentence)).collect();
+        answer.sentences.iter().map(|sentence| rule::read(sentence, case.generator)).collect();
     let first = readings.first().cloned().unwrap_or_default();
     let named = first.classes.clone();
     if let Some(healthy) = case.healthy {
-        let outcome = healthy_outcome(healthy, case.path.rate_kbps.is_some(), &first);
+        let outcome = healthy_outcome(healthy, case, &first);
         return Score { outcome, named, both: None, gains: Vec::new() };
     }
     let numbers = 0..case.causes.len();
@@ -115,7 +115,9 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
     let is_listed = |cause: &Cause| readings.iter().any(|reading| is_named(reading, &[cause]));
     let outcome = match () {
         () if effective.is_empty() => Outcome::Ineffective,
-        () if first.is_possible && is_possible(answer.first(), &effective) => Outcome::Possible,
+        () if first.is_possible && is_possible(answer.first(), case.generator, &effective) => {
+            Outcome::Possible
+        }
         () if first.is_unknown => Outcome::Unknown,
         () if is_named(&first, &effective) => Outcome::Named,
         () if effective.iter().any(|cause| is_listed(cause)) => Outcome::Listed,
@@ -127,16 +129,22 @@ pub(super) fn score(case: &Case, evidence: &Evidence, answer: &Answer) -> Score 
     Score { outcome, named, both, gains: gains(case, evidence, answer) }
 }
 
-fn healthy_outcome(healthy: Healthy, has_rate: bool, first: &Reading) -> Outcome {
+fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
+    let is_far = healthy == Healthy::Far;
     let is_limit = |class: &Class| match class {
-        Class::PathDelay | Class::LockStep => healthy == Healthy::Far,
+        Class::PathDelay | Class::LockStep => is_far,
+        // Of a short file over a far path it is true.
+        Class::SlowStart => is_far && case.generator == Generator::Second,
         // At a low rate even a queue of ten packets takes long.
-        Class::PathRate | Class::PathQueue => has_rate,
+        Class::PathRate | Class::PathQueue => case.path.rate_kbps.is_some(),
         _ => false,
     };
+    // A class of the second generator counts only where none of the first one is named.
+    let is_first = |class: &&Class| !class.is_of_second();
+    let mut named = first.classes.iter().filter(is_first).peekable();
     if first.classes.is_empty() {
         Outcome::Quiet
-    } else if first.classes.iter().all(is_limit) {
+    } else if named.peek().is_some() && named.all(is_limit) {
         Outcome::Limit
     } else {
         Outcome::Accused
@@ -144,15 +152,16 @@ fn healthy_outcome(healthy: Healthy, has_rate: bool, first: &Reading) -> Outcome
 }
 
 /// Returns whether a sentence that does not decide names a right class anywhere in it.
-fn is_possible(sentence: &str, causes: &[&Cause]) -> bool {
+fn is_possible(sentence: &str, generator: Generator, causes: &[&Cause]) -> bool {
+    let read = |text: &str| rule::read(text, generator).classes;
     let parts = sentence.split([',', '(', ')', ':', ';']).flat_map(|part| part.split(" or "));
-    let classes: Vec<Class> = parts.flat_map(|part| rule::read(part).classes).collect();
+    let classes: Vec<Class> = parts.flat_map(read).collect();
     let right = causes.iter().flat_map(|cause| cause.kind.row().classes);
     right.into_iter().any(|class| classes.contains(class))
         || causes
             .iter()
             .flat_map(|cause| cause.kind.row().classes)
-            .any(|class| rule::read(sentence).classes.contains(class))
+            .any(|class| read(sentence).contains(class))
 }
 
 /// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it: of
@@ -175,7 +184,8 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
     for (number, cause) in case.causes.iter().enumerate() {
         let classes = cause.kind.row().classes;
         let named = answer.causes.iter().find(|named| {
-            rule::read(&named.sentence).classes.iter().any(|class| classes.contains(class))
+            let reading = rule::read(&named.sentence, case.generator);
+            reading.classes.iter().any(|class| classes.contains(class))
         });
         let gain = named.and_then(|named| {
             let whole = named.whole?;

@@ -8,6 +8,8 @@ use super::super::telnetd::{program, set_environment};
 use super::super::typing::plumb;
 use super::case::{Case, Peer, Service};
 use super::network::SERVER;
+use super::resolver;
+use super::second;
 use super::setup::{FTP_PORT, LOGIN_PORT, Setup, TFTP_PORT};
 use super::stop::Stop;
 use anyhow::{Context, Result, bail, ensure};
@@ -98,7 +100,11 @@ fn script_text(case: &Case, setup: &Setup) -> String {
                  stty echo\necho\n";
         text += &wait(setup.password_ms);
     }
-    text + "exec /bin/sh -i\n"
+    if setup.second.profile_ms > 0 {
+        text += "echo 'Last login: Sun Nov 22 09:14:07 from 10.0.0.2'\n";
+        text += &wait(setup.second.profile_ms);
+    }
+    text + "exec " + case.shell.command() + "\n"
 }
 
 /// The running servers; dropped, they end.
@@ -115,10 +121,15 @@ pub(super) fn path_of(peer: Peer) -> Result<PathBuf> {
         Peer::InetutilsTelnetd => program("telnetd", "inetutils-telnetd"),
         Peer::BusyboxTelnetd => program("busybox", "busybox-static"),
         Peer::PlumbLogin | Peer::PlumbFtp | Peer::PlumbTftp => plumb(),
-        Peer::Vsftpd => program("vsftpd", "vsftpd"),
+        Peer::Vsftpd | Peer::VsftpdInetd => program("vsftpd", "vsftpd"),
         Peer::PureFtpd => program("pure-ftpd", "pure-ftpd"),
         Peer::Proftpd => program("proftpd", "proftpd-core"),
-        Peer::Pyftpdlib => {
+        Peer::PythonTelnetd | Peer::PythonTftpd => {
+            let path = PathBuf::from(PYTHON);
+            ensure!(path.is_file(), "there is no {PYTHON}: install it (apt-get install python3)");
+            Ok(path)
+        }
+        Peer::Pyftpdlib | Peer::PyftpdlibThreads => {
             let known = Command::new(PYTHON).args(["-c", "import pyftpdlib"]).output();
             let is_there = known.is_ok_and(|known| known.status.success());
             ensure!(
@@ -142,9 +153,9 @@ pub(super) fn path_of(peer: Peer) -> Result<PathBuf> {
 /// Returns what the program of a peer says of its version: the first line that has a digit.
 pub(super) fn version_of(peer: Peer) -> String {
     let question: &[&str] = match peer {
-        Peer::Vsftpd => &["-v"],
+        Peer::Vsftpd | Peer::VsftpdInetd => &["-v"],
         Peer::PureFtpd | Peer::BusyboxTelnetd => &["--help"],
-        Peer::Pyftpdlib => {
+        Peer::Pyftpdlib | Peer::PyftpdlibThreads => {
             &["-W", "ignore", "-c", "import pyftpdlib; print('pyftpdlib', pyftpdlib.__ver__)"]
         }
         Peer::TftpdHpa | Peer::Atftpd => &["-V"],
@@ -176,19 +187,26 @@ pub(super) fn start(
 ) -> Result<Servers> {
     let at = &directory.0;
     let path = path_of(case.peer)?;
-    let mut command = Command::new(&path);
+    let mut command = match setup.second.server_resolver_ms {
+        None => Command::new(&path),
+        Some(_) => {
+            let file = at.join("server-resolv.conf");
+            fs::write(&file, "nameserver 127.0.0.1\n")?;
+            resolver::with_file(&path, &file)
+        }
+    };
     set_environment(&mut command);
     command.env("XDG_STATE_HOME", at.join("state")).env("HOME", at.join("state"));
     match case.service {
         Service::Login | Service::LoginOwnTcp => {
-            login_arguments(&mut command, case.peer, directory, place);
+            login_arguments(&mut command, case.peer, setup, directory, place);
         }
         Service::FtpGet | Service::FtpPut => {
-            ftp_arguments(&mut command, case.peer, (at, &path), place)?;
+            ftp_arguments(&mut command, case.peer, setup, (at, &path), place)?;
         }
-        Service::TftpGet => tftp_arguments(&mut command, case.peer, at, place)?,
+        Service::TftpGet => tftp_arguments(&mut command, case.peer, setup, at, place)?,
     }
-    if matches!(case.peer, Peer::InetutilsTelnetd | Peer::BusyboxTelnetd) {
+    if matches!(case.peer, Peer::InetutilsTelnetd | Peer::BusyboxTelnetd | Peer::VsftpdInetd) {
         return inetd(command, place, setup.has_nagle);
     }
     let log = File::create(at.join("server.log"))?;
@@ -205,10 +223,15 @@ pub(super) fn start(
 fn login_arguments(
     command: &mut Command,
     peer: Peer,
+    setup: &Setup,
     directory: &Directory,
     (address, port): (&str, u16),
 ) {
     match peer {
+        Peer::PythonTelnetd => {
+            let script = directory.script();
+            return second::python_arguments(command, peer, setup, &script, (address, port));
+        }
         Peer::InetutilsTelnetd => command.args(["-h", "-E"]),
         Peer::BusyboxTelnetd => command.args(["telnetd", "-i", "-f", "/dev/null", "-l"]),
         _ => {
@@ -222,18 +245,30 @@ fn login_arguments(
 fn ftp_arguments(
     command: &mut Command,
     peer: Peer,
+    setup: &Setup,
     (at, path): (&Path, &Path),
     (address, port): (&str, u16),
 ) -> Result<()> {
     match peer {
-        Peer::Vsftpd => _ = command.arg(vsftpd_settings(at, address, port)?),
+        Peer::Vsftpd => {
+            let listen = format!("listen=YES\nlisten_address={address}\nlisten_port={port}\n");
+            command.arg(vsftpd_settings(at, &listen)?);
+        }
+        Peer::VsftpdInetd => {
+            command.arg(vsftpd_settings(at, "listen=NO\nuse_sendfile=NO\n")?);
+        }
+        Peer::PyftpdlibThreads => {
+            second::python_arguments(command, peer, setup, &at.join("root"), (address, port));
+        }
         Peer::PureFtpd => {
             let users = pure_ftpd_users(at, path)?;
             command.args(["-S", &format!("{address},{port}"), "-E", "-H", "-A", "-u", "1", "-l"]);
             command.arg(format!("puredb:{}", users.display())).arg("-g").arg(at.join("pid"));
         }
         Peer::Proftpd => {
-            command.args(["-n", "-q", "-c"]).arg(proftpd_settings(at, address, port)?);
+            let lookups = second::proftpd_lines(setup, path);
+            let file = proftpd_settings(at, address, port, &lookups)?;
+            command.args(["-n", "-q", "-c"]).arg(file);
         }
         Peer::Pyftpdlib => {
             command.args(["-W", "ignore", "-c", PYFTPDLIB]).arg(at.join("root"));
@@ -255,23 +290,30 @@ fn ftp_arguments(
 fn tftp_arguments(
     command: &mut Command,
     peer: Peer,
+    setup: &Setup,
     at: &Path,
     (address, port): (&str, u16),
 ) -> Result<()> {
     let place = format!("{address}:{port}");
+    let refusals = second::refusals(peer, setup);
     match peer {
+        Peer::PythonTftpd => {
+            let root = at.join("root/pub");
+            second::python_arguments(command, peer, setup, &root, (address, port));
+        }
         Peer::TftpdHpa => {
-            command.args(["-L", "-u", "root", "-a", &place, "-s"]).arg(at.join("root/pub"));
+            command.args(["-L", "-u", "root", "-a", &place]).args(refusals);
+            command.arg("-s").arg(at.join("root/pub"));
         }
         Peer::Atftpd => {
             command.args(["--daemon", "--no-fork", "--user", "root.root", "--logfile"]);
             command.args(["/dev/null", "--bind-address", address, "--port", &port.to_string()]);
-            command.arg(at.join("root/pub"));
+            command.args(refusals).arg(at.join("root/pub"));
         }
         Peer::Dnsmasq => {
             ensure!(port == TFTP_PORT, "dnsmasq has no other port");
             command.args(["--no-daemon", "--conf-file=/dev/null", "--port=0", "--user=root"]);
-            command.args(["--enable-tftp", "--bind-interfaces", "--pid-file="]);
+            command.args(["--enable-tftp", "--bind-interfaces", "--pid-file="]).args(refusals);
             command.arg(format!("--listen-address={address}"));
             command.arg(format!("--tftp-root={}", at.join("root/pub").display()));
         }
@@ -338,10 +380,10 @@ fn answers_tftp(place: (&str, u16)) -> Result<bool> {
     Ok(socket.recv_from(&mut [0; 512]).is_ok())
 }
 
-fn vsftpd_settings(at: &Path, address: &str, port: u16) -> Result<PathBuf> {
+fn vsftpd_settings(at: &Path, listen: &str) -> Result<PathBuf> {
     let directory = at.display();
     let text = format!(
-        "listen=YES\nlisten_address={address}\nlisten_port={port}\nbackground=NO\n\
+        "{listen}background=NO\n\
          anonymous_enable=YES\nlocal_enable=NO\nwrite_enable=YES\nanon_upload_enable=YES\n\
          anon_other_write_enable=YES\nanon_umask=022\nanon_root={directory}/root\n\
          no_anon_password=YES\nftp_username=games\nsecure_chroot_dir={directory}/empty\n\
@@ -377,7 +419,7 @@ fn pure_ftpd_users(at: &Path, path: &Path) -> Result<PathBuf> {
     Ok(database)
 }
 
-fn proftpd_settings(at: &Path, address: &str, port: u16) -> Result<PathBuf> {
+fn proftpd_settings(at: &Path, address: &str, port: u16, lookups: &str) -> Result<PathBuf> {
     let users = at.join("proftpd-users");
     let directory = at.display();
     let home = at.join("root");
@@ -387,7 +429,7 @@ fn proftpd_settings(at: &Path, address: &str, port: u16) -> Result<PathBuf> {
     let text = format!(
         "ServerType standalone\nServerName verdict\nDefaultAddress {address}\nPort {port}\n\
          SocketBindTight on\nUser nobody\nGroup nogroup\nPidFile {directory}/proftpd.pid\n\
-         ScoreboardFile none\nDelayEngine off\nUseReverseDNS off\nDefaultRoot {directory}/root\n\
+         ScoreboardFile none\nDelayEngine off\n{lookups}DefaultRoot {directory}/root\n\
          AuthUserFile {directory}/proftpd-users\nAuthOrder mod_auth_file.c\n\
          RequireValidShell off\nAllowRetrieveRestart on\nAllowOverwrite on\nWtmpLog off\n\
          SystemLog none\nTransferLog none\n"
@@ -418,7 +460,9 @@ pub(super) const fn port_of(service: Service) -> u16 {
 /// Returns the user's name and password at a peer, as its settings above have it.
 pub(super) const fn user_of(peer: Peer) -> (&'static str, &'static str) {
     match peer {
-        Peer::PureFtpd | Peer::Proftpd | Peer::Pyftpdlib => ("me", "secret"),
+        Peer::PureFtpd | Peer::Proftpd | Peer::Pyftpdlib | Peer::PyftpdlibThreads => {
+            ("me", "secret")
+        }
         _ => ("anonymous", "bench@example.net"),
     }
 }

@@ -7,6 +7,7 @@
 use super::case::{Case, Service};
 use super::cause::{Cause, Kind};
 use super::impairment::{BlockDelay, Bucket, Link, Loss, Medium, Settings};
+use super::second::{self, Conditions};
 
 /// The port of the service, where the client connects.
 pub(super) const LOGIN_PORT: u16 = 2323;
@@ -39,6 +40,13 @@ pub(super) struct Delays {
     pub(super) reply_ms: u64,
     /// Login: one reply in so many is held for so long.
     pub(super) stall: Option<(u64, u64)>,
+    /// Login: the output comes in pieces of so many bytes, with a pause of so many ms after each.
+    pub(super) pieces: Option<(u64, u64)>,
+    /// FTP: before every reply.
+    pub(super) each_reply_ms: u64,
+    /// FTP: after every so many bytes that are read or written, a pause of so many ms.
+    pub(super) read_pause: Option<(u64, u64)>,
+    pub(super) write_pause: Option<(u64, u64)>,
 }
 
 /// A processor that another program keeps busy.
@@ -72,6 +80,8 @@ pub(super) struct Setup {
     pub(super) server_busy: Option<Busy>,
     /// Rate towards the client, bytes a second, if it is limited.
     pub(super) bytes_per_second: Option<u64>,
+    /// What only the second generator sets.
+    pub(super) second: Conditions,
 }
 
 impl Setup {
@@ -101,9 +111,14 @@ impl Setup {
             client_busy: None,
             server_busy: None,
             bytes_per_second: None,
+            second: Conditions::default(),
         };
         if let Some(rate) = path.rate_kbps {
             setup.limit(rate, rate * path.queue_ms / 8);
+        }
+        if let Some(rate) = path.uplink_kbps {
+            let queue_bytes = rate * path.queue_ms / 8;
+            setup.to_server.link = Some(Link { bits_per_second: rate * 1_000, queue_bytes });
         }
         for (number, cause) in case.causes.iter().enumerate() {
             if removed == Some(number) {
@@ -125,6 +140,7 @@ impl Setup {
     fn take_rest(&mut self, cause: Cause, rtt_us: u64) {
         let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
         match cause.kind {
+            Kind::Second(fault) => second::take_rest(self, fault, cause, rtt_us),
             Kind::DeepQueue => self.limit(cause.size, right(cause.size, 5)),
             Kind::ShortQueue => self.limit(cause.size, right(cause.size, 40)),
             Kind::HalfDuplex => self.limit(cause.second, right(cause.second, 10)),
@@ -137,6 +153,7 @@ impl Setup {
         let Cause { kind, size, second } = cause;
         let rtt_us = case.path.rtt_us;
         match kind {
+            Kind::Second(fault) => second::inject(self, fault, cause, case),
             Kind::SlowResolver => self.resolver_ms = size,
             Kind::LostSyn => {
                 let is_login = case.service.is_login();

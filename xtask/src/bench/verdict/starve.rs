@@ -1,4 +1,5 @@
-//! A processor that is starved: a real-time thread keeps it busy for a part of each period.
+//! A processor that is starved: a real-time thread keeps it busy for a part of each period, or
+//! ordinary threads keep it busy all the time.
 //!
 //! A program on it then waits in the run queue, as beside other programs of higher priority.
 
@@ -31,4 +32,23 @@ pub(super) fn start(processor: usize, busy: Busy) -> Result<Stop> {
     });
     receiver.recv()?.context("no real-time thread to starve a processor with")?;
     Ok(stop)
+}
+
+/// Keeps the processor busy with `count` ordinary threads until the returned values are dropped.
+pub(super) fn start_loops(processor: usize, count: u64) -> Result<Vec<Stop>> {
+    let start_one = || {
+        let (sender, receiver) = mpsc::channel();
+        let stop = Stop::start(move |stop| {
+            let set = schedule::pin_to(processor).and_then(|()| schedule::set_nice(0));
+            let is_set = set.is_ok();
+            // The caller waits for it.
+            _ = sender.send(set);
+            while is_set && !stop.is_set() {
+                std::hint::spin_loop();
+            }
+        });
+        receiver.recv()?.context("no thread to keep a processor busy with")?;
+        Ok(stop)
+    };
+    (0..count).map(|_| start_one()).collect()
 }

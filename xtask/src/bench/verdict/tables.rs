@@ -3,6 +3,7 @@
 use super::case::{Case, Service};
 use super::cause::ROWS;
 use super::score::{Gain, Outcome};
+use super::second;
 use super::trial::Ended;
 use super::truth::{Time, Truth, Whole, median};
 use records::figures::UNKNOWN;
@@ -167,7 +168,7 @@ fn healthy(done: &[Done]) -> Table {
 fn confusion(done: &[Done]) -> Table {
     let mut table = Table::new().text("injected").number("cases").number("named first");
     table = table.number("in the list").text("first sentence instead");
-    let names = ROWS.iter().map(|row| row.name).chain(["two causes"]);
+    let names = ROWS.iter().chain(&second::ROWS).map(|row| row.name).chain(["two causes"]);
     for name in names {
         let of_it = done.iter().filter(|(case, ended)| {
             let is_counted = outcome_of(ended).is_some_and(|outcome| COLUMNS.contains(&outcome));
@@ -345,6 +346,7 @@ fn truth_json(truth: &Truth) -> Value {
 
 fn case_json(case: &Case, ended: &Ended) -> Value {
     let mut value = json!({
+        "generator": case.generator.name(),
         "seed": case.seed,
         "case": case.number,
         "service": case.service.name(),

@@ -6,15 +6,16 @@
 
 use super::super::typing::plumb;
 use super::answer::Answer;
-use super::case::{Case, Service};
+use super::case::{Case, Generator, Service};
 use super::cause::Kind;
 use super::interposer::{self, Protocol};
 use super::network::{Networks, OWN_TCP, SERVER};
-use super::resolver::{NAME, Resolver};
+use super::resolver::{self, NAME, Resolver};
 use super::score::{Evidence, Score, score};
-use super::servers::{self, Directory, LARGE_FACTOR, port_of, user_of};
+use super::servers::{self, Directory, LARGE_FACTOR, Servers, port_of, user_of};
 use super::setup::{Delays, Setup};
 use super::starve;
+use super::stop::Stop;
 use super::truth::Truth;
 use anyhow::{Context, Result};
 use os::process::Program;
@@ -26,6 +27,8 @@ use std::thread;
 
 /// After so long `plumb measure` is interrupted, as a user would do.
 const MEASURE_LIMIT: Duration = Duration::from_secs(50);
+/// The same in cases of the second generator, whose round trips over a satellite take 0.7 s.
+const SECOND_MEASURE_LIMIT: Duration = Duration::from_secs(110);
 /// And after so much longer it is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// What it waits for something at most, s: the default is 30.
@@ -104,42 +107,78 @@ fn in_networks(
             let setup = Setup::of(case, removed);
             let networks = Networks::make(case, &setup)?;
             let directory = Directory::make(case, &setup)?;
-            let place = servers::place_of(case, &setup);
             let processors = schedule::processors()?;
             let (first, last) = (processors.first(), processors.last());
             let (first, last) = (*first.context("no processor")?, *last.context("no processor")?);
-            let _servers = networks.at_the_server(|| {
-                if setup.server_busy.is_some() {
-                    schedule::pin_to(last)?;
-                }
-                servers::start(case, &setup, &directory, place)
-            })?;
-            let _interposer = setup
-                .needs_interposer()
-                .then(|| networks.at_the_server(|| interpose(case, setup.delays, place.1)));
-            let _interposer = _interposer.transpose()?;
-            let resolver_delay = Duration::from_millis(setup.resolver_ms);
-            let _resolver = case.by_name.then(|| Resolver::start(resolver_delay)).transpose()?;
+            let _servers = serve(case, &setup, &directory, &networks, last)?;
+            let drops_first = setup.second.drops_first_query;
+            let _resolver = case
+                .by_name
+                .then(|| Resolver::start(setup.resolver_ms, drops_first))
+                .transpose()?;
             let busy = setup.server_busy.or(setup.client_busy);
             let _busy = busy.map(|busy| starve::start(last, busy)).transpose()?;
+            let loops = setup.second.loops;
+            let _loops = loops.map(|loops| starve::start_loops(last, loops.count)).transpose()?;
             if setup.client_busy.is_some() {
                 // The client shares the processor with the busy program, the server has the other.
                 schedule::pin_to(last)?;
-            } else if setup.server_busy.is_some() {
+            } else if setup.server_busy.is_some() || loops.is_some() {
                 schedule::pin_to(first)?;
             }
             thread::sleep(servers::settling_time(case.peer));
             let is_random = case.causes.iter().any(|cause| is_random(cause.kind));
             let truth = Truth::measure(case, &setup, is_random)?;
             thread::sleep(servers::settling_time(case.peer));
-            let answer = options.map(|options| measure(case, &directory, options)).transpose()?;
+            let answer =
+                options.map(|options| measure(case, &setup, &directory, options)).transpose()?;
             Ok((truth, answer, networks.late_ms()))
         });
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<super::stop::Stop> {
+/// What runs in the server's network; dropped, it ends.
+struct Serving {
+    _resolver: Option<Resolver>,
+    _servers: Servers,
+    _interposer: Option<Stop>,
+}
+
+/// Starts the server, what is in front of it, and the name server that it asks. `processor` is that
+/// of the server where the cause is a busy processor.
+fn serve(
+    case: &Case,
+    setup: &Setup,
+    directory: &Directory,
+    networks: &Networks,
+    processor: usize,
+) -> Result<Serving> {
+    let place = servers::place_of(case, setup);
+    let resolver_ms = setup.second.server_resolver_ms;
+    let resolver = resolver_ms.map(|_| networks.at_the_server(|| Resolver::start(0, false)));
+    let resolver = resolver.transpose()?;
+    let servers = networks.at_the_server(|| {
+        if setup.server_busy.is_some() || setup.second.loops.is_some() {
+            schedule::pin_to(processor)?;
+        }
+        if let Some(loops) = setup.second.loops {
+            schedule::set_nice(loops.server_nice)?;
+        }
+        servers::start(case, setup, directory, place)
+    })?;
+    // A server that starts asks for names, too.
+    if let (Some(resolver), Some(ms)) = (&resolver, resolver_ms) {
+        resolver.set_delay(ms);
+    }
+    let interposer = setup
+        .needs_interposer()
+        .then(|| networks.at_the_server(|| interpose(case, setup.delays, place.1)));
+    let interposer = interposer.transpose()?;
+    Ok(Serving { _resolver: resolver, _servers: servers, _interposer: interposer })
+}
+
+fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<Stop> {
     let protocol = if case.service.is_login() { Protocol::Login } else { Protocol::Ftp };
     interposer::start(protocol, port_of(case.service), behind, delays)
 }
@@ -147,6 +186,9 @@ fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<super::stop::St
 /// Returns whether the cause acts on some packets or replies only, so that a mean says more than a
 /// median.
 const fn is_random(kind: Kind) -> bool {
+    if let Kind::Second(fault) = kind {
+        return fault.is_random();
+    }
     matches!(
         kind,
         Kind::Loss
@@ -161,18 +203,16 @@ const fn is_random(kind: Kind) -> bool {
 }
 
 /// Runs `plumb measure` in the network of the calling thread.
-fn measure(case: &Case, directory: &Directory, options: &Options) -> Result<Answer> {
+fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options) -> Result<Answer> {
     let at = &directory.0;
     let mut command = match case.by_name {
         false => Command::new(plumb()?),
         true => {
-            // The resolver is that of a mount namespace of the program's own.
             let file = at.join("resolv.conf");
-            fs::write(&file, "nameserver 127.0.0.1\n")?;
-            let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
-            let mut command = Command::new("unshare");
-            command.args(["--mount", "sh", "-c", script, "sh"]).arg(file).arg(plumb()?);
-            command
+            let timeout = setup.second.query_timeout_s;
+            let timeout = timeout.map(|s| format!("options timeout:{s}\n")).unwrap_or_default();
+            fs::write(&file, format!("nameserver 127.0.0.1\n{timeout}"))?;
+            resolver::with_file(&plumb()?, &file)
         }
     };
     command.args(arguments(case, &at.join("password").display().to_string(), options));
@@ -181,7 +221,11 @@ fn measure(case: &Case, directory: &Directory, options: &Options) -> Result<Answ
     let (out, err) = (at.join("stdout"), at.join("stderr"));
     command.stdin(Stdio::null()).stdout(fs::File::create(&out)?).stderr(fs::File::create(&err)?);
     let mut program = Program::start(&mut command)?;
-    let mut status = program.wait_for_end(MEASURE_LIMIT)?;
+    let limit = match case.generator {
+        Generator::First => MEASURE_LIMIT,
+        Generator::Second => SECOND_MEASURE_LIMIT,
+    };
+    let mut status = program.wait_for_end(limit)?;
     let was_ended = status.is_none();
     if was_ended {
         interrupt(&program)?;

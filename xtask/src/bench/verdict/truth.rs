@@ -108,7 +108,8 @@ impl Truth {
         let mut truth = Self::default();
         let began = Instant::now();
         if case.by_name {
-            resolver::ask(LIMIT)?;
+            let timeout = setup.second.query_timeout_s.map_or(LIMIT, Duration::from_secs);
+            resolver::ask(timeout)?;
         }
         let run = Run { case, setup, began, is_random };
         match case.service {

@@ -77,6 +77,7 @@ impl Session {
         let text = String::from_utf8_lossy(line).into_owned();
         let delays = self.delays;
         let mut line = line.to_vec();
+        sleep(delays.each_reply_ms, &self.stop);
         match text.get(..4) {
             Some("230 ") => sleep(delays.login_ms, &self.stop),
             Some("229 " | "227 ") => {
@@ -146,16 +147,39 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
     }
     let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
     let flag = stop.clone();
-    let upload =
-        thread::spawn(move || pump(from_client, to_server, 0, delays.write_block_ms, &flag));
-    pump(server, client, delays.read_block_ms, 0, stop);
+    let writing =
+        Pace { after_ms: delays.write_block_ms, pause: delays.write_pause, ..Pace::default() };
+    let reading =
+        Pace { before_ms: delays.read_block_ms, pause: delays.read_pause, ..Pace::default() };
+    let upload = thread::spawn(move || pump(from_client, to_server, writing, &flag));
+    pump(server, client, reading, stop);
     _ = upload.join();
     Ok(())
 }
 
+/// How fast a disk is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    /// Before and after each block, ms.
+    before_ms: u64,
+    after_ms: u64,
+    /// After every so many bytes a pause of so many ms.
+    pause: Option<(u64, u64)>,
+}
+
+impl Pace {
+    /// Returns how long the disk pauses after a block with which `before` bytes become `after`, ms.
+    fn pause_ms(self, before: u64, after: u64) -> u64 {
+        let pauses =
+            self.pause.map(|(bytes, ms)| (after / bytes.max(1) - before / bytes.max(1), ms));
+        pauses.map_or(0, |(count, ms)| count * ms)
+    }
+}
+
 /// Carries one direction block by block: each is late, or is followed by a pause.
-fn pump(mut from: TcpStream, mut to: TcpStream, before_ms: u64, after_ms: u64, stop: &Flag) {
+fn pump(mut from: TcpStream, mut to: TcpStream, pace: Pace, stop: &Flag) {
     let mut block = vec![0; BLOCK];
+    let mut total = 0;
     while !stop.is_set() {
         let count = match from.read(&mut block) {
             Ok(0) => break,
@@ -165,11 +189,13 @@ fn pump(mut from: TcpStream, mut to: TcpStream, before_ms: u64, after_ms: u64, s
         };
         // A part of a block takes its part of the time.
         let part = |ms: u64| ms * count as u64 / BLOCK as u64;
-        sleep(part(before_ms), stop);
+        sleep(part(pace.before_ms), stop);
         if to.write_all(block.get(..count).unwrap_or_default()).is_err() {
             break;
         }
-        sleep(part(after_ms), stop);
+        let before = total;
+        total += count as u64;
+        sleep(part(pace.after_ms) + pace.pause_ms(before, total), stop);
     }
     _ = to.shutdown(Shutdown::Write);
 }
@@ -177,6 +203,14 @@ fn pump(mut from: TcpStream, mut to: TcpStream, before_ms: u64, after_ms: u64, s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_pauses_whenever_so_many_bytes_have_been_carried() {
+        let pace = Pace { pause: Some((1_000, 70)), ..Pace::default() };
+        let pauses = [(0, 999), (999, 1_000), (1_000, 1_500), (1_500, 3_200)];
+        let pauses = pauses.map(|(before, after)| pace.pause_ms(before, after));
+        assert_eq!(pauses, [0, 70, 0, 140]);
+    }
 
     #[test]
     fn the_port_of_either_reply_is_read() {

@@ -61,7 +61,7 @@ fn answers(
             let left = due.saturating_duration_since(Instant::now());
             sleep(u64::try_from(left.as_millis()).unwrap_or(0), &ended);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            if client.write_all(&piece).is_err() {
+            if write_pieces(&mut client, &piece, delays.pieces, &ended).is_err() {
                 break;
             }
         }
@@ -93,6 +93,21 @@ fn answers(
     }
     drop(sender);
     _ = writer.join();
+}
+
+/// Writes `bytes` in pieces of so many bytes with a pause of so many ms after each, or at once.
+fn write_pieces(
+    client: &mut TcpStream,
+    bytes: &[u8],
+    pieces: Option<(u64, u64)>,
+    stop: &Flag,
+) -> Result<()> {
+    let Some((length, ms)) = pieces else { return Ok(client.write_all(bytes)?) };
+    for piece in bytes.chunks(usize::try_from(length)?.max(1)) {
+        client.write_all(piece)?;
+        sleep(ms, stop);
+    }
+    Ok(())
 }
 
 /// Finds characters between the commands of Telnet (RFC 854, RFC 855).

@@ -102,13 +102,15 @@ fn log_in(run: &Run<'_>, session: &mut Session) -> Result<()> {
         session.await_text(|text| text.ends_with(b"Password: "), LIMIT)?;
         session.send(b"secret\r\0")?;
     }
-    session.await_prompt(LIMIT)
+    session.await_text(ends_with_prompt, LIMIT)
 }
 
 /// Returns the lines of 80 bytes of the long output.
 fn load_lines(run: &Run<'_>) -> u64 {
     let Some(rate) = run.setup.bytes_per_second else { return 6_000 };
-    let queue_bytes = run.setup.to_client.link.map_or(0, |link| link.queue_bytes);
+    // The queue of a link that is faster than the output stays empty.
+    let link = run.setup.to_client.link.filter(|link| link.bits_per_second / 8 <= rate);
+    let queue_bytes = link.map_or(0, |link| link.queue_bytes);
     // A bucket passes at once, and a queue must fill before its length is seen.
     let bucket_bytes = run.setup.to_client.policer_or_shaper.map_or(0, |bucket| bucket.bytes);
     ((rate * LOAD_SECONDS + 3 * queue_bytes + bucket_bytes) / 80).clamp(100, 20_000)
@@ -142,7 +144,7 @@ impl Session {
     }
 
     fn await_prompt(&mut self, limit: Duration) -> Result<()> {
-        self.await_text(|text| PROMPTS.iter().any(|prompt| text.ends_with(prompt)), limit)
+        self.await_text(ends_with_new_prompt, limit)
     }
 
     fn echo(&mut self, key: u8) -> Result<f64> {
@@ -162,10 +164,9 @@ impl Session {
         loop {
             let sent = Instant::now();
             self.send(&[LOADED_KEY])?;
+            // A shell that edits lines itself prints all keys again behind its prompt.
             let is_over = |text: &[u8]| {
-                let end = text.len().saturating_sub(8);
-                let end = text.get(end..).unwrap_or_default();
-                PROMPTS.iter().any(|prompt| end.windows(2).any(|two| two == *prompt))
+                PROMPTS.iter().any(|prompt| text.windows(2).any(|two| two == *prompt))
             };
             self.await_text(|text| text.contains(&LOADED_KEY) || is_over(text), LIMIT)?;
             if is_over(&self.text) {
@@ -202,6 +203,16 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Returns whether `text` ends with the prompt of a new line: a shell that edits lines itself prints
+/// its prompt again when a line is taken back.
+fn ends_with_new_prompt(text: &[u8]) -> bool {
+    text.contains(&b'\n') && ends_with_prompt(text)
+}
+
+fn ends_with_prompt(text: &[u8]) -> bool {
+    PROMPTS.iter().any(|prompt| text.ends_with(prompt))
 }
 
 /// Splits `input` into text, the answer to its commands, and an incomplete command at its end.
@@ -251,6 +262,13 @@ mod tests {
         assert_eq!(text, b"login: ");
         assert_eq!(answer, [IAC, DO, ECHO, IAC, WONT, 24]);
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_prompt_that_is_printed_again_for_the_same_line_is_no_new_one() {
+        assert!(ends_with_prompt(b"\rbash-5.2# ") && !ends_with_new_prompt(b"\rbash-5.2# "));
+        assert!(ends_with_new_prompt(b"\rbash-5.2# \r\nbash-5.2# "));
+        assert!(!ends_with_new_prompt(b"echo ok\r\nok\r\n"));
     }
 
     #[test]

@@ -1,0 +1,244 @@
+//! What a cause of the second generator means for the relay, the kernels, the interposer and the
+//! servers, and what stays of it where it is removed.
+
+use super::super::case::{Case, Service};
+use super::super::cause::Cause;
+use super::super::impairment::{Bucket, Link, Loss};
+use super::super::setup::{FTP_PORT, Setup};
+use super::super::variation::{Periodic, Red, Wake};
+use super::cause::Fault;
+
+const MS: u64 = 1_000_000;
+/// The port of ident (RFC 1413).
+const IDENT_PORT: u16 = 113;
+/// A full packet of a TUN.
+const FULL_PACKET: u64 = 1_500;
+/// How many times as fast the downlink is where the uplink is saturated.
+const DOWNLINK_FACTOR: u64 = 8;
+/// And the higher of two alternating rates.
+const RATE_FACTOR: u64 = 8;
+/// The rate of the slow radio, kbit/s: a full packet takes 6 ms.
+const RADIO_KBPS: u64 = 2_000;
+/// Lengths of the queue between which random early detection acts, packets.
+const RED_PACKETS: (u64, u64) = (1, 6);
+
+/// Programs that compete with the server for its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Loops {
+    pub(in super::super) count: u64,
+    /// The nice value of the server; that of the others is 0.
+    pub(in super::super) server_nice: i8,
+}
+
+/// What only the second generator sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Conditions {
+    /// The client's name server answers each question the second time only.
+    pub(in super::super) drops_first_query: bool,
+    /// After so long the client asks again, s.
+    pub(in super::super) query_timeout_s: Option<u64>,
+    /// The server has a name server that answers so late, ms.
+    pub(in super::super) server_resolver_ms: Option<u64>,
+    /// The FTP server asks for the client's user.
+    pub(in super::super) asks_ident: bool,
+    /// The login shell starts so late, ms.
+    pub(in super::super) profile_ms: u64,
+    pub(in super::super) loops: Option<Loops>,
+    /// The TFTP server refuses all options.
+    pub(in super::super) has_no_options: bool,
+}
+
+/// Injects a cause.
+pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, case: &Case) {
+    let Cause { size, second, .. } = cause;
+    let rtt_us = case.path.rtt_us;
+    take_rest(setup, fault, cause, rtt_us);
+    let conditions = &mut setup.second;
+    match fault {
+        Fault::LostQuery => {
+            (conditions.drops_first_query, conditions.query_timeout_s) = (true, Some(size));
+        }
+        Fault::ReverseLookup => conditions.server_resolver_ms = Some(size),
+        Fault::IdentLookup => {
+            setup.to_client.variation.held_port = Some((IDENT_PORT, size * MS));
+        }
+        Fault::SlowProfile => conditions.profile_ms = size,
+        Fault::BusyLoops => {
+            let server_nice = i8::try_from(second).unwrap_or(0);
+            conditions.loops = Some(Loops { count: size, server_nice });
+        }
+        Fault::PlainTftp => conditions.has_no_options = true,
+        Fault::ChattyOutput => {
+            setup.delays.pieces = Some((second, size));
+            setup.bytes_per_second = Some(second * 1_000 / size.max(1));
+        }
+        Fault::SlowReplies => setup.delays.each_reply_ms = size,
+        Fault::DiskPauses => setup.delays.read_pause = Some((second * 1_000, size)),
+        Fault::PeriodicSync => setup.delays.write_pause = Some((second * 1_000, size)),
+        Fault::ClientWindow => setup.client_receive = Some(size),
+        Fault::ServerWindow => setup.server_receive = Some(size),
+        Fault::ClampedSegments => setup.server_mtu = Some(size),
+        _ => impair(setup, fault, cause, case.service),
+    }
+}
+
+/// Injects a cause of the path.
+fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
+    let Cause { size, second, .. } = cause;
+    let loss = Loss::Random(size as f64 / 1e3);
+    match fault {
+        Fault::LossToServer => setup.to_server.loss = loss,
+        Fault::LossToClient => setup.to_client.loss = loss,
+        Fault::BlockedData => setup.to_server.variation.drops_first_syn_beside = Some(FTP_PORT),
+        Fault::RadioWake => {
+            let wake = Wake { idle_ns: second * MS, delay_ns: size * MS };
+            setup.to_server.variation.wake = Some(wake);
+        }
+        Fault::SaturatedUplink => setup.to_server.variation.cross = Some(ALWAYS),
+        // One object after the other, with pauses between them.
+        Fault::BusyDownlink => {
+            let busy = Periodic { every_ns: 1_800 * MS, for_ns: 1_300 * MS };
+            setup.to_client.variation.cross = Some(busy);
+        }
+        Fault::SmallPolicer | Fault::LargeShaper => {
+            let drops = fault == Fault::SmallPolicer;
+            let bits_per_second = size * 1_000;
+            let bucket = Some(Bucket { bits_per_second, bytes: second * 1_000, drops });
+            let data = match service {
+                Service::FtpPut => &mut setup.to_server,
+                _ => &mut setup.to_client,
+            };
+            data.policer_or_shaper = bucket;
+            setup.bytes_per_second = Some(size * 125);
+        }
+        _ => vary(setup, fault, cause),
+    }
+}
+
+/// Injects a cause that acts on both directions alike.
+fn vary(setup: &mut Setup, fault: Fault, Cause { size, second, .. }: Cause) {
+    for one in [&mut setup.to_client, &mut setup.to_server] {
+        let variation = &mut one.variation;
+        let half = Periodic { every_ns: 2 * second * MS, for_ns: second * MS };
+        let rare = Periodic { every_ns: second * MS, for_ns: size * MS };
+        match fault {
+            Fault::Satellite => one.delay_ns += size * MS / 2,
+            // Both directions take the longer route.
+            Fault::RouteFlap => variation.longer_route = Some((half, size * MS / 2)),
+            Fault::WifiPauses => variation.pauses = Some(rare),
+            Fault::Outages => variation.outages = Some(rare),
+            Fault::LossOfLarge => {
+                let length = usize::try_from(second).unwrap_or(usize::MAX);
+                variation.loss_above = Some((length, size));
+            }
+            Fault::AlternatingRate => variation.slow_phase = Some((half, size * 1_000)),
+            Fault::EarlyDetection => {
+                variation.red = Some(Red {
+                    least_bytes: RED_PACKETS.0 * FULL_PACKET,
+                    most_bytes: RED_PACKETS.1 * FULL_PACKET,
+                    most_per_mille: second,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The whole time.
+const ALWAYS: Periodic = Periodic { every_ns: 1, for_ns: 1 };
+
+/// Sets what the path and the peers have with the cause and without it: the rate beside it, or a
+/// server that asks other servers, which answer at once.
+pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause, rtt_us: u64) {
+    let Cause { size, second, .. } = cause;
+    let link =
+        |kbps: u64, queue_bytes: u64| Some(Link { bits_per_second: kbps * 1_000, queue_bytes });
+    let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
+    match fault {
+        Fault::ReverseLookup => setup.second.server_resolver_ms = Some(0),
+        Fault::IdentLookup => setup.second.asks_ident = true,
+        Fault::SaturatedUplink => {
+            let down = DOWNLINK_FACTOR * size;
+            setup.to_server.link = link(size, size * second / 8);
+            setup.to_client.link = link(down, right(down, 40));
+            setup.bytes_per_second = Some(down * 125);
+        }
+        Fault::BusyDownlink => {
+            let queue = link(size, size * second / 8);
+            (setup.to_client.link, setup.to_server.link) = (queue, queue);
+            setup.bytes_per_second = Some(size * 125);
+        }
+        Fault::AlternatingRate => {
+            let rate = RATE_FACTOR * size;
+            let queue = link(rate, right(rate, 40));
+            (setup.to_client.link, setup.to_server.link) = (queue, queue);
+            setup.bytes_per_second = Some(rate * 125);
+        }
+        Fault::EarlyDetection => {
+            let queue = link(size, right(size, 40));
+            (setup.to_client.link, setup.to_server.link) = (queue, queue);
+            setup.bytes_per_second = Some(size * 125);
+        }
+        Fault::ClampedSegments => {
+            let queue = link(RADIO_KBPS, right(RADIO_KBPS, 40));
+            for one in [&mut setup.to_client, &mut setup.to_server] {
+                one.link = queue;
+                one.variation.packet_ns = second * MS;
+            }
+            // A full packet takes the time of its bits beside its own.
+            let packet_ms = FULL_PACKET * 8 / RADIO_KBPS + second;
+            setup.bytes_per_second = Some(FULL_PACKET * 1_000 / packet_ms);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::ROWS;
+    use super::*;
+    use crate::bench::verdict::cause::Kind;
+    use crate::bench::verdict::second;
+
+    fn first_with(kind: Kind) -> Case {
+        let mut cases = (0..).map(|number| second::case(1, number));
+        cases.find(|case| case.causes.len() == 1 && case.has(kind)).unwrap()
+    }
+
+    #[test]
+    fn a_cause_changes_the_setup_and_its_removal_leaves_the_rates() {
+        for row in &ROWS {
+            let case = first_with(row.kind);
+            let (with, without) = (Setup::of(&case, None), Setup::of(&case, Some(0)));
+            assert_ne!(with, without, "{case}");
+            assert_eq!(with.control, without.control);
+            assert_eq!(with.to_client.link, without.to_client.link, "{case}");
+            assert_eq!(with.to_server.link, without.to_server.link, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_loss_in_one_direction_leaves_the_other_one() {
+        let setup = |fault| Setup::of(&first_with(Kind::Second(fault)), None);
+        let (server, client) = (setup(Fault::LossToServer), setup(Fault::LossToClient));
+        assert_eq!((server.to_client.loss, client.to_server.loss), (Loss::None, Loss::None));
+        assert!(server.to_server.loss != Loss::None && client.to_client.loss != Loss::None);
+    }
+
+    #[test]
+    fn a_saturated_uplink_has_a_faster_downlink_without_other_traffic() {
+        let setup = Setup::of(&first_with(Kind::Second(Fault::SaturatedUplink)), None);
+        let (up, down) = (setup.to_server.link.unwrap(), setup.to_client.link.unwrap());
+        assert_eq!(down.bits_per_second, 8 * up.bits_per_second);
+        assert!(setup.to_server.variation.cross.is_some());
+        assert_eq!(setup.to_client.variation.cross, None);
+    }
+
+    #[test]
+    fn a_server_that_asks_does_so_with_and_without_the_cause() {
+        let case = first_with(Kind::Second(Fault::ReverseLookup));
+        let resolver = |removed| Setup::of(&case, removed).second.server_resolver_ms;
+        assert_eq!(resolver(Some(0)), Some(0));
+        assert_eq!(resolver(None), Some(case.causes[0].size));
+    }
+}
