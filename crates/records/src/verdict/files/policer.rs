@@ -24,7 +24,7 @@ const HEAVY_PERCENT: u64 = 15;
 /// What passes a full bucket saves at least so much, ns.
 const LEAST_SAVED_NS: u64 = 8_000_000;
 
-/// Returns what a token bucket costs that drops.
+/// Returns what a token bucket costs that drops: at once, or what finds no room in a short queue.
 pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
@@ -41,12 +41,25 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
         || "little passes at once".to_owned(),
         |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
     );
+    // What a queue spaces comes without silences, and is dropped where the queue is full.
+    let is_queue = passed.is_some() && !bursts.are_most;
+    let (subject, dropped, instead) = match is_queue {
+        true => (
+            "A rate limiter (token bucket) on the path",
+            "segments follow each other and are dropped where its queue is full",
+            "for a deeper queue",
+        ),
+        false => (
+            "A rate limiter on the path that drops packets (policer)",
+            "segments are dropped",
+            "for one that delays instead",
+        ),
+    };
     let advice = format!(
-        "{before}, and from then on segments are dropped and the data comes at {}: ask the network's \
-         operator for the limit, or for one that delays instead",
+        "{before}, and from then on {dropped}, and the data comes at {}: ask the network's operator for \
+         the limit, or {instead}",
         rate(mean_bps)
     );
-    let subject = "A rate limiter on the path that drops packets (policer)";
     Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
 }
 
@@ -91,6 +104,8 @@ fn first_loss_bytes(view: &View<'_>) -> Option<u64> {
 const LEAST_SILENCE_NS: u64 = 12_000_000;
 /// So many segments are a burst: on a slow link they come one at a time.
 const BURST_SEGMENTS: u64 = 2;
+/// A sender waits for acknowledgments for no more than so many round trips.
+const SILENCE_TRIPS: u64 = 3;
 /// Bursts are most if the silences before them take so many parts of a hundred of the time.
 const SILENT_PERCENT: u64 = 50;
 
@@ -122,8 +137,11 @@ impl Bursts {
         let all = bursts(arrivals, silence_ns);
         let silences =
             all.iter().zip(all.iter().skip(1)).filter(|(_, next)| next.units >= least_units);
+        // What is longer than round trips and shorter than timers is a queue's, or a program's.
+        let of_trips_ns = view.trip.saturating_mul(SILENCE_TRIPS);
         let silent_ns = silences
             .map(|(before, next)| next.begin_ns.saturating_sub(before.end_ns))
+            .filter(|ns| *ns <= of_trips_ns || *ns >= TIMER_NS)
             .fold(0, u64::saturating_add);
         let span = span_ns(arrivals).unwrap_or(0);
         let are_most =

@@ -132,6 +132,14 @@ fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
     let larger = in_bursts(&sawtooth(), 42_000);
     let found = first(vec![whole.clone(), smaller.clone(), larger.clone()]).unwrap();
     assert_eq!(found.0, Kind::RateLimiter);
+    // Silences far beyond a round trip are those of a queue that is served in pieces.
+    let near = |mut transfer: FileTransfer| {
+        transfer.tcp.min_rtt_ns = Some(2 * MS);
+        transfer
+    };
+    let pieces: Vec<(u64, u64)> = sawtooth().iter().map(|(_, n)| (8 * MS * n, *n)).collect();
+    let found = first(vec![smaller.clone(), near(in_bursts(&pieces, 42_000))]);
+    assert_ne!(found.map(|(kind, _)| kind), Some(Kind::RateLimiter));
     // By chance it comes elsewhere.
     let elsewhere = in_bursts(&sawtooth(), 90_000);
     assert_eq!(first(vec![whole.clone(), smaller.clone(), elsewhere]).unwrap().0, Kind::Loss);
@@ -143,6 +151,26 @@ fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
     let on_a_link = in_bursts(&even, 42_000);
     let found = first(vec![smaller, on_a_link]);
     assert_ne!(found.unwrap().0, Kind::RateLimiter);
+}
+
+#[test]
+fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
+    let small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
+    let mut gaps = on_a_link(200, 11 * MS);
+    // What is read behind a hole comes at once, and the segments have come evenly.
+    for hole in [50, 100, 150] {
+        for at in hole..hole + 9 {
+            gaps[at].0 = 0;
+        }
+        gaps[hole + 9].0 += 99 * MS;
+    }
+    let mut large = download(&gaps);
+    let segment = |at: u64| Arrival { at_ns: 3 * TRIP + at * 11 * MS, bytes: 1 };
+    large.segments = (0..200).map(segment).collect();
+    large.tcp.rcv_ooopack = Some(27);
+    let session = FileSession { transfers: vec![small, large], ..FileSession::default() };
+    let sentence = causes(&session).first().unwrap().sentence();
+    assert!(sentence.starts_with("A rate limiter (token bucket) on the path costs"), "{sentence}");
 }
 
 #[test]
