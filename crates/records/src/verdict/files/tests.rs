@@ -159,9 +159,7 @@ fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
     let mut gaps = on_a_link(200, 11 * MS);
     // What is read behind a hole comes at once, and the segments have come evenly.
     for hole in [50, 100, 150] {
-        for at in hole..hole + 9 {
-            gaps[at].0 = 0;
-        }
+        gaps[hole..hole + 9].iter_mut().for_each(|gap| gap.0 = 0);
         gaps[hole + 9].0 += 99 * MS;
     }
     let mut large = download(&gaps);
