@@ -68,6 +68,8 @@ struct Growing {
     most_bps: Option<u64>,
     /// What a byte took in the second half of its time, ns.
     late_cost: f64,
+    /// What it takes at most if the flow grows no more, ns.
+    most_cost: f64,
 }
 
 /// A flow that takes no longer than slow start by this factor is still in it.
@@ -81,6 +83,8 @@ const MOST_BPS: f64 = 1e9;
 const LOSSY: f64 = 1.5;
 /// The packets of a round trip come in this part of one.
 const SPREAD: f64 = 0.9;
+/// So many segments show a rate.
+const FEW_SEGMENTS: u64 = 8;
 /// What is acknowledged is sampled so often, ns.
 const SAMPLED_NS: u64 = 6_000_000;
 /// The least segment that every host takes, where nothing is known.
@@ -175,24 +179,35 @@ impl FileModel {
         let paced = (rounds - 1.0) * trip * GROWING;
         let is_growing = span <= in_flights.max(paced) + least_ns as f64
             || (span <= paced * 2.0 && rounds >= 3.0 && periods::grows(arrivals));
+        let counts = &largest.counts;
+        let lost = counts.retransmissions.max(counts.out_of_order_in);
+        let is_lossy = lost.is_some_and(|lost| lost > 0);
+        if is_sent
+            && !is_lossy
+            && let Some(settled) = stored_later(probe, largest, trip_ns)
+        {
+            return Some(Course::Settled(settled));
+        }
         if is_growing {
             // Samples of what is acknowledged show no packets.
             let most_bps = rate::line_bps(arrivals, trip_ns).filter(|_| !is_sent);
             let late_cost = periods::late_cost(arrivals)?;
-            return Some(Course::Growing(Growing { first_bytes, most_bps, late_cost }));
+            let most_cost =
+                late_cost.max(if is_sent { cost_by_totals(probe, largest) } else { 0.0 });
+            let growing = Growing { first_bytes, most_bps, late_cost, most_cost };
+            return Some(Course::Growing(growing));
         }
-        let counts = &largest.counts;
-        let lost = counts.retransmissions.max(counts.out_of_order_in);
-        let is_lossy = lost.is_some_and(|lost| lost > 0);
         let Settled { bytes, mut ns, mut error } = periods.settled(arrivals, is_lossy)?;
-        if bytes < (largest.bytes / 4).min(8 * mss_bytes) {
+        // A lost packet may have stopped all but a few.
+        let least = largest.bytes / 4;
+        if bytes < if is_lossy { least } else { least.min(FEW_SEGMENTS * mss_bytes) } {
             return None;
         }
         if is_lossy {
             let by_chance = (trip / ns as f64).sqrt();
             error = (error * LOSSY).hypot(by_chance);
-        } else if is_sent && let Some(slower_ns) = by_totals(probe, largest, bytes) {
-            ns = ns.max(slower_ns);
+        } else if is_sent {
+            ns = ns.max(whole(cost_by_totals(probe, largest) * bytes as f64));
         }
         Some(Course::Settled(Settled { bytes, ns, error }))
     }
@@ -238,7 +253,7 @@ impl FileModel {
         let flat = more as f64 * growing.late_cost;
         let ns = doubled.max(more as f64 * 8e9 / most_bps).max(flat / 8.0);
         // A round trip may bring more than twice as much as the one before it.
-        [base + ns, base + doubled / 2.0, base + flat.max(ns * 1.1)]
+        [base + ns, base + doubled / 2.0, base + (more as f64 * growing.most_cost).max(ns * 1.1)]
     }
 
     fn short(&self, (model, range): &(Model, Vec<Flow>), bytes: u64) -> [f64; 3] {
@@ -261,14 +276,37 @@ fn fixed_ns(flows: &[Flow]) -> Vec<u64> {
     flows.iter().filter(|flow| !flow.arrivals.is_empty()).map(fixed_of).collect()
 }
 
-/// Returns how long `bytes` take by the times of the largest file and of a smaller one, ns: a server may store what it
-/// has received long after its TCP has acknowledged it.
-fn by_totals(probe: &Observation, largest: &Flow, bytes: u64) -> Option<u64> {
-    let is_smaller = |flow: &&Flow| flow.bytes <= largest.bytes / 2 && !flow.arrivals.is_empty();
-    let smaller = probe.transfers.iter().filter(is_smaller).max_by_key(|flow| flow.bytes)?;
-    let ns = u128::from(largest.elapsed_ns.saturating_sub(smaller.elapsed_ns));
-    let all = u128::from(largest.bytes - smaller.bytes);
-    u64::try_from(ns * u128::from(bytes) / all.max(1)).ok()
+/// Returns the rate of a server that stores what it has received long after its TCP has acknowledged it: most of
+/// what a larger file takes more comes after its last acknowledgment, and did so for the sizes before.
+fn stored_later(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Settled> {
+    let smaller = before(probe, largest.bytes)?;
+    let smallest = before(probe, smaller.bytes)?;
+    let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
+    let later_ns = fixed_of(largest).saturating_sub(fixed_of(smaller));
+    let earlier_ns = fixed_of(smaller).saturating_sub(fixed_of(smallest));
+    let is_late = later_ns > ns / 2 && later_ns > trip_ns && earlier_ns > later_ns / STEADILY;
+    let bytes = largest.bytes - smaller.bytes;
+    is_late.then_some(Settled { bytes, ns, error: STORED_ERROR })
+}
+
+/// Of four times as many bytes a server that stores them later has this part of the delay at least.
+const STEADILY: u64 = 8;
+/// How far such a rate, of two times alone, may be off.
+const STORED_ERROR: f64 = 0.25;
+
+/// Returns what a byte takes by the times of the largest file and of a smaller one, ns; 0 if unknown. A server may
+/// store what it has received long after its TCP has acknowledged it.
+fn cost_by_totals(probe: &Observation, largest: &Flow) -> f64 {
+    before(probe, largest.bytes).map_or(0.0, |smaller| {
+        let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
+        ns as f64 / (largest.bytes - smaller.bytes).max(1) as f64
+    })
+}
+
+/// Returns the largest transfer of at most half of `bytes` whose arrivals are known.
+fn before(probe: &Observation, bytes: u64) -> Option<&Flow> {
+    let smaller = probe.transfers.iter().filter(|flow| flow.bytes <= bytes / 2);
+    smaller.filter(|flow| !flow.arrivals.is_empty()).max_by_key(|flow| flow.bytes)
 }
 
 /// Returns how many round trips slow start takes for `bytes` where the first one brings `first`.
@@ -358,6 +396,81 @@ mod tests {
         let lossy = estimate(&lossy, 800_000);
         let width = |seen: &Estimate| (seen.range_ns[1] - seen.range_ns[0]) * 100 / seen.ns;
         assert!(width(&lossy) > 2 * width(&even), "{lossy:?} {even:?}");
+    }
+
+    #[test]
+    fn a_transfer_that_took_longer_to_begin_than_others_does_not_make_all_of_them_late() {
+        let mut seen = probe((0..400).map(|at| (560 + at, 1_000)));
+        for bytes in [1_000, 4_000, 16_000] {
+            seen.transfers
+                .push(probe((0..bytes / 1_000).map(|at| (60 + at, 1_000))).transfers[0].clone());
+        }
+        let seen = estimate(&seen, 1_600_000);
+        assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
+        assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
+    }
+
+    #[test]
+    fn a_server_that_stores_later_what_it_has_acknowledged_is_as_slow_as_its_last_replies() {
+        // All is acknowledged within 3 round trips, and stored at 4 ms for each 1,000 bytes.
+        let sent = |packets: u64| {
+            let mut flow =
+                probe((0..packets).map(|at| (60 + at * 50 / 64, 1_000))).transfers[0].clone();
+            flow.direction = Direction::Outgoing;
+            flow.elapsed_ns = (70 + packets * 4) * MS;
+            flow
+        };
+        let mut seen = probe([]);
+        seen.transfers = [4, 16, 64].map(sent).to_vec();
+        assert_eq!(estimate(&seen, 256_000).ns / MS, 70 + 256 * 4);
+    }
+
+    #[test]
+    fn what_had_waited_before_it_was_read_is_no_part_of_the_rate() {
+        let seen =
+            probe([(500, 100_000)].into_iter().chain((0..60).map(|at| (510 + at * 10, 1_000))));
+        let seen = estimate(&seen, 640_000);
+        assert!((seen.ns / MS).abs_diff(510 + 59 * 10 + 10 + 4_800) < 60, "{seen:?}");
+    }
+
+    #[test]
+    fn losses_make_a_range_wider() {
+        let mut seen = probe((0..100).map(|at| (60 + at * 10, 1_000)));
+        let even = estimate(&seen, 400_000);
+        seen.transfers[0].counts.out_of_order_in = Some(3);
+        let lossy = estimate(&seen, 400_000);
+        assert!(lossy.range_ns[0] < even.range_ns[0] && lossy.range_ns[1] > even.range_ns[1]);
+    }
+
+    #[test]
+    fn a_few_packets_behind_a_loss_show_no_rate() {
+        // 50 packets at once, and after a timeout 14 more.
+        let packets =
+            (0..50).map(|_| (60, 1_000)).chain((0..14).map(|at| (1_000 + at * 20, 1_000)));
+        let mut seen = probe(packets);
+        let is_settled = |seen: &Observation| {
+            let course = FileModel::of(seen).map(|model| model.course);
+            matches!(course, Some(Course::Settled(_)))
+        };
+        assert!(is_settled(&seen));
+        seen.transfers[0].counts.out_of_order_in = Some(1);
+        assert!(!is_settled(&seen));
+    }
+
+    #[test]
+    fn a_growing_flow_goes_on_no_faster_than_the_link_that_its_packets_show() {
+        // Each round trip of 20 ms brings its packets 0.25 ms apart: 32 Mbit/s.
+        let flight = |round: u64| (0..10_u64 << round).map(move |at| (round, at));
+        let mut seen = probe([]);
+        let arrivals = (0..4).flat_map(flight).map(|(round, at)| Arrival {
+            at_ns: (60 + round * 20) * MS + at * MS / 4,
+            bytes: 1_000,
+        });
+        let arrivals: Vec<Arrival> = arrivals.collect();
+        let elapsed_ns = arrivals.last().unwrap().at_ns;
+        seen.transfers = vec![Flow { bytes: 150_000, elapsed_ns, arrivals, ..Flow::default() }];
+        let seen = estimate(&seen, 1_150_000);
+        assert_eq!((seen.ns - elapsed_ns) / MS, 250);
     }
 
     #[test]

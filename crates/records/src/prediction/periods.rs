@@ -65,7 +65,8 @@ impl Periods {
         let last_ns = arrivals.last()?.at_ns;
         let (from_ns, half) = (self.settled_ns(), self.ns / 2);
         let near = [from_ns.saturating_sub(half), from_ns.saturating_add(half)];
-        let start = burst(arrivals, near).unwrap_or(0);
+        let after = || arrivals.iter().position(|one| one.at_ns >= from_ns);
+        let start = burst(arrivals, near).or_else(after).unwrap_or(0);
         let end = burst(arrivals, [last_ns.saturating_sub(self.ns), last_ns])?;
         let burst = arrivals.get(start..=end)?;
         let (first, last) = (burst.first()?, burst.last()?);
