@@ -410,19 +410,69 @@ mod tests {
         assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
     }
 
+    /// Returns a flow whose round trips of so many ms bring 10, 20, 40 and so on packets, evenly spread.
+    fn paced(rounds: u64, round_ms: u64) -> Observation {
+        let round = |round: u64| {
+            let packets = 10_u64 << round;
+            (0..packets).map(move |at| (60 + round * round_ms + at * round_ms / packets, 1_000))
+        };
+        probe((0..rounds).flat_map(round))
+    }
+
+    #[test]
+    fn the_pace_of_a_growing_flow_is_not_taken_for_the_link() {
+        let seen = estimate(&paced(4, 20), 1_150_000);
+        // From 150,000 to 1,150,000 bytes slow start takes 2.9 round trips.
+        assert_eq!(seen.ns / MS, 60 + 79 + 10 + 57);
+    }
+
+    #[test]
+    fn a_flow_that_grows_more_slowly_than_slow_start_is_not_settled() {
+        let course = |seen| FileModel::of(&seen).unwrap().course;
+        assert!(matches!(course(paced(4, 28)), Course::Growing(_)));
+        assert!(matches!(course(probe((0..150).map(|at| (60 + at, 1_000)))), Course::Settled(_)));
+    }
+
+    #[test]
+    fn a_growing_flow_has_no_more_in_flight_than_a_send_buffer_holds_and_no_more_than_a_gigabit() {
+        let more_ms = |probe: &Observation| {
+            let flow = &probe.transfers[0];
+            (estimate(probe, flow.bytes + 20_000_000).ns - flow.elapsed_ns) / MS
+        };
+        // 2 MiB in each round trip of 20 ms.
+        assert_eq!(more_ms(&paced(8, 20)), 20_000_000 * 20 / (2 << 20));
+        let mut near = paced(5, 2);
+        near.path.min_rtt_ns = Some(2 * MS);
+        assert_eq!(more_ms(&near), 160);
+    }
+
+    /// Returns uploads of so many packets, acknowledged over `ack_us` each, which take 70 ms and 4 ms for
+    /// each packet.
+    fn stored<const COUNT: usize>(sizes: [u64; COUNT], ack_us: u64) -> Observation {
+        let mut all = probe([]);
+        all.transfers = sizes
+            .map(|packets| {
+                let arrival = |at| Arrival { at_ns: 60 * MS + at * ack_us * 1_000, bytes: 1_000 };
+                Flow {
+                    direction: Direction::Outgoing,
+                    bytes: packets * 1_000,
+                    elapsed_ns: (70 + packets * 4) * MS,
+                    arrivals: (0..packets).map(arrival).collect(),
+                    ..Flow::default()
+                }
+            })
+            .to_vec();
+        all
+    }
+
     #[test]
     fn a_server_that_stores_later_what_it_has_acknowledged_is_as_slow_as_its_last_replies() {
-        // All is acknowledged within 3 round trips, and stored at 4 ms for each 1,000 bytes.
-        let sent = |packets: u64| {
-            let mut flow =
-                probe((0..packets).map(|at| (60 + at * 50 / 64, 1_000))).transfers[0].clone();
-            flow.direction = Direction::Outgoing;
-            flow.elapsed_ns = (70 + packets * 4) * MS;
-            flow
-        };
-        let mut seen = probe([]);
-        seen.transfers = [4, 16, 64].map(sent).to_vec();
-        assert_eq!(estimate(&seen, 256_000).ns / MS, 70 + 256 * 4);
+        // All is acknowledged within 3 round trips.
+        assert_eq!(estimate(&stored([4, 16, 64], 780), 256_000).ns / MS, 70 + 256 * 4);
+        // Two sizes are not enough to tell, but the range has it.
+        assert!(estimate(&stored([16, 64], 780), 256_000).range_ns[1] / MS >= 70 + 256 * 4);
+        // Of what is acknowledged more slowly than slow start they are.
+        assert_eq!(estimate(&stored([16, 64], 2_500), 256_000).ns / MS, 70 + 256 * 4);
     }
 
     #[test]

@@ -194,3 +194,39 @@ fn is_steady(periods: &[u64]) -> bool {
         (one - other).abs() <= (2.0 * spread).max(ALIKE * other)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn arrivals(of: impl Iterator<Item = (u64, u64)>) -> Vec<Arrival> {
+        of.map(|(ms, bytes)| Arrival { at_ns: ms * MS, bytes }).collect()
+    }
+
+    #[test]
+    fn even_arrivals_have_an_error_for_their_number_alone() {
+        let few = arrivals((0..5).map(|at| (at * 10, 1_000)));
+        assert!((error_of_mean(&few, false) - FEW / 4.0).abs() < 1e-9);
+        let many = arrivals((0..50).map(|at| (at * 10, 1_000)));
+        assert!((error_of_mean(&many, false) - FEW / 49.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_comes_at_once_behind_a_hole_makes_up_for_the_silence_before_it() {
+        // Packets each 10 ms, of which a third waits for one that was lost.
+        let late = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
+        let seen = arrivals((0..60).map(|at| (late(at), 1_000)));
+        assert!(error_of_mean(&seen, true) < error_of_mean(&seen, false) / 2.0);
+    }
+
+    #[test]
+    fn the_settled_part_begins_behind_what_came_faster_and_ends_with_a_whole_burst() {
+        // 30 packets at once; then 5 each 50 ms, and one more.
+        let bursts = (1..20).flat_map(|burst| (0..5).map(move |_| (burst * 50, 1_000)));
+        let seen = arrivals((0..30).map(|_| (0, 1_000)).chain(bursts).chain([(1_000, 1_000)]));
+        let settled = Periods::of(&seen, 50 * MS).unwrap().settled(&seen, false).unwrap();
+        assert_eq!(settled.bytes * 50 * MS, settled.ns * 5_000);
+    }
+}
