@@ -205,12 +205,17 @@ fn errors_of(what: What, all: &[Vec<Prediction>]) -> (usize, u64) {
     let errors = sessions.concat();
     let middle = median(&errors).unwrap_or(u64::MAX);
     let worse = errors.iter().filter(|error| **error > GOAL).count();
+    let of_it = all.iter().flatten().filter(|one| one.what == what);
+    let held: Vec<bool> = of_it.filter_map(Prediction::is_in_range).collect();
     println!(
-        "{:25}  {count} sessions, median error {}.{} %, {worse} of {} off by more than a fifth",
+        "{:25}  {count} sessions, median error {}.{} %, {worse} of {} off by more than a fifth, {} \
+         of {} in their range",
         what.text(),
         middle / 10,
         middle % 10,
-        errors.len()
+        errors.len(),
+        held.iter().filter(|held| **held).count(),
+        held.len()
     );
     (count, middle)
 }

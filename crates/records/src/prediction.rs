@@ -13,15 +13,21 @@
 //! are left after them. TFTP has no slow start: it waits after each of its windows, so its time is a
 //! straight line ([`Model::in_lock_step`]).
 //!
+//! Files are foretold by the largest transfer before them ([`FileModel`]), and by this model where that
+//! is too short to tell anything.
+//!
 //! Whatever is foretold must not know what it foretells: [`Model::of`] takes an observation that
 //! ended before, and a [`Forecast`] becomes a [`Prediction`] only by what was measured then.
 //!
 //! What the model does not know: loss, a token bucket that is still full when the probe ends, a
 //! rate that changes. There it misses, and by how much nobody can say before.
 
+mod file;
 mod outcome;
+mod periods;
 mod rate;
 
+pub use file::{Estimate, FileModel};
 pub use outcome::{Forecast, Prediction, What};
 
 use crate::statistics::{median, percentile};
@@ -146,6 +152,24 @@ impl Model {
         self.latency_ns.saturating_add(self.transit_ns(bytes)).saturating_add(last_ns)
     }
 
+    /// Returns between which times a flow of `bytes` is expected, ns: as far from its prediction as each
+    /// of `flows` was, from which this model was made. `None` without any.
+    #[must_use]
+    pub fn range_ns(&self, flows: &[Flow], bytes: u64) -> Option<[u64; 2]> {
+        let predicted_ns = self.flow_ns(bytes);
+        let off = |flow: &Flow| {
+            let of_it_ns = self.flow_ns(flow.bytes).max(1);
+            let (seen, of_it) = (u128::from(flow.elapsed_ns), u128::from(of_it_ns));
+            let scaled = u128::from(predicted_ns) * seen / of_it;
+            let shifted = (u128::from(predicted_ns) + seen).saturating_sub(of_it);
+            [scaled, shifted].map(|ns| u64::try_from(ns).unwrap_or(u64::MAX))
+        };
+        let all: Vec<u64> = flows.iter().flat_map(off).chain([predicted_ns]).collect();
+        let [least, most] = [all.iter().min()?, all.iter().max()?];
+        let rough = predicted_ns / ROUGH_ONE_IN + ROUGH_NS;
+        (!flows.is_empty()).then(|| [least.saturating_sub(rough), most.saturating_add(rough)])
+    }
+
     /// Returns what of that are waits and time on the line, ns.
     fn transit_ns(&self, bytes: u64) -> u64 {
         let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
@@ -262,6 +286,23 @@ impl Model {
     }
 }
 
+/// What the scheduling of two hosts adds to a time: a part of it, and ns.
+const ROUGH_ONE_IN: u64 = 50;
+const ROUGH_NS: u64 = 1_000_000;
+
+/// Returns between which times the median echo beside another output is expected, ns: those of the
+/// probe, once the queue has filled. A few echoes have not shown how much they differ.
+#[must_use]
+pub fn echo_range_ns(echoes: &Echoes) -> Option<[u64; 2]> {
+    let samples = &echoes.samples_ns;
+    let is_few = samples.len() < MANY_ECHOES;
+    let settled = if is_few { samples } else { samples.get(samples.len() / 2..)? };
+    let (least, most) = (percentile(settled, 10)?, percentile(settled, 90)?);
+    let [least, most] = if is_few { [least / 4 * 3, most / 2 * 3] } else { [least, most] };
+    let rough = |ns: u64| ns / ROUGH_ONE_IN + ROUGH_NS;
+    Some([least.saturating_sub(rough(least)), most.saturating_add(rough(most))])
+}
+
 /// So many echoes show when they have become alike.
 const MANY_ECHOES: usize = 8;
 
@@ -337,6 +378,26 @@ mod tests {
     fn a_window_that_fills_the_queue_is_in_front_of_a_key() {
         let model = Model { rate_bps: Some(80_000), window_bytes: Some(2_500), ..model() };
         assert_eq!(model.echo_under_load_ns(), Some(250 * MS));
+    }
+
+    #[test]
+    fn a_flow_is_expected_as_far_from_its_prediction_as_those_that_it_is_made_from() {
+        let flows = [(10_000, 100 * MS), (10_000, 132 * MS)];
+        let range = model().range_ns(&probe(&flows).transfers, 10_000).unwrap();
+        // 110 ms are predicted; 2 % and 1 ms are rough.
+        assert_eq!(range.map(|ns| ns / 100_000), [968, 1_352]);
+        assert_eq!(model().range_ns(&[], 10_000), None);
+    }
+
+    #[test]
+    fn many_echoes_show_their_range_and_a_few_do_not() {
+        let echoes = |samples_ns| Echoes { samples_ns, ..Echoes::default() };
+        let many = (0..20).map(|at| if at < 10 { 10 * MS } else { (90 + at) * MS });
+        let range = echo_range_ns(&echoes(many.collect())).unwrap();
+        assert_eq!(range.map(|ns| ns / MS), [97, 111]);
+        let range = echo_range_ns(&echoes(vec![40 * MS, 80 * MS])).unwrap();
+        assert_eq!(range.map(|ns| ns / MS), [28, 123]);
+        assert_eq!(echo_range_ns(&echoes(Vec::new())), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::walk::Findings;
 use crate::carry::CarrierStatus;
 use protocols::time::Duration;
 use records::measurement::Phases;
-use records::prediction::{Forecast, Model, Prediction, What};
+use records::prediction::{self, Forecast, Model, Prediction, What};
 use records::statistics::median;
 use records::verdict::{Arrival, Flow, Observation, Path};
 
@@ -61,8 +61,10 @@ fn before_screenful(
 fn screenful(before: &Observation, findings: &Findings) -> Option<Prediction> {
     let longest = findings.pieces.iter().max_by_key(|piece| piece.cells)?;
     let bytes = (longest.bytes * SCREENFUL_CELLS).checked_div(longest.cells)?;
-    let foretold_ns = Model::of(before)?.flow_ns(bytes);
-    let forecast = Forecast { what: What::Screenful, bytes, foretold_ns };
+    let model = Model::of(before)?;
+    let foretold_ns = model.flow_ns(bytes);
+    let range_ns = model.range_ns(&before.transfers, bytes);
+    let forecast = Forecast { what: What::Screenful, bytes, foretold_ns, range_ns };
     let (shown, is_command) = findings.screenful.as_ref()?;
     let measured_ns = shown.watch.arrivals.last()?.at_ns;
     (*is_command && shown.is_whole).then(|| forecast.beside(measured_ns))
@@ -108,7 +110,8 @@ fn echo(before: &Observation, findings: &Findings) -> Option<Prediction> {
     let bytes = first.shown.watch.bytes.saturating_mul(screens);
     let bytes = bytes.checked_div(first.screens.into())?;
     let foretold_ns = Model::of(before)?.echo_under_load_ns()?;
-    let forecast = Forecast { what: What::EchoUnderLoad, bytes, foretold_ns };
+    let range_ns = before.echo_under_load.as_ref().and_then(prediction::echo_range_ns);
+    let forecast = Forecast { what: What::EchoUnderLoad, bytes, foretold_ns, range_ns };
     let echoes: Vec<u64> = then.echoes.iter().copied().map(|echo: Duration| nanos(echo)).collect();
     Some(forecast.beside(median(&echoes)?))
 }

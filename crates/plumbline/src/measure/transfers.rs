@@ -1,7 +1,7 @@
 //! Files that are measured: transfers of growing sizes by FTP, in TLS or not, and by TFTP.
 
 use super::arguments::Arguments;
-use super::foretold::{self, Seen};
+use super::foretold;
 use super::observed;
 use super::outcome::{Failed, Measured};
 use super::progress::ProgressLine;
@@ -111,16 +111,8 @@ impl Files<'_> {
         let samples = samples.filter_map(|((way, one), spans)| sample(*way, one, spans)).collect();
         let observed =
             Observation { files: Some(observed::session_of_ftp(&found)), ..Observation::default() };
-        let all = found.transfers.iter().zip(&found.arrivals);
-        let seen: Vec<_> = all
-            .map(|((direction, transfer), arrivals)| Seen {
-                direction: *direction,
-                transfer,
-                arrivals,
-            })
-            .collect();
         let connect_ns = opening.connect.map(nanos);
-        let predictions = foretold::of_ftp(&seen, connect_ns, self.arguments.foretell);
+        let predictions = foretold::of_ftp(&found.seen, connect_ns, self.arguments.foretell);
         Ok(Ok(Found {
             observed,
             predictions,
@@ -169,13 +161,8 @@ impl Files<'_> {
         };
         let resolve_ns = Some(nanos(errand.resolving));
         let response_ns = found.first_block_ns.map(|ns| ns.saturating_add(nanos(errand.resolving)));
-        let seen = found.transfers.iter().map(|(direction, transfer, arrivals)| Seen {
-            direction: *direction,
-            transfer,
-            arrivals,
-        });
-        let seen: Vec<_> = seen.collect();
-        let predictions = foretold::of_tftp(&seen, &samples, self.arguments.foretell);
+        let seen = observed.files.as_ref().map_or(&[][..], |files| &files.transfers);
+        let predictions = foretold::of_tftp(seen, &samples, self.arguments.foretell);
         Ok(Ok(Found {
             observed,
             predictions,

@@ -29,7 +29,7 @@ impl What {
     }
 }
 
-/// A time that was foretold, before anything is known of what will be measured.
+/// A predicted time, before anything is known of what will be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// Of what.
@@ -38,29 +38,21 @@ pub struct Forecast {
     pub bytes: u64,
     /// How long it will take, ns.
     pub foretold_ns: u64,
+    /// The least and the most that it is expected to take, ns; `None` if unknown.
+    pub range_ns: Option<[u64; 2]>,
 }
 
 impl Forecast {
-    /// Returns it beside what was then measured, ns.
+    /// Returns it with what was then measured, ns.
     #[must_use]
     pub const fn beside(self, measured_ns: u64) -> Prediction {
-        let Self { what, bytes, foretold_ns } = self;
-        Prediction { what, bytes, foretold_ns, measured_ns: Some(measured_ns), range_ns: None }
+        Prediction { measured_ns: Some(measured_ns), ..self.unmeasured() }
     }
 
-    /// Returns it as what nobody measures, between the times that were as far from their forecasts
-    /// as each of `seen` was.
+    /// Returns it as a prediction that nothing is compared with.
     #[must_use]
-    pub fn unmeasured(self, seen: &[Prediction]) -> Prediction {
-        let Self { what, bytes, foretold_ns } = self;
-        // What was foretold exactly once is not therefore exact.
-        let scaled = |one: &Prediction| {
-            let ns = u128::from(foretold_ns) * u128::from(one.measured_ns?);
-            u64::try_from(ns.checked_div(u128::from(one.foretold_ns))?).ok()
-        };
-        let times: Vec<u64> = seen.iter().filter_map(scaled).chain([foretold_ns]).collect();
-        let range_ns = times.iter().min().zip(times.iter().max());
-        let range_ns = range_ns.filter(|_| times.len() > 1).map(|(least, most)| [*least, *most]);
+    pub const fn unmeasured(self) -> Prediction {
+        let Self { what, bytes, foretold_ns, range_ns } = self;
         Prediction { what, bytes, foretold_ns, measured_ns: None, range_ns }
     }
 }
@@ -76,8 +68,7 @@ pub struct Prediction {
     pub foretold_ns: u64,
     /// How long it took, the median if it was measured several times; null if it was not, ns.
     pub measured_ns: Option<u64>,
-    /// Of what was not measured: the least and the most that it will take if it is as far from its
-    /// forecast as what was measured, ns.
+    /// The least and the most that it was expected to take, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_ns: Option<[u64; 2]>,
 }
@@ -91,6 +82,14 @@ impl Prediction {
         let off = (i128::from(self.foretold_ns) - measured) * 1_000;
         i64::try_from(off / measured).ok()
     }
+
+    /// Returns whether the measured time lies in the range. `None` without a range, or if nothing was
+    /// measured.
+    #[must_use]
+    pub fn is_in_range(&self) -> Option<bool> {
+        let [least, most] = self.range_ns?;
+        self.measured_ns.map(|measured| (least..=most).contains(&measured))
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +97,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FORECAST: Forecast = Forecast { what: What::Received, bytes: 9, foretold_ns: 110 };
+    const FORECAST: Forecast =
+        Forecast { what: What::Received, bytes: 9, foretold_ns: 110, range_ns: None };
 
     #[test]
     fn an_error_is_a_part_of_what_was_measured() {
@@ -108,18 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_measured_has_the_range_of_what_was() {
-        let seen = [FORECAST.beside(100), FORECAST.beside(220)];
-        let far = Forecast { foretold_ns: 1_100, ..FORECAST }.unmeasured(&seen);
-        assert_eq!((far.measured_ns, far.range_ns), (None, Some([1_000, 2_200])));
-        assert_eq!(FORECAST.unmeasured(&[]).range_ns, None);
+    fn a_range_holds_its_ends_and_nothing_beyond_them() {
+        let forecast = Forecast { range_ns: Some([100, 120]), ..FORECAST };
+        let held = [99, 100, 120, 121].map(|ns| forecast.beside(ns).is_in_range());
+        assert_eq!(held, [Some(false), Some(true), Some(true), Some(false)]);
+        assert_eq!(forecast.unmeasured().is_in_range(), None);
+        assert_eq!(FORECAST.beside(110).is_in_range(), None);
     }
 
     proptest! {
         #[test]
         fn no_times_break_it(foretold_ns: u64, measured_ns: u64) {
             let seen = Forecast { foretold_ns, ..FORECAST }.beside(measured_ns);
-            _ = (seen.off_per_mille(), FORECAST.unmeasured(&[seen]));
+            _ = (seen.off_per_mille(), seen.is_in_range());
         }
     }
 }

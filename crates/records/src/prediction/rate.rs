@@ -59,6 +59,17 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
     Some(Train { rate_bps, window_bytes: limited.and_then(window) })
 }
 
+/// Returns the rate of the slowest link, bit/s, if packets follow each other as densely at first as later.
+pub(super) fn line_bps(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
+    let within = |arrivals: &[Arrival]| train(arrivals, trip_ns, 1).map(|train| train.rate_bps);
+    let most = within(arrivals)?;
+    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let until = first.at_ns.saturating_add(last.at_ns.saturating_sub(first.at_ns) / 3 * 2);
+    let count = arrivals.iter().take_while(|one| one.at_ns <= until).count();
+    let early = within(arrivals.get(..count)?)?;
+    (early > most / 10 * 7).then_some(most)
+}
+
 fn bytes_of(train: &[Arrival]) -> u64 {
     train.iter().fold(0, |sum, arrival| sum.saturating_add(arrival.bytes))
 }

@@ -274,7 +274,8 @@ struct Errors {
     own: Vec<f64>,
     /// The same against the bench's client.
     truth: Vec<f64>,
-    /// Whether the printed range held the time of the bench's client.
+    /// Whether the printed range held the time: of the program's own measurement, or of the bench's
+    /// client where the program has measured none.
     held: Vec<bool>,
 }
 
@@ -292,13 +293,13 @@ fn errors(done: &[Done]) -> BTreeMap<String, Errors> {
             let entry = all.entry(name.to_owned()).or_default();
             let error = |truth: f64| (prediction.predicted_ms / truth - 1.0).abs();
             entry.own.extend(prediction.measured_ms.map(error));
+            let is_held =
+                |ms: f64| prediction.range_ms.map(|(least, most)| (least..=most).contains(&ms));
+            entry.held.extend(prediction.measured_ms.and_then(is_held));
             if name == "estimate" {
                 let truth = evidence.with.times.get(&Whole::Large).filter(|time| !time.timed_out);
                 entry.truth.extend(truth.map(|time| error(time.ms)));
-                let held = truth.zip(prediction.range_ms);
-                entry
-                    .held
-                    .extend(held.map(|(time, (least, most))| (least..=most).contains(&time.ms)));
+                entry.held.extend(truth.and_then(|time| is_held(time.ms)));
             }
         }
     }

@@ -133,8 +133,6 @@ pub(crate) struct Found {
     pub(crate) transfers: Vec<(Direction, Transfer)>,
     /// What came when, of the largest transfer.
     pub(crate) sequence: Vec<Arrival>,
-    /// What came when, of each transfer in its order; empty but for the first of a size.
-    pub(crate) arrivals: Vec<Vec<Arrival>>,
     /// What no record has of the time of each transfer, in its order.
     pub(crate) spans: Vec<Spans>,
     /// The observations of each transfer, in the order of the transfers.
@@ -507,16 +505,13 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         if is_largest_sent {
             self.largest_sent = bytes.unwrap_or(0);
         }
-        let mut arrivals = Vec::new();
         if is_largest {
             let log = self.watch.lock().unwrap_or_else(PoisonError::into_inner).log.clone();
-            arrivals = log.into_arrivals();
-            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), arrivals.clone());
+            (self.largest, self.found.sequence) = (bytes.unwrap_or(0), log.into_arrivals());
         }
         let session = self.dialogue.open_session();
         let spans = session.map(|session| session.facts.spans_since(began)).unwrap_or_default();
         self.found.spans.push(spans);
-        self.found.arrivals.push(arrivals);
         self.found.transfers.push((direction, record.transfer));
         Ok(moved)
     }

@@ -1,0 +1,555 @@
+//! How long a file takes, from smaller files that were moved over the same path before.
+//!
+//! The largest of them is continued from its end on:
+//!
+//! ```text
+//! time(n) = time(largest) + time of n - largest more bytes
+//! ```
+//!
+//! so that the start of the flow is measured and not modelled, as this sender makes it. What a transfer
+//! takes before its first byte and after its last one is the median over all of them. The arrivals
+//! of the largest one show how it goes on:
+//!
+//! * *Settled*: the last periods of a round trip or more are alike. The rest comes at their mean rate, which
+//!   contains whatever recurs: windows, losses, timeouts, the pauses of a slow disk.
+//! * *Growing*: it took no longer than slow start does, or each third of its time brought far more
+//!   than the one before, as in the startup of BBR. Round trips go on doubling up to the rate of
+//!   the slowest link, if packets show that, or else up to the limits that are usual for hosts.
+//! * *Short*: it came within two round trips. The rate is what makes the longer ones of several short
+//!   transfers longer, beside the initial window (RFC 6928) and the doubling of slow start ([`Model`]).
+//!   Where slow start explains all of the difference there is no rate, and nothing is predicted.
+//!
+//! The range of a settled flow follows from how far its arrivals deviate from a straight line. That of
+//! a growing one reaches from faster growth to none beyond the mean of the second half of its time. Not in
+//! any range: a bucket that is still full when the largest transfer ends, and losses of which it had none.
+
+use super::periods::{self, Periods, Settled};
+use super::{Model, rate};
+use crate::statistics::{median, percentile};
+use crate::verdict::{Arrival, Direction, Flow, Observation};
+
+/// A predicted time, and between which times it is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// How long it will take, ns.
+    pub ns: u64,
+    /// The least and the most that it will take, ns.
+    pub range_ns: [u64; 2],
+}
+
+/// How long files take over one path, in one direction.
+#[derive(Clone, Debug)]
+pub struct FileModel {
+    /// The size of the largest transfer, and its time, ns.
+    bytes: u64,
+    ns: u64,
+    trip_ns: u64,
+    /// When its first bytes came, ns.
+    first_ns: u64,
+    /// By how much what does not grow with the size may be shorter, and longer, ns.
+    fixed_ns: [u64; 2],
+    course: Course,
+}
+
+/// How the largest transfer went on at its end.
+#[derive(Clone, Debug)]
+enum Course {
+    Settled(Settled),
+    Growing(Growing),
+    Short(Box<(Model, Vec<Flow>)>),
+}
+
+/// A flow whose round trips bring more and more.
+#[derive(Clone, Copy, Debug)]
+struct Growing {
+    /// Bytes of the first round trip.
+    first_bytes: u64,
+    /// The rate of the slowest link, where packets show it, bit/s.
+    most_bps: Option<u64>,
+    /// What a byte took in the second half of its time, ns.
+    late_cost: f64,
+    /// What it takes at most if the flow grows no more, ns.
+    most_cost: f64,
+}
+
+/// A flow that takes no longer than slow start by this factor is still in it.
+const GROWING: f64 = 1.3;
+/// What a sender has in flight at most with the limits that Linux has by default: its buffer grows to 4 MiB,
+/// and holds twice its congestion window.
+const MOST_IN_FLIGHT: u64 = 2 << 20;
+/// Where packets show no link, it is taken for one of this rate, bit/s.
+const MOST_BPS: f64 = 1e9;
+/// Losses in a row end in timeouts, of which a short flow has seen too few: its spread counts so many times.
+const LOSSY: f64 = 1.5;
+/// The packets of a round trip come in this part of one.
+const SPREAD: f64 = 0.9;
+/// So many segments show a rate.
+const FEW_SEGMENTS: u64 = 8;
+/// What is acknowledged is sampled so often, ns.
+const SAMPLED_NS: u64 = 6_000_000;
+/// The least segment that every host takes, where nothing is known.
+const DEFAULT_MSS: u64 = 536;
+
+/// What the scheduling of two hosts adds to any time, and by how much a rate differs between transfers
+/// that are a minute apart: a part of the time, and ns.
+const ROUGH_PART: f64 = 0.03;
+const ROUGH_NS: f64 = 2e6;
+
+impl FileModel {
+    /// Returns the model of transfers that all went one way; `None` without a round trip, or without any
+    /// transfer.
+    #[must_use]
+    pub fn of(probe: &Observation) -> Option<Self> {
+        let path = &probe.path;
+        let trips = [path.min_rtt_ns, path.rtt_ns, probe.steps.connect_ns];
+        let trip_ns = trips.into_iter().flatten().min()?.max(1);
+        let flows = &probe.transfers;
+        let largest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
+        let as_large = flows.iter().filter(|flow| flow.bytes == largest.bytes);
+        let ns = median(&as_large.map(|flow| flow.elapsed_ns).collect::<Vec<_>>())?;
+        let course = Self::course(probe, largest, trip_ns);
+        let course = match course {
+            Some(course) => course,
+            None => {
+                let model = Model::of(probe).filter(|model| model.rate_bps.is_some())?;
+                Course::Short(Box::new((model, probe.transfers.clone())))
+            }
+        };
+        let first_ns = largest.arrivals.first().map_or(ns, |first| first.at_ns);
+        let fixed = fixed_ns(flows);
+        let own = fixed_of(largest);
+        let [least, middle, most] =
+            [0, 50, 100].map(|percent| percentile(&fixed, percent).unwrap_or(own));
+        // What a file that is sent takes after its last acknowledgment may grow with its size.
+        let is_sent = largest.direction == Direction::Outgoing;
+        let ns = if is_sent { ns } else { ns.saturating_add(middle).saturating_sub(own) };
+        let own = if is_sent { own } else { middle };
+        let fixed_ns = [own.saturating_sub(least), most.saturating_sub(own)];
+        Some(Self { bytes: largest.bytes, ns, trip_ns, first_ns, fixed_ns, course })
+    }
+
+    /// Returns the model of the beginning of a file by a protocol that waits for an answer after each of its
+    /// windows, and knows no slow start; `None` of less than two windows of `window_bytes`.
+    #[must_use]
+    pub fn in_lock_step(arrivals: &[Arrival], window_bytes: u64) -> Option<Self> {
+        let mut windows: Vec<Arrival> = Vec::new();
+        let (mut bytes, mut since) = (0_u64, 0_u64);
+        for one in arrivals {
+            bytes = bytes.saturating_add(one.bytes);
+            if bytes.saturating_sub(since) >= window_bytes {
+                windows.push(Arrival { at_ns: one.at_ns, bytes: bytes.saturating_sub(since) });
+                since = bytes;
+            }
+        }
+        let (first, last) = (windows.first()?, windows.last()?);
+        let (first_ns, ns) = (first.at_ns, last.at_ns);
+        let settled = Settled {
+            bytes: since.checked_sub(first.bytes).filter(|bytes| *bytes > 0)?,
+            ns: ns.saturating_sub(first_ns),
+            error: periods::error_of_mean(&windows, false),
+        };
+        let bytes = since;
+        Some(Self {
+            bytes,
+            ns,
+            trip_ns: 0,
+            first_ns,
+            fixed_ns: [0; 2],
+            course: Course::Settled(settled),
+        })
+    }
+
+    fn course(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Course> {
+        let mss_bytes = probe.path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1);
+        let first_bytes = mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
+        let arrivals = match largest.arrivals.as_slice() {
+            // It had waited here until this side read.
+            [first, rest @ ..] if first.bytes > first_bytes && first.bytes > largest.bytes / 4 => {
+                rest
+            }
+            all => all,
+        };
+        let is_sent = largest.direction == Direction::Outgoing;
+        let least_ns = if is_sent { SAMPLED_NS } else { 0 };
+        let periods = Periods::of(arrivals, trip_ns.max(least_ns))?;
+        let rounds = rounds(largest.bytes, first_bytes);
+        let trip = trip_ns as f64;
+        let span = periods.span_ns() as f64;
+        let in_flights = (rounds.ceil() - 1.0 + SPREAD) * trip;
+        let paced = (rounds - 1.0) * trip * GROWING;
+        let is_growing = span <= in_flights.max(paced) + least_ns as f64
+            || (span <= paced * 2.0 && rounds >= 3.0 && periods::grows(arrivals));
+        let counts = &largest.counts;
+        let lost = counts.retransmissions.max(counts.out_of_order_in);
+        let is_lossy = lost.is_some_and(|lost| lost > 0);
+        if is_sent
+            && !is_lossy
+            && let Some(settled) = stored_later(probe, largest, trip_ns)
+        {
+            return Some(Course::Settled(settled));
+        }
+        if is_growing {
+            // Samples of what is acknowledged show no packets.
+            let most_bps = rate::line_bps(arrivals, trip_ns).filter(|_| !is_sent);
+            let late_cost = periods::late_cost(arrivals)?;
+            let most_cost =
+                late_cost.max(if is_sent { cost_by_totals(probe, largest) } else { 0.0 });
+            let growing = Growing { first_bytes, most_bps, late_cost, most_cost };
+            return Some(Course::Growing(growing));
+        }
+        let Settled { bytes, mut ns, mut error } = periods.settled(arrivals, is_lossy)?;
+        // A lost packet may have stopped all but a few.
+        let least = largest.bytes / 4;
+        if bytes < if is_lossy { least } else { least.min(FEW_SEGMENTS * mss_bytes) } {
+            return None;
+        }
+        if is_lossy {
+            let by_chance = (trip / ns as f64).sqrt();
+            error = (error * LOSSY).hypot(by_chance);
+        } else if is_sent {
+            ns = ns.max(whole(cost_by_totals(probe, largest) * bytes as f64));
+        }
+        Some(Course::Settled(Settled { bytes, ns, error }))
+    }
+
+    /// Returns how long `bytes` will take from the command to the last reply; `None` where they are
+    /// fewer than those of the largest transfer.
+    #[must_use]
+    pub fn estimate(&self, bytes: u64) -> Option<Estimate> {
+        let more = bytes.checked_sub(self.bytes)?;
+        let [ns, least, most] = match &self.course {
+            Course::Settled(settled) => self.settled(settled, more),
+            Course::Growing(growing) => self.growing(growing, more),
+            Course::Short(model) => self.short(model, bytes),
+        };
+        let rough = ns * ROUGH_PART + ROUGH_NS;
+        // Another client may wait for a reply before its next command.
+        let [shorter, longer] = self.fixed_ns.map(|ns| ns as f64);
+        let most = most + rough + longer.max(self.trip_ns as f64);
+        let least = (least - rough - shorter).max(self.ns as f64 / 2.0);
+        Some(Estimate { ns: whole(ns), range_ns: [whole(least.min(ns)), whole(most.max(ns))] })
+    }
+
+    fn settled(&self, settled: &Settled, more: u64) -> [f64; 3] {
+        let cost = settled.ns as f64 / settled.bytes.max(1) as f64;
+        let base = self.ns as f64;
+        let ns = base + more as f64 * cost;
+        let data_ns = ns - self.first_ns as f64;
+        let share = settled.ns as f64 / data_ns.max(1.0);
+        let spread = data_ns * settled.error * (1.0 + share).sqrt();
+        // A bucket that was full may be empty the next time.
+        let even = self.first_ns as f64 + (self.bytes + more) as f64 * cost;
+        [ns, ns - spread, ns.max(even) + spread]
+    }
+
+    fn growing(&self, growing: &Growing, more: u64) -> [f64; 3] {
+        let (base, trip) = (self.ns as f64, self.trip_ns as f64);
+        let all = self.bytes + more;
+        let rounds = |bytes| rounds(bytes, growing.first_bytes);
+        let doubled = (rounds(all) - rounds(self.bytes)) * trip;
+        let window = MOST_IN_FLIGHT as f64 / trip * 8e9;
+        let most_bps = growing.most_bps.map_or(f64::MAX, |rate| rate as f64).min(window);
+        let most_bps = most_bps.min(MOST_BPS.max(8e9 / growing.late_cost));
+        let flat = more as f64 * growing.late_cost;
+        let ns = doubled.max(more as f64 * 8e9 / most_bps).max(flat / 8.0);
+        // A round trip may bring more than twice as much as the one before it.
+        [base + ns, base + doubled / 2.0, base + (more as f64 * growing.most_cost).max(ns * 1.1)]
+    }
+
+    fn short(&self, (model, range): &(Model, Vec<Flow>), bytes: u64) -> [f64; 3] {
+        let ns = model.flow_ns(bytes);
+        let [least, most] = model.range_ns(range, bytes).unwrap_or([ns; 2]);
+        let bare = Model { rate_bps: None, window_bytes: None, ..*model }.flow_ns(bytes);
+        [ns, least.min(bare), most].map(|ns| ns as f64)
+    }
+}
+
+/// Returns what a transfer takes before its first byte and after its last one, ns.
+fn fixed_of(flow: &Flow) -> u64 {
+    let ends = flow.arrivals.first().zip(flow.arrivals.last());
+    let span_ns = ends.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
+    flow.elapsed_ns.saturating_sub(span_ns)
+}
+
+/// Returns that of each of `flows` whose arrivals are known.
+fn fixed_ns(flows: &[Flow]) -> Vec<u64> {
+    flows.iter().filter(|flow| !flow.arrivals.is_empty()).map(fixed_of).collect()
+}
+
+/// Returns the rate of a server that stores what it has received long after its TCP has acknowledged it: most of
+/// what a larger file takes more comes after its last acknowledgment, and did so for the sizes before.
+fn stored_later(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Settled> {
+    let smaller = before(probe, largest.bytes)?;
+    let smallest = before(probe, smaller.bytes)?;
+    let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
+    let later_ns = fixed_of(largest).saturating_sub(fixed_of(smaller));
+    let earlier_ns = fixed_of(smaller).saturating_sub(fixed_of(smallest));
+    let is_late = later_ns > ns / 2 && later_ns > trip_ns && earlier_ns > later_ns / STEADILY;
+    let bytes = largest.bytes - smaller.bytes;
+    is_late.then_some(Settled { bytes, ns, error: STORED_ERROR })
+}
+
+/// Of four times as many bytes a server that stores them later has this part of the delay at least.
+const STEADILY: u64 = 8;
+/// How far such a rate, of two times alone, may be off.
+const STORED_ERROR: f64 = 0.25;
+
+/// Returns what a byte takes by the times of the largest file and of a smaller one, ns; 0 if unknown. A server may
+/// store what it has received long after its TCP has acknowledged it.
+fn cost_by_totals(probe: &Observation, largest: &Flow) -> f64 {
+    before(probe, largest.bytes).map_or(0.0, |smaller| {
+        let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
+        ns as f64 / (largest.bytes - smaller.bytes).max(1) as f64
+    })
+}
+
+/// Returns the largest transfer of at most half of `bytes` whose arrivals are known.
+fn before(probe: &Observation, bytes: u64) -> Option<&Flow> {
+    let smaller = probe.transfers.iter().filter(|flow| flow.bytes <= bytes / 2);
+    smaller.filter(|flow| !flow.arrivals.is_empty()).max_by_key(|flow| flow.bytes)
+}
+
+/// Returns how many round trips slow start takes for `bytes` where the first one brings `first`.
+fn rounds(bytes: u64, first: u64) -> f64 {
+    (1.0 + bytes as f64 / first.max(1) as f64).log2()
+}
+
+/// Returns `ns` as a number of nanoseconds.
+#[expect(clippy::cast_possible_truncation, reason = "what does not fit becomes the largest number")]
+const fn whole(ns: f64) -> u64 {
+    ns as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+    const TRIP_NS: u64 = 20 * MS;
+
+    /// Returns what is known of one transfer whose bytes arrive at these times (ms), and whose last
+    /// reply comes 10 ms after them.
+    fn probe(arrivals: impl IntoIterator<Item = (u64, u64)>) -> Observation {
+        let arrivals: Vec<Arrival> =
+            arrivals.into_iter().map(|(ms, bytes)| Arrival { at_ns: ms * MS, bytes }).collect();
+        let last_ns = arrivals.last().map_or(0, |last| last.at_ns);
+        let bytes = arrivals.iter().map(|one| one.bytes).sum();
+        let mut probe = Observation {
+            transfers: vec![Flow {
+                bytes,
+                elapsed_ns: last_ns + 10 * MS,
+                arrivals,
+                ..Flow::default()
+            }],
+            ..Observation::default()
+        };
+        probe.path.min_rtt_ns = Some(TRIP_NS);
+        probe.path.mss_bytes = Some(1_000);
+        probe
+    }
+
+    fn estimate(probe: &Observation, bytes: u64) -> Estimate {
+        FileModel::of(probe).unwrap().estimate(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_steady_flow_goes_on_at_its_rate() {
+        let seen = estimate(&probe((0..400).map(|at| (60 + at, 1_000))), 1_600_000);
+        assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
+        let [least, most] = seen.range_ns.map(|ns| ns / MS);
+        assert!((1_500..1_669).contains(&least) && (1_670..1_800).contains(&most), "{seen:?}");
+    }
+
+    #[test]
+    fn the_pauses_of_a_slow_disk_are_a_part_of_the_rate() {
+        let packets = |block: u64| (0..16).map(move |at| (60 + block * 50 + at / 8, 1_000));
+        let seen = estimate(&probe((0..16).flat_map(packets)), 4 * 256_000);
+        let wanted = 60 + 63 * 50 + 1 + 10;
+        assert!((seen.ns / MS).abs_diff(wanted) < 40, "{seen:?} {wanted}");
+    }
+
+    #[test]
+    fn a_full_bucket_is_in_the_prediction_once_and_an_empty_one_is_in_its_range() {
+        let fast = (0..100).map(|at| (60 + at / 10, 1_000));
+        let slow = (0..100).map(|at| (80 + at * 10, 1_000));
+        let seen = estimate(&probe(fast.chain(slow)), 800_000);
+        assert!((seen.ns / MS).abs_diff(80 + 699 * 10 + 10) < 70, "{seen:?}");
+        assert!(seen.range_ns[1] / MS > 8_000, "{seen:?}");
+    }
+
+    #[test]
+    fn round_trips_that_double_go_on_doubling_and_may_stop_at_once() {
+        // 10, 20, 40 and 80 packets at the beginnings of round trips.
+        let flight = |round: u64| (0..10 << round).map(move |_| (60 + round * 20, 1_000));
+        let seen = estimate(&probe((0..4).flat_map(flight)), 150_000 + 160_000);
+        assert!((seen.ns / MS).abs_diff(60 + 80 + 10) <= 20, "{seen:?}");
+        assert!(seen.range_ns[1] / MS >= 60 + 60 + 40 + 10, "{seen:?}");
+    }
+
+    #[test]
+    fn a_flow_that_stalls_by_chance_has_a_wider_range_than_an_even_one() {
+        let even = estimate(&probe((0..200).map(|at| (60 + at * 10, 1_000))), 800_000);
+        let stalls =
+            |at: u64| 400 * (u64::from(at > 20) + u64::from(at > 110) + u64::from(at > 130));
+        let lossy = probe((0..200).map(|at| (60 + at * 4 + stalls(at), 1_000)));
+        let lossy = estimate(&lossy, 800_000);
+        let width = |seen: &Estimate| (seen.range_ns[1] - seen.range_ns[0]) * 100 / seen.ns;
+        assert!(width(&lossy) > 2 * width(&even), "{lossy:?} {even:?}");
+    }
+
+    #[test]
+    fn a_transfer_that_took_longer_to_begin_than_others_does_not_make_all_of_them_late() {
+        let mut seen = probe((0..400).map(|at| (560 + at, 1_000)));
+        for bytes in [1_000, 4_000, 16_000] {
+            seen.transfers
+                .push(probe((0..bytes / 1_000).map(|at| (60 + at, 1_000))).transfers[0].clone());
+        }
+        let seen = estimate(&seen, 1_600_000);
+        assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
+        assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
+    }
+
+    /// Returns a flow whose round trips of so many ms bring 10, 20, 40 and so on packets, evenly spread.
+    fn paced(rounds: u64, round_ms: u64) -> Observation {
+        let round = |round: u64| {
+            let packets = 10_u64 << round;
+            (0..packets).map(move |at| (60 + round * round_ms + at * round_ms / packets, 1_000))
+        };
+        probe((0..rounds).flat_map(round))
+    }
+
+    #[test]
+    fn the_pace_of_a_growing_flow_is_not_taken_for_the_link() {
+        let seen = estimate(&paced(4, 20), 1_150_000);
+        // From 150,000 to 1,150,000 bytes slow start takes 2.9 round trips.
+        assert_eq!(seen.ns / MS, 60 + 79 + 10 + 57);
+    }
+
+    #[test]
+    fn a_flow_that_grows_more_slowly_than_slow_start_is_not_settled() {
+        let course = |seen| FileModel::of(&seen).unwrap().course;
+        assert!(matches!(course(paced(4, 28)), Course::Growing(_)));
+        assert!(matches!(course(probe((0..150).map(|at| (60 + at, 1_000)))), Course::Settled(_)));
+    }
+
+    #[test]
+    fn a_growing_flow_has_no_more_in_flight_than_a_send_buffer_holds_and_no_more_than_a_gigabit() {
+        let more_ms = |probe: &Observation| {
+            let flow = &probe.transfers[0];
+            (estimate(probe, flow.bytes + 20_000_000).ns - flow.elapsed_ns) / MS
+        };
+        // 2 MiB in each round trip of 20 ms.
+        assert_eq!(more_ms(&paced(8, 20)), 20_000_000 * 20 / (2 << 20));
+        let mut near = paced(5, 2);
+        near.path.min_rtt_ns = Some(2 * MS);
+        assert_eq!(more_ms(&near), 160);
+    }
+
+    /// Returns uploads of so many packets, acknowledged over `ack_us` each, which take 70 ms and 4 ms for
+    /// each packet.
+    fn stored<const COUNT: usize>(sizes: [u64; COUNT], ack_us: u64) -> Observation {
+        let mut all = probe([]);
+        all.transfers = sizes
+            .map(|packets| {
+                let arrival = |at| Arrival { at_ns: 60 * MS + at * ack_us * 1_000, bytes: 1_000 };
+                Flow {
+                    direction: Direction::Outgoing,
+                    bytes: packets * 1_000,
+                    elapsed_ns: (70 + packets * 4) * MS,
+                    arrivals: (0..packets).map(arrival).collect(),
+                    ..Flow::default()
+                }
+            })
+            .to_vec();
+        all
+    }
+
+    #[test]
+    fn a_server_that_stores_later_what_it_has_acknowledged_is_as_slow_as_its_last_replies() {
+        // All is acknowledged within 3 round trips.
+        assert_eq!(estimate(&stored([4, 16, 64], 780), 256_000).ns / MS, 70 + 256 * 4);
+        // Two sizes are not enough to tell, but the range has it.
+        assert!(estimate(&stored([16, 64], 780), 256_000).range_ns[1] / MS >= 70 + 256 * 4);
+        // Of what is acknowledged more slowly than slow start they are.
+        assert_eq!(estimate(&stored([16, 64], 2_500), 256_000).ns / MS, 70 + 256 * 4);
+    }
+
+    #[test]
+    fn what_had_waited_before_it_was_read_is_no_part_of_the_rate() {
+        let seen =
+            probe([(500, 100_000)].into_iter().chain((0..60).map(|at| (510 + at * 10, 1_000))));
+        let seen = estimate(&seen, 640_000);
+        assert!((seen.ns / MS).abs_diff(510 + 59 * 10 + 10 + 4_800) < 60, "{seen:?}");
+    }
+
+    #[test]
+    fn losses_make_a_range_wider() {
+        let mut seen = probe((0..100).map(|at| (60 + at * 10, 1_000)));
+        let even = estimate(&seen, 400_000);
+        seen.transfers[0].counts.out_of_order_in = Some(3);
+        let lossy = estimate(&seen, 400_000);
+        assert!(lossy.range_ns[0] < even.range_ns[0] && lossy.range_ns[1] > even.range_ns[1]);
+    }
+
+    #[test]
+    fn a_few_packets_behind_a_loss_show_no_rate() {
+        // 50 packets at once, and after a timeout 14 more.
+        let packets =
+            (0..50).map(|_| (60, 1_000)).chain((0..14).map(|at| (1_000 + at * 20, 1_000)));
+        let mut seen = probe(packets);
+        let is_settled = |seen: &Observation| {
+            let course = FileModel::of(seen).map(|model| model.course);
+            matches!(course, Some(Course::Settled(_)))
+        };
+        assert!(is_settled(&seen));
+        seen.transfers[0].counts.out_of_order_in = Some(1);
+        assert!(!is_settled(&seen));
+    }
+
+    #[test]
+    fn a_growing_flow_goes_on_no_faster_than_the_link_that_its_packets_show() {
+        // Each round trip of 20 ms brings its packets 0.25 ms apart: 32 Mbit/s.
+        let flight = |round: u64| (0..10_u64 << round).map(move |at| (round, at));
+        let mut seen = probe([]);
+        let arrivals = (0..4).flat_map(flight).map(|(round, at)| Arrival {
+            at_ns: (60 + round * 20) * MS + at * MS / 4,
+            bytes: 1_000,
+        });
+        let arrivals: Vec<Arrival> = arrivals.collect();
+        let elapsed_ns = arrivals.last().unwrap().at_ns;
+        seen.transfers = vec![Flow { bytes: 150_000, elapsed_ns, arrivals, ..Flow::default() }];
+        let seen = estimate(&seen, 1_150_000);
+        assert_eq!((seen.ns - elapsed_ns) / MS, 250);
+    }
+
+    #[test]
+    fn a_file_that_is_smaller_than_the_largest_transfer_is_not_predicted() {
+        let model = FileModel::of(&probe((0..400).map(|at| (60 + at, 1_000)))).unwrap();
+        assert_eq!(model.estimate(399_999), None);
+        assert!(FileModel::of(&Observation::default()).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_transfers_break_it(
+            raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..60),
+            bytes: u64,
+            elapsed_ns: u64,
+            trip_ns: u64,
+            wanted: u64,
+        ) {
+            let mut all = probe([]);
+            all.path.min_rtt_ns = Some(trip_ns);
+            let of = |(at_ns, bytes): (u64, u64)| Arrival { at_ns, bytes };
+            let arrivals: Vec<Arrival> = raw.into_iter().map(of).collect();
+            all.transfers = vec![Flow { bytes, elapsed_ns, arrivals: arrivals.clone(), ..Flow::default() }];
+            for model in [FileModel::of(&all), FileModel::in_lock_step(&arrivals, 512)].iter().flatten() {
+                if let Some(seen) = model.estimate(wanted) {
+                    let [least, most] = seen.range_ns;
+                    prop_assert!(least <= seen.ns && seen.ns <= most, "{seen:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The arrivals of a flow, counted in periods of equal length: whether they still grow, from when on
+//! they are alike, and how much their mean differs by chance.
+
+use crate::verdict::Arrival;
+
+/// More periods than this are not needed: then they are longer than a round trip.
+const MOST: u64 = 48;
+/// The tail has one in so many bytes of the flow at least.
+const LEAST_ONE_IN: u64 = 4;
+/// Or this many.
+const LEAST_BYTES: u64 = 12_000;
+/// Two parts of a flow are alike if their rates differ by no more than this part, whatever the
+/// spread of the periods.
+const ALIKE: f64 = 0.125;
+
+/// Bytes that came in each of equally long periods from the first arrival on.
+#[derive(Clone, Debug)]
+pub(super) struct Periods {
+    first_ns: u64,
+    /// How long one is.
+    ns: u64,
+    /// Those that are over when the last byte comes.
+    whole: Vec<u64>,
+    /// The one in which it comes.
+    last: u64,
+    span_ns: u64,
+}
+
+/// The part of a flow in which its periods are alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settled {
+    pub(super) bytes: u64,
+    pub(super) ns: u64,
+    /// By which part of it the rate differs from that of another such flow in nine cases of ten.
+    pub(super) error: f64,
+}
+
+impl Periods {
+    /// Returns the periods of `arrivals` over a path of `trip_ns`; `None` of less than two.
+    pub(super) fn of(arrivals: &[Arrival], trip_ns: u64) -> Option<Self> {
+        let (first, last) = (arrivals.first()?, arrivals.last()?);
+        let span_ns = last.at_ns.checked_sub(first.at_ns)?;
+        let ns = trip_ns.max(span_ns / MOST).max(1);
+        let count = usize::try_from(span_ns / ns).ok().filter(|count| *count >= 2)?;
+        let mut whole = vec![0_u64; count + 1];
+        for arrival in arrivals {
+            let at = arrival.at_ns.saturating_sub(first.at_ns) / ns;
+            let at = usize::try_from(at).unwrap_or(count);
+            if let Some(bytes) = whole.get_mut(at.min(count)) {
+                *bytes = bytes.saturating_add(arrival.bytes);
+            }
+        }
+        let last = whole.pop()?;
+        Some(Self { first_ns: first.at_ns, ns, whole, last, span_ns })
+    }
+
+    /// Returns how long it takes from the first arrival to the last, ns.
+    pub(super) const fn span_ns(&self) -> u64 {
+        self.span_ns
+    }
+
+    /// Returns the rate of the part at the end in which periods are alike: from the beginning of one burst to
+    /// that of the last one, which the end of the file may have cut off.
+    pub(super) fn settled(&self, arrivals: &[Arrival], has_holes: bool) -> Option<Settled> {
+        let last_ns = arrivals.last()?.at_ns;
+        let (from_ns, half) = (self.settled_ns(), self.ns / 2);
+        let near = [from_ns.saturating_sub(half), from_ns.saturating_add(half)];
+        let after = || arrivals.iter().position(|one| one.at_ns >= from_ns);
+        let start = burst(arrivals, near).or_else(after).unwrap_or(0);
+        let end = burst(arrivals, [last_ns.saturating_sub(self.ns), last_ns])?;
+        let burst = arrivals.get(start..=end)?;
+        let (first, last) = (burst.first()?, burst.last()?);
+        let bytes = bytes_of(burst).saturating_sub(last.bytes);
+        let ns = last.at_ns.checked_sub(first.at_ns).filter(|ns| *ns > 0)?;
+        let error = error_of_mean(burst, has_holes);
+        (bytes > 0).then_some(Settled { bytes, ns, error })
+    }
+
+    /// Returns when the longest part at the end begins whose periods are alike, or else the last half, ns.
+    fn settled_ns(&self) -> u64 {
+        let count = self.whole.len();
+        let sum = |from: usize| {
+            let late = self.whole.get(from..).unwrap_or_default();
+            late.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
+        };
+        let is_enough = |from: &usize| sum(*from) >= (sum(0) / LEAST_ONE_IN).min(LEAST_BYTES);
+        // What is slow takes most of the time; a congestion window comes and goes.
+        let latest = count / 2;
+        let is_steady = |from: &usize| self.whole.get(*from..).is_some_and(is_steady);
+        let steady = (0..=latest).take_while(is_enough).find(is_steady);
+        let from = steady.or_else(|| (0..=latest).rev().find(is_enough)).unwrap_or(0);
+        let from = u64::try_from(from).unwrap_or(u64::MAX);
+        self.first_ns.saturating_add(from.saturating_mul(self.ns))
+    }
+}
+
+fn bytes_of(arrivals: &[Arrival]) -> u64 {
+    arrivals.iter().fold(0, |sum, one| sum.saturating_add(one.bytes))
+}
+
+/// Returns by which part of it the time of `arrivals` differs from that of as many other bytes of the same flow, in
+/// nine cases of ten.
+///
+/// If the times between bursts were independent of each other, the arrivals would deviate from the straight
+/// line between the first and the last of them as a Brownian bridge does, of which the mean square is a
+/// sixth of the variance at the end of a free path. Silences that are followed by all that waited,
+/// as behind a hole in the data of a full link, deviate by less, and are no reason for another rate.
+pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
+    let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return UNKNOWN_ERROR };
+    let span_ns = last.at_ns.saturating_sub(first.at_ns).max(1);
+    let all = bytes_of(arrivals).saturating_sub(last.bytes).max(1);
+    let part_of = |one: &Arrival| one.at_ns.saturating_sub(first.at_ns) / (span_ns / BURSTS).max(1);
+    let (mut sum, mut count, mut squares, mut weight) = (0_u64, 0_u64, 0.0, 0.0);
+    for burst in arrivals.chunk_by(|one, next| part_of(one) == part_of(next)) {
+        let Some(begin) = burst.first() else { continue };
+        let bytes = bytes_of(burst);
+        let elapsed = begin.at_ns.saturating_sub(first.at_ns) as f64 / span_ns as f64;
+        let come = [sum, sum.saturating_add(bytes)].map(|sum| sum as f64 / all as f64);
+        let [begin, end] = come.map(|come| (elapsed - come).powi(2));
+        squares += if has_holes { f64::min(begin, end) } else { begin } * bytes as f64;
+        weight += bytes as f64;
+        count += 1;
+        sum = sum.saturating_add(bytes);
+    }
+    let free = (6.0 * squares / f64::max(weight, 1.0)).sqrt();
+    QUANTILE * free + FEW / count.saturating_sub(1).max(1) as f64
+}
+
+/// Arrivals that are closer than one in so many parts of a flow are one burst.
+const BURSTS: u64 = 64;
+/// The two-sided quantile of the normal distribution for nine cases of ten.
+const QUANTILE: f64 = 1.645;
+/// The error of one single burst.
+const FEW: f64 = 0.3;
+/// The error where there is none.
+const UNKNOWN_ERROR: f64 = 0.5;
+
+/// Returns what a byte took in the second half of the time of `arrivals`, ns.
+pub(super) fn late_cost(arrivals: &[Arrival]) -> Option<f64> {
+    let (first, last) = (arrivals.first()?, arrivals.last()?);
+    let half_ns = last.at_ns.checked_sub(first.at_ns)? / 2;
+    let late = arrivals.iter().filter(|one| one.at_ns > first.at_ns + half_ns);
+    let bytes = late.fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
+    (bytes > 0).then(|| half_ns as f64 / bytes as f64)
+}
+
+/// Returns whether each third of the time of `arrivals` brings far more bytes than the one before.
+pub(super) fn grows(arrivals: &[Arrival]) -> bool {
+    let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return false };
+    let third = (last.at_ns.saturating_sub(first.at_ns) / 3).max(1);
+    let mut bytes = [0_u64; 3];
+    for one in arrivals {
+        let at = (one.at_ns.saturating_sub(first.at_ns) / third).min(2);
+        if let Some(sum) = usize::try_from(at).ok().and_then(|at| bytes.get_mut(at)) {
+            *sum = sum.saturating_add(one.bytes);
+        }
+    }
+    let [early, middle, late] = bytes;
+    late / 3 >= middle / 2 && middle >= early
+}
+
+/// Returns the first of the arrivals between two times that follows the longest silence.
+fn burst(arrivals: &[Arrival], [from_ns, to_ns]: [u64; 2]) -> Option<usize> {
+    let before = std::iter::once(None).chain(arrivals.iter().map(Some));
+    let silence = |(before, one): (Option<&Arrival>, &Arrival)| {
+        before.map_or(u64::MAX, |before| one.at_ns.saturating_sub(before.at_ns))
+    };
+    let all = before.zip(arrivals).enumerate();
+    let near = all.filter(|(_, (_, one))| (from_ns..=to_ns).contains(&one.at_ns));
+    near.max_by_key(|(at, pair)| (silence(*pair), std::cmp::Reverse(*at))).map(|(at, _)| at)
+}
+
+fn mean(values: &[u64]) -> f64 {
+    values.iter().map(|value| *value as f64).sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Returns the variance of `values`, as an estimate from a sample.
+fn variance(values: &[u64]) -> f64 {
+    let mean = mean(values);
+    let sum: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
+    sum / values.len().saturating_sub(1).max(1) as f64
+}
+
+/// Returns whether the first half, quarter and eighth of `periods` differ from the rest by no more
+/// than their spread explains.
+fn is_steady(periods: &[u64]) -> bool {
+    [2, 4, 8].iter().all(|part| {
+        let (early, late) = periods.split_at((periods.len() / part).max(1).min(periods.len()));
+        if late.is_empty() {
+            return true;
+        }
+        let spread = (variance(late) * (1.0 / early.len() as f64 + 1.0 / late.len() as f64)).sqrt();
+        let (one, other) = (mean(early), mean(late));
+        (one - other).abs() <= (2.0 * spread).max(ALIKE * other)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn arrivals(of: impl Iterator<Item = (u64, u64)>) -> Vec<Arrival> {
+        of.map(|(ms, bytes)| Arrival { at_ns: ms * MS, bytes }).collect()
+    }
+
+    #[test]
+    fn even_arrivals_have_an_error_for_their_number_alone() {
+        let few = arrivals((0..5).map(|at| (at * 10, 1_000)));
+        assert!((error_of_mean(&few, false) - FEW / 4.0).abs() < 1e-9);
+        let many = arrivals((0..50).map(|at| (at * 10, 1_000)));
+        assert!((error_of_mean(&many, false) - FEW / 49.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_comes_at_once_behind_a_hole_makes_up_for_the_silence_before_it() {
+        // Packets each 10 ms, of which a third waits for one that was lost.
+        let late = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
+        let seen = arrivals((0..60).map(|at| (late(at), 1_000)));
+        assert!(error_of_mean(&seen, true) < error_of_mean(&seen, false) / 2.0);
+    }
+
+    #[test]
+    fn the_settled_part_begins_behind_what_came_faster_and_ends_with_a_whole_burst() {
+        // 30 packets at once; then 5 each 50 ms, and one more.
+        let bursts = (1..20).flat_map(|burst| (0..5).map(move |_| (burst * 50, 1_000)));
+        let seen = arrivals((0..30).map(|_| (0, 1_000)).chain(bursts).chain([(1_000, 1_000)]));
+        let settled = Periods::of(&seen, 50 * MS).unwrap().settled(&seen, false).unwrap();
+        assert_eq!(settled.bytes * 50 * MS, settled.ns * 5_000);
+    }
+}
