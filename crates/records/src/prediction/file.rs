@@ -399,15 +399,17 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_took_longer_to_begin_than_others_does_not_make_all_of_them_late() {
-        let mut seen = probe((0..400).map(|at| (560 + at, 1_000)));
-        for bytes in [1_000, 4_000, 16_000] {
-            seen.transfers
-                .push(probe((0..bytes / 1_000).map(|at| (60 + at, 1_000))).transfers[0].clone());
+    fn a_transfer_that_took_longer_to_begin_than_others_is_in_the_range_alone() {
+        let from = |ms: u64, packets: u64| probe((0..packets).map(move |at| (ms + at, 1_000)));
+        for (largest_ms, small_ms) in [(560, 60), (60, 560)] {
+            let mut seen = from(largest_ms, 400);
+            for (ms, packets) in [(small_ms, 1), (60, 4), (60, 16)] {
+                seen.transfers.push(from(ms, packets).transfers[0].clone());
+            }
+            let seen = estimate(&seen, 1_600_000);
+            assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
+            assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
         }
-        let seen = estimate(&seen, 1_600_000);
-        assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
-        assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
     }
 
     /// Returns a flow whose round trips of so many ms bring 10, 20, 40 and so on packets, evenly spread.
@@ -477,10 +479,9 @@ mod tests {
 
     #[test]
     fn what_had_waited_before_it_was_read_is_no_part_of_the_rate() {
-        let seen =
-            probe([(500, 100_000)].into_iter().chain((0..60).map(|at| (510 + at * 10, 1_000))));
-        let seen = estimate(&seen, 640_000);
-        assert!((seen.ns / MS).abs_diff(510 + 59 * 10 + 10 + 4_800) < 60, "{seen:?}");
+        let packets = (0..9).map(|at| (510 + at * 10, 1_000));
+        let seen = estimate(&probe([(500, 40_000)].into_iter().chain(packets)), 149_000);
+        assert!((seen.ns / MS).abs_diff(510 + 80 + 10 + 1_000) < 60, "{seen:?}");
     }
 
     #[test]
