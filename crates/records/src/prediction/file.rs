@@ -410,6 +410,12 @@ mod tests {
             assert_eq!(seen.ns / MS, 60 + 1_599 + 10);
             assert!(seen.range_ns[1] / MS >= 60 + 1_599 + 10 + 500, "{seen:?}");
         }
+        let mut seen = from(560, 400);
+        for (ms, packets) in [(60, 1), (560, 4), (560, 16)] {
+            seen.transfers.push(from(ms, packets).transfers[0].clone());
+        }
+        let seen = estimate(&seen, 1_600_000);
+        assert!(seen.range_ns[0] / MS < 60 + 1_599 + 10, "{seen:?}");
     }
 
     /// Returns a flow whose round trips of so many ms bring 10, 20, 40 and so on packets, evenly spread.
