@@ -287,6 +287,10 @@ const FEWEST_TRIPS: usize = 4;
 /// So many parts of a hundred of the round trips bring as much as each other.
 const ALIKE_PERCENT: u64 = 60;
 
+/// The first round trips bring no more windows than so many: one more where a packet is late.
+const OPENING_TRIPS: usize = 3;
+const OPENING_WINDOWS: u64 = 4;
+
 /// Returns how many bytes come in each round trip, if that is the same in most of them, and they come
 /// at its beginning: a link that is full spreads them over all of it.
 fn is_in_windows(view: &View<'_>) -> Option<u64> {
@@ -301,9 +305,13 @@ fn is_in_windows(view: &View<'_>) -> Option<u64> {
     // A bucket lets more than that pass at first.
     let is_at_once =
         first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
+    // A bucket lets more than a window pass in the first round trips together, too.
+    let opening =
+        periods.iter().take(OPENING_TRIPS).fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let is_constant = opening <= median.saturating_mul(OPENING_WINDOWS);
     // Very small segments fill a small congestion window as evenly.
     let is_several = median >= view.shape.mss.max(Path::LEAST_MSS).saturating_mul(2);
-    (alike >= ALIKE_PERCENT && is_at_once && is_several).then_some(median)
+    (alike >= ALIKE_PERCENT && is_at_once && is_constant && is_several).then_some(median)
 }
 
 /// Linux offers at most this much of a new connection's buffer, bytes: a window of more grows.

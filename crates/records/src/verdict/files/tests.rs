@@ -94,6 +94,14 @@ fn as_much_in_each_round_trip_is_the_smaller_of_window_and_send_buffer() {
 }
 
 #[test]
+fn more_in_the_first_round_trips_than_in_the_others_is_no_window() {
+    let mut gaps = in_windows();
+    gaps[1].1 = 6 * MSS;
+    gaps[2].1 = 4 * MSS;
+    assert_ne!(first(vec![download(&gaps)]).map(|(kind, _)| kind), Some(Kind::SmallSendBuffer));
+}
+
+#[test]
 fn silences_that_are_no_round_trips_are_the_server_s() {
     let blocks = |ns: u64| {
         let mut gaps = vec![(0, 16_384)];
