@@ -57,6 +57,27 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Takes no more than about `bytes` that have not been sent yet (`TCP_NOTSENT_LOWAT`, Linux 3.12): what
+/// a program withdraws, as Telnet's abort output does, is then still in its own hands.
+///
+/// # Errors
+///
+/// What `setsockopt` says.
+#[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    // SAFETY: the kernel reads an int of the length that is told.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Leaves urgent data in its place among the other bytes (`true`).
 ///
 /// # Errors
@@ -390,6 +411,26 @@ mod tests {
             set_congestion_control(&near, "reno").unwrap();
             assert_eq!(congestion_control(&near).unwrap(), "reno");
         });
+    }
+
+    /// Returns how many bytes a connection takes whose far side reads nothing.
+    fn room_bytes(near: &TcpSocket) -> usize {
+        near.set_nonblocking(true).unwrap();
+        let (mut near, mut all) = (near, 0);
+        while let Ok(count) = io::Write::write(&mut near, &[0; 16_384]) {
+            all += count;
+        }
+        all
+    }
+
+    #[test]
+    fn a_limit_of_unsent_bytes_leaves_less_in_a_connection_that_is_not_read() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = || TcpSocket::connect(listener.local_addr().unwrap()).unwrap();
+        let (usual, limited) = (open(), open());
+        set_unsent_limit(&limited, 65_536).unwrap();
+        let (usual, limited) = (room_bytes(&usual), room_bytes(&limited));
+        assert!(limited < usual / 2, "{limited} and {usual}");
     }
 
     #[test]

@@ -88,9 +88,16 @@ impl Socket {
     }
 }
 
-/// Has a socket send at once, and find out when the far side has gone without a word.
+/// What a socket takes beyond what it has sent: megabytes of it, at a slow terminal, would have to be
+/// displayed before the prompt that follows ^C.
+const UNSENT_BYTES: u32 = 65_536;
+
+/// Has a socket send at once, keep little that it cannot send yet, and find out when the far side has gone
+/// without a word.
 pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
     socket::set_no_delay(stream, true)?;
+    // A kernel without the option displays more after ^C, and nothing else.
+    _ = socket::set_unsent_limit(stream, UNSENT_BYTES);
     Ok(rustix::net::sockopt::set_socket_keepalive(stream, true)?)
 }
 
@@ -280,6 +287,22 @@ mod tests {
     fn run(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(test);
+    }
+
+    #[test]
+    fn a_session_whose_client_reads_nothing_leaves_little_in_the_kernel() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let room_bytes = |is_prepared: bool| {
+            let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            if is_prepared {
+                prepare(&near).unwrap();
+            }
+            near.set_nonblocking(true).unwrap();
+            let write = || std::io::Write::write(&mut near, &[0; 16_384]).ok();
+            std::iter::from_fn(write).sum::<usize>()
+        };
+        let (prepared, usual) = (room_bytes(true), room_bytes(false));
+        assert!(prepared < usual / 2, "{prepared} and {usual}");
     }
 
     #[test]
