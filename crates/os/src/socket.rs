@@ -417,7 +417,7 @@ mod tests {
     fn room_bytes(near: &TcpSocket) -> usize {
         near.set_nonblocking(true).unwrap();
         let (mut near, mut all) = (near, 0);
-        while let Ok(count) = io::Write::write(&mut near, &[0; 16_384]) {
+        while let Ok(count) = near.write(&[0; 16_384]) {
             all += count;
         }
         all
