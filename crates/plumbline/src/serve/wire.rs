@@ -282,6 +282,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write as _;
     use tokio::io::AsyncReadExt;
 
     fn run(test: impl Future<Output = ()>) {
@@ -293,12 +294,12 @@ mod tests {
     fn a_session_whose_client_reads_nothing_leaves_little_in_the_kernel() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let room_bytes = |is_prepared: bool| {
-            let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             if is_prepared {
                 prepare(&near).unwrap();
             }
             near.set_nonblocking(true).unwrap();
-            let write = || std::io::Write::write(&mut near, &[0; 16_384]).ok();
+            let write = || near.write(&[0; 16_384]).ok();
             std::iter::from_fn(write).sum::<usize>()
         };
         let (prepared, usual) = (room_bytes(true), room_bytes(false));
