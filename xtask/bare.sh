@@ -135,7 +135,7 @@ run() {
     # shellcheck disable=SC2086 # options and the settings are lists of words
     unshare --mount --propagation private --pid --fork --kill-child \
         sh -c "$enter" sh "$new" \
-        env -i --default-signal=INT,QUIT HOME=/root TERM=dumb PLUMB_YES=1 \
+        env -i --default-signal=INT,QUIT,HUP HOME=/root TERM=dumb PLUMB_YES=1 \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         $(network_settings) sh -c 'exec ./x "$@"' sh "$@" >"$output" 2>&1 &
     inside=$!
