@@ -710,8 +710,10 @@ impl Predictor {
 
     /// Returns whether anything may be shown now.
     fn may_show(&self) -> bool {
+        // No byte but the character of the last column makes a wrap pending again.
         let is_known = self.is_column_known
             && self.is_at_base()
+            && !self.base.is_wrap_pending
             && self.base.row < self.rows()
             && self.far.prints_plainly();
         self.is_wanted() && is_known && !self.is_late

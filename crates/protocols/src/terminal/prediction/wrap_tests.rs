@@ -113,6 +113,23 @@ fn where_the_kernel_echoes_the_way_back_over_the_edge_is_left_to_it() {
 }
 
 #[test]
+fn a_wrap_that_the_far_side_has_left_pending_stays_pending() {
+    let mut world = World::warm(100, 40, shell(40));
+    // A shell has wrapped at once before; now the kernel echoes.
+    world.types_slowly(TEXT.get(..40).unwrap(), 60);
+    world.types_slowly("\r", 1000);
+    assert_eq!(world.predictor.wrap, Some(Wrap::Immediate));
+    world.program = cooked();
+    world.types_slowly(TEXT.get(..37).unwrap(), 200);
+    // The echo of the last column comes between that key and the one that erases it.
+    world.types_slowly("X", 60);
+    world.types_slowly("\x7f", 45);
+    assert!(world.only.is_wrap_pending());
+    world.show(b"yz");
+    assert!(world.is_as_the_far_side_made_it());
+}
+
+#[test]
 fn a_wrap_in_the_last_row_scrolls_and_all_keys_are_confirmed_however_they_come() {
     for (program, gap_ms) in [(shell(40), 10), (shell(40), 120), (cooked(), 10), (cooked(), 120)] {
         let mut world = World::warm(300, 40, program);
