@@ -150,6 +150,16 @@ pub fn ignore_ends() {
     }
 }
 
+/// Gives SIGINT and SIGQUIT their default disposition, also for the programs that are started later.
+///
+/// A shell without job control makes what it starts in the background ignore both.
+pub fn reset_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: a signal that may be caught, and no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 /// Returns how many descriptors this process may have open; `None` for as many as there are.
 #[must_use]
 pub fn descriptors_max() -> Option<u64> {
@@ -166,6 +176,21 @@ mod tests {
     use std::io::Read;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Stdio;
+
+    #[test]
+    fn a_program_that_ignored_an_interrupt_is_ended_by_it_after_a_reset() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "kill -INT $$; exit 7"]);
+        // SAFETY: between fork and exec only system calls are made, and nothing allocates.
+        unsafe {
+            command.pre_exec(|| {
+                ignore_ends();
+                reset_interrupts();
+                Ok(())
+            });
+        }
+        assert_eq!(command.status().unwrap().signal(), Some(libc::SIGINT));
+    }
 
     #[test]
     fn a_program_that_is_dropped_has_ended_and_left_no_zombie() {

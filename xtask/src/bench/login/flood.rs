@@ -64,11 +64,13 @@ fn limit_ms() -> u64 {
     u64::try_from(INTERRUPT_LIMIT.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Measures all paths whose label contains one of `words`, or all, by turns at each rate.
+/// Measures all paths whose label contains one of `words`, or all, by turns at each rate from
+/// `slowest` on, in bytes per second.
 pub(in crate::bench) fn run(
     conditions: &Conditions,
     amount: Amount,
     words: &[String],
+    slowest: u64,
 ) -> Result<Report> {
     let mut desk = Desk::new(conditions.pinning())?;
     let (mut paths, mut notes) = (Vec::new(), Vec::new());
@@ -84,7 +86,7 @@ pub(in crate::bench) fn run(
     }
     ensure!(!paths.is_empty(), "no way to log in is left: {}", notes.join(" "));
     let mut measured: Vec<Measured> = Vec::new();
-    for rate in RATES {
+    for rate in RATES.into_iter().filter(|rate| *rate >= slowest) {
         for path in &paths {
             measured.push(Measured { label: path.label, rate, rounds_ms: Vec::new() });
         }
@@ -117,7 +119,7 @@ fn report(paths: &[Path], measured: &[Measured], amount: Amount, notes: Vec<Stri
     for path in paths {
         table = table.number(path.label);
     }
-    for rate in RATES {
+    for rate in RATES.into_iter().filter(|rate| measured.iter().any(|it| it.rate == *rate)) {
         let at = measured.iter().filter(|it| it.rate == rate);
         let cells = std::iter::once((rate / 1000).to_string()).chain(at.map(Measured::text));
         table.row(cells.collect::<Vec<_>>());
