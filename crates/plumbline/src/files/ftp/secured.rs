@@ -35,9 +35,12 @@ impl Secured {
         while self.layer.is_handshaking() {
             match self.turn(Saying::Nothing, &mut keep)? {
                 Turn::NeedsInput | Turn::Open if self.layer.is_handshaking() => self.read(0)?,
-                // What came last may have been the end of it, behind which nothing has to come.
-                Turn::Again | Turn::NeedsInput | Turn::Open => {}
-                Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
+                Turn::Ended if self.layer.is_handshaking() => {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                // The last flight of the handshake may have come, and with it data or, of an empty
+                // file, the end.
+                Turn::Again | Turn::NeedsInput | Turn::Open | Turn::Ended => {}
             }
         }
         // The end of the handshake is left to be said, and our data may not come for long.
@@ -142,5 +145,65 @@ impl Secured {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+    use tokio_rustls::rustls::crypto::ring::default_provider;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+    use tokio_rustls::rustls::version::TLS12;
+    use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
+
+    /// Completes the handshake and ends in one write.
+    fn serve_nothing(mut stream: TcpStream, configuration: ServerConfig) {
+        let mut connection = ServerConnection::new(Arc::new(configuration)).unwrap();
+        while connection.is_handshaking() {
+            if connection.wants_read() && !connection.wants_write() {
+                connection.read_tls(&mut stream).unwrap();
+                connection.process_new_packets().unwrap();
+            }
+            if !connection.is_handshaking() {
+                connection.send_close_notify();
+            }
+            let mut flight = Vec::new();
+            while connection.wants_write() {
+                connection.write_tls(&mut flight).unwrap();
+            }
+            stream.write_all(&flight).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
+        let CertifiedKey { cert, signing_key }: CertifiedKey<KeyPair> =
+            generate_simple_self_signed(["host".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&TLS12])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(cert.der().clone()).unwrap();
+        let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&TLS12])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let far = listener.accept().unwrap().0;
+        let served = thread::spawn(move || serve_nothing(far, server));
+        let name = ServerName::try_from("host").unwrap();
+        let mut near = Secured::new(Arc::new(client), name, Plain::Kernel(near)).unwrap();
+        near.begin().unwrap();
+        assert_eq!(near.receive(4096, |_| {}).unwrap(), 0);
+        served.join().unwrap();
     }
 }

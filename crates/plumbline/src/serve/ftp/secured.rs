@@ -81,9 +81,12 @@ impl Secured {
                 Turn::NeedsInput | Turn::Open if secured.layer.is_handshaking() => {
                     secured.read().await?;
                 }
-                // What came last may have been the end of it, behind which nothing has to come.
-                Turn::Again | Turn::NeedsInput | Turn::Open => {}
-                Turn::Ended => return Err(ErrorKind::UnexpectedEof.into()),
+                Turn::Ended if secured.layer.is_handshaking() => {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+                // The last flight of the handshake may have come, and with it data or, of an empty
+                // file, the end.
+                Turn::Again | Turn::NeedsInput | Turn::Open | Turn::Ended => {}
             }
         }
         if secured.layer.agreed().protocol_version() != Some(ProtocolVersion::TLSv1_3) {

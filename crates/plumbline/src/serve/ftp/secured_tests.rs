@@ -99,6 +99,30 @@ async fn tickets_wait_for_the_end_of_a_file_that_comes_in() {
 }
 
 #[tokio::test]
+async fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
+    for version in [&TLS13, &TLS12] {
+        let desk = Desk::new(version);
+        let security = desk.security(OURS, false);
+        // In TLS 1.2 the client's flight is the last one where it resumes a session.
+        let (near, mut far) = desk.meet(&security, false).await;
+        near.unwrap().finish().await.unwrap();
+        far.read_to_end(&mut Vec::new()).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let far = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (near, _) = listener.accept().await.unwrap();
+        let name = ServerName::try_from("host").unwrap();
+        let connector = TlsConnector::from(Arc::clone(&desk.client));
+        let ends_at_once = async {
+            let mut far = connector.connect(name, far).await.unwrap();
+            far.shutdown().await.unwrap();
+        };
+        let accepted = Secured::accept(near.into(), &security, true);
+        let (near, ()) = tokio::join!(accepted, ends_at_once);
+        assert!(receive(&mut near.unwrap()).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn tickets_do_not_wait_where_a_file_goes_out() {
     let desk = Desk::new(&TLS13);
     let (near, mut far) = desk.meet(&desk.security(OURS, false), false).await;
