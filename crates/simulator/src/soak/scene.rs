@@ -18,7 +18,8 @@ use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{
-    Acknowledgment, Congestion, KeepAlive, Patience, Profile, ReceiveWindow, SendLimit,
+    Acknowledgment, BlackHoleDetection, Congestion, KeepAlive, Patience, Profile, ReceiveWindow,
+    SendLimit,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -145,7 +146,9 @@ impl Scene {
             is_v6,
             mtu: conditions.mtus[0],
             file_lens,
-            profiles: profiles.map(|profile| lasting(profile, restarts_at.is_some())),
+            profiles: profiles
+                .map(|profile| lasting(profile, restarts_at.is_some()))
+                .map(|profile| told(profile, &conditions, seed)),
             paces: [0; 2].map(|_| pace(&mut draw)),
             closes_second: [first_to_close == 1, first_to_close == 2],
             packets: [0; 2].map(|_| packets(&mut draw, &conditions)),
@@ -423,6 +426,17 @@ fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     let keep_alive = keeps_alive.then_some(KeepAlive { idle, interval, probes: 1_000 });
     let patience = Patience { r2: Some(PATIENCE), r2_syn: PATIENCE, ..Patience::DEFAULT };
     Profile { keep_alive, patience, ..profile }
+}
+
+/// Makes half of the hosts search no path that reports when it takes less: a search finds the way out
+/// for a host that ignores the report as well.
+fn told(profile: Profile, conditions: &Conditions, seed: u64) -> Profile {
+    let is_reported = conditions.mtus[0] != conditions.mtus[1] && !conditions.is_silent;
+    let black_hole_detection = match is_reported && seed.is_multiple_of(2) {
+        true => BlackHoleDetection::Off,
+        false => profile.black_hole_detection,
+    };
+    Profile { black_hole_detection, ..profile }
 }
 
 /// Returns a length that passes within a day on this path and through these windows.
