@@ -2,7 +2,9 @@
 //!
 //! A link that is full delivers packet after packet, each after the time that it takes there. What
 //! comes as several packets at once after a silence was not held up by a link, but by the program, a
-//! window or the sender's congestion control: such a gap is a pause, and says nothing of a rate.
+//! window or the sender's congestion control: such a gap is a pause, and says nothing of a rate. Behind
+//! segmentation offload a link delivers several segments at once as well, but each burst after the time
+//! that its own bytes take.
 
 use super::data::has_losses;
 use super::observed::FileTransfer;
@@ -62,9 +64,12 @@ impl Shape {
         let jump_bytes = mss.saturating_mul(JUMP_SEGMENTS).max(JUMP_BYTES);
         let is_jump = |gap: u64, bytes: u64| gap >= least_jump_ns && bytes >= jump_bytes;
         let bytes = gaps(arrivals).fold(0_u64, |sum, (.., bytes)| sum.saturating_add(bytes));
+        let offloaded =
+            Some(bursts(arrivals)).filter(|bursts| is_incoming && are_of_a_link(bursts));
+        let is_jump = |gap: u64, bytes: u64| offloaded.is_none() && is_jump(gap, bytes);
         let steady = gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes));
-        let steady: Vec<(u64, u64)> =
-            steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes)).collect();
+        let steady = steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes));
+        let steady = offloaded.clone().unwrap_or_else(|| steady.collect());
         let line_bps = match has_losses(transfer) {
             true => rate_with_holes_bps(arrivals, &steady, mss, is_incoming),
             false => steady_rate_bps(steady, bytes),
@@ -93,6 +98,41 @@ impl Shape {
         let model = Model { rate_bps: self.line_bps, ..Model::bare(trip_ns, self.mss) };
         model.flow_ns(self.bytes).max(self.line_ns())
     }
+}
+
+/// Bytes that follow each other sooner belong to one burst, ns: a reader may be late by as much.
+const BURST_GAP_NS: u64 = 300_000;
+/// With fewer bursts nothing is said of their rate.
+const FEWEST_BURSTS: usize = 20;
+/// So many parts of a hundred of the bursts must differ in size: a program that pauses, or a window that
+/// opens, makes as large ones each time.
+const UNLIKE_PERCENT: usize = 30;
+
+/// Returns the silences, ns, each with the burst at its end, bytes.
+fn bursts(arrivals: &[Arrival]) -> Vec<(u64, u64)> {
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    for (_, gap, bytes) in gaps(arrivals) {
+        match found.last_mut() {
+            Some((_, sum)) if gap < BURST_GAP_NS => *sum = sum.saturating_add(bytes),
+            _ => found.push((gap, bytes)),
+        }
+    }
+    found
+}
+
+/// Returns whether bursts of different sizes come at one rate, each after the time that its bytes take.
+fn are_of_a_link(bursts: &[(u64, u64)]) -> bool {
+    let rates: Vec<u64> = bursts.iter().filter_map(|(gap, bytes)| rate_bps(*bytes, *gap)).collect();
+    let sizes: Vec<u64> = bursts.iter().map(|(_, bytes)| *bytes).collect();
+    let Some((rate, size)) = statistics::median(&rates).zip(statistics::median(&sizes)) else {
+        return false;
+    };
+    let is_near = |value: u64, median: u64| value.abs_diff(median) <= median / EVEN_ONE_IN;
+    let even = rates.iter().filter(|one| is_near(**one, rate)).count();
+    let unlike = sizes.iter().filter(|one| !is_near(**one, size)).count();
+    bursts.len() >= FEWEST_BURSTS
+        && even * 100 >= bursts.len() * usize::try_from(ALIKE_PERCENT).unwrap_or(100)
+        && unlike * 100 >= bursts.len() * UNLIKE_PERCENT
 }
 
 /// Of the bytes, one part in so many must have come without a jump, or their rate says nothing.
@@ -234,6 +274,26 @@ mod tests {
         assert_eq!((shape.line_bps, shape.pauses.len()), (None, 19));
         assert_eq!(shape.pauses_ns(), 19 * 71 * MS);
         assert!(shape.pauses.iter().all(|pause| pause.bytes == 16_384));
+    }
+
+    #[test]
+    fn bursts_that_take_the_time_of_their_bytes_are_a_link_and_others_are_not() {
+        let sizes = [24_u64, 15, 32, 7, 28].map(|segments| segments * 1_448);
+        let bursts = |gap_ns: fn(u64) -> u64, sizes: &[u64]| {
+            let mut at_ns = 0;
+            let mut arrival = |bytes: &u64| {
+                at_ns += gap_ns(*bytes);
+                Arrival { at_ns, bytes: *bytes }
+            };
+            Shape::of(&transfer(sizes.iter().cycle().take(60).map(&mut arrival).collect()), MS / 10)
+        };
+        let shape = bursts(|bytes| serial_ns(bytes, 50_000_000), &sizes);
+        assert!(shape.line_bps.unwrap().abs_diff(50_000_000) < 10, "{shape:?}");
+        assert!(shape.pauses.is_empty());
+        let shape = bursts(|_| 6 * MS, &sizes);
+        assert_eq!((shape.line_bps, shape.pauses.len()), (None, 59));
+        let shape = bursts(|bytes| serial_ns(bytes, 40_000_000), &[32_768]);
+        assert_eq!((shape.line_bps, shape.pauses.len()), (None, 59));
     }
 
     #[test]
