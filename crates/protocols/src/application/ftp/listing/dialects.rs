@@ -65,7 +65,8 @@ impl ListReader {
     pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let (was_held, was_mvs) = (self.held.is_some(), self.mvs);
-        let entry = self.read(line);
+        // What has no name can be neither fetched nor removed, whatever its dialect.
+        let entry = self.read(line).filter(|entry| !entry.name.is_empty());
         let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
         if !is_understood && (was_held || !is_heading(line)) {
             self.unknown = self.unknown.saturating_add(1);
@@ -516,6 +517,14 @@ mod tests {
             ]),
             []
         );
+    }
+
+    #[test]
+    fn a_data_set_of_mvs_whose_quotes_are_empty_is_counted() {
+        let mut reader = ListReader::new(NOW);
+        assert_eq!(reader.line(b"Volume Dsname"), None);
+        assert_eq!(reader.line(b"WPTA01 3290 2004/03/04 1 3 FB 80 3125 PO ''"), None);
+        assert_eq!(reader.unknown_lines(), 1);
     }
 
     #[test]
