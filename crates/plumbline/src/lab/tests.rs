@@ -155,6 +155,16 @@ fn a_scenario_with_a_host_less_than_the_transfers_have_is_refused() {
 }
 
 #[test]
+fn a_stratum_that_the_named_transfers_do_not_fit_into_is_refused_with_its_key() {
+    let text = built_in(Paper::Rfc573).replace("cpu_ms = 91_000", "cpu_ms = 0");
+    let why = refused(Paper::Rfc573, &text);
+    assert_eq!(why, "strata.user_receives_image.cpu_ms is 0 and may be 8221 to 10000000");
+    let text = built_in(Paper::Rfc573).replace("[strata.user_sends_ascii]", "[strata.user_mails]");
+    let why = refused(Paper::Rfc573, &text);
+    assert!(why.contains("unknown field `user_mails`"), "{why}");
+}
+
+#[test]
 fn a_figure_with_a_unit_is_refused_with_its_line() {
     let text = built_in(Paper::Rfc594).replace("cable_feet = 342", "cable_feet = \"342 ft\"");
     let why = refused(Paper::Rfc594, &text);
