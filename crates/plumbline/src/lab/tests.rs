@@ -177,6 +177,16 @@ fn a_scenario_that_would_never_end_is_refused_with_the_range_of_its_figure() {
     assert_eq!(refused(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
 }
 
+#[test]
+fn a_scenario_of_multics_that_does_not_mention_daemon_elimination_keeps_the_daemon() {
+    let text = built_in(Paper::Multics).replace("daemon_elimination = false\n", "");
+    assert!(!text.contains("daemon_elimination"));
+    let Scenario::Multics(scenario) = Scenario::read(Paper::Multics, &text).unwrap() else {
+        panic!("another scenario")
+    };
+    assert!(!scenario.switches.daemon_elimination);
+}
+
 #[derive(Debug, clap::Parser)]
 struct Line {
     #[command(flatten)]
