@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     /// Which experiment.
     #[arg(value_enum)]
     name: Name,
-    /// Takes what is assumed from this file of TOML, and not from the one that is built in. Figures
-    /// of a paper are not in it
+    /// Takes what is assumed from this file of TOML, and not from the one that is built in. The
+    /// columns of the papers do not change with it
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Prints the scenario and runs nothing
