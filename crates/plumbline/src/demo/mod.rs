@@ -240,7 +240,9 @@ fn lines_of(output: &[u8]) -> Vec<String> {
 fn show_times(laboratory: &Laboratory, login: &Login, shape: Style) {
     let measured = &login.measured;
     say("\n3. Then and now", shape);
-    print(&shape.spell(&page::then_and_now(laboratory, measured).render(shape.columns())));
+    let table = page::then_and_now(laboratory, measured);
+    say(&page::origins(&table), shape);
+    print(&shape.spell(&format!("\n{}", table.render(shape.columns()))));
     say(&format!("\n{}", page::SCREENFUL), shape);
     if let Some(echo) = &measured.echo {
         let times = [echo.p50_ns, echo.p90_ns, echo.p99_ns].map(records::figures::duration);

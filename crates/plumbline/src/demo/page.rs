@@ -11,15 +11,18 @@ use records::html::{Report, Section};
 use records::summary::{ASKED_TO_LAST, FIRST_TO_LAST};
 use records::table::Table;
 use records::{Measurement, summary};
+use simulator::table::Origin;
 use std::path::{Path, PathBuf};
 
 /// Returns the table of then and now.
 pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> Table {
     let mut table = Table::new()
         .text("")
+        .text("origin")
         .number("1982, measured")
         .number("ours at the costs of 1982")
         .number("ours today");
+    let output = || Origin::Output.name().to_owned();
     let echo = measured.echo.as_ref().map(|echo| echo.p50_ns);
     let screenful = measured.screenful.as_ref();
     let first_to_last = screenful.map(|screenful| screenful.first_to_last_ns);
@@ -29,23 +32,35 @@ pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> T
         (&first_to_last_name, SCREENFUL_1982_NS, laboratory.screenful_ns, first_to_last),
     ] {
         let times = [duration(then), duration(virtual_ns), duration_or_unknown(now)];
-        table.row([name.to_owned()].into_iter().chain(times));
+        table.row([name.to_owned(), output()].into_iter().chain(times));
     }
     let asked_to_last = screenful.and_then(|screenful| screenful.asked_to_last_ns);
     let packets = screenful.and_then(|screenful| screenful.segments_in);
     table.row([
         format!("screenful, {ASKED_TO_LAST}"),
+        output(),
         UNKNOWN.to_owned(),
         UNKNOWN.to_owned(),
         duration_or_unknown(asked_to_last),
     ]);
     table.row([
         "packets of a screenful".to_owned(),
+        output(),
         count(SCREENFUL_1982_PACKETS),
         count(laboratory.screenful_packets),
         count_or_unknown(packets),
     ]);
     table
+}
+
+/// Returns where the figures of the table of then and now come from, by the number of its rows.
+pub(crate) fn origins(table: &Table) -> String {
+    format!(
+        "Of {0} rows 0 are input, 0 fit and {0} output: the run in virtual time computed the figures \
+         at the costs of 1982, and those of today are measured. The 1982 column holds constants from \
+         TM-233.",
+        table.rows().len()
+    )
 }
 
 /// What a screenful is, below the table of then and now.
@@ -70,10 +85,9 @@ pub(crate) fn render(
          of table 6-1 of TM-233.",
         count(RATE_BPS)
     )));
-    page.push(Section::Table {
-        title: "Then and now".to_owned(),
-        table: then_and_now(laboratory, measured),
-    });
+    let table = then_and_now(laboratory, measured);
+    page.push(Section::Paragraph(origins(&table)));
+    page.push(Section::Table { title: "Then and now".to_owned(), table });
     page.push(Section::Paragraph(SCREENFUL.to_owned()));
     page.extend(waterfall.map(Section::Waterfall));
     page.extend(sections);
@@ -146,7 +160,7 @@ mod tests {
         let measured = measured();
         let table = then_and_now(&laboratory(), &measured);
         let rows: Vec<(&str, &str)> =
-            table.rows().iter().map(|row| (row[0].as_str(), row[3].as_str())).collect();
+            table.rows().iter().map(|row| (row[0].as_str(), row[4].as_str())).collect();
         let expected = [
             ("screenful, first to last cell", "9.92 µs"),
             ("screenful, asked to last cell", "3.00 ms"),
@@ -159,6 +173,15 @@ mod tests {
         let style = Style { width: 100, charset: Charset::Ascii, colour: false };
         let report = summary::text(&measured, style);
         assert!(report.contains("asked to last cell  first to last cell"), "{report}");
+    }
+
+    #[test]
+    fn every_row_of_then_and_now_is_marked_and_the_page_counts_them_before_the_table() {
+        let table = then_and_now(&laboratory(), &measured());
+        assert!(table.rows().iter().all(|row| row[1] == "output"), "{:?}", table.rows());
+        let page = render(&laboratory(), &measured(), None, "a server");
+        let (before, _) = page.split_once("packets of a screenful").unwrap();
+        assert!(before.contains("Of 4 rows 0 are input, 0 fit and 4 output"), "{before}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod code;
 mod control;
 mod pictures;
 mod scenario;
+pub(crate) mod strata;
 mod tables;
 mod today;
 mod transfers;
@@ -24,6 +25,7 @@ Examples:
   plumb lab tm233
   plumb lab tm233 --print-scenario > mine.toml
   plumb lab tm233 --scenario mine.toml --json
+  plumb lab rfc573 --print-scenario | grep -A 3 strata
 
 Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop; 4 the
 scenario may not be read.";
@@ -35,7 +37,8 @@ pub(crate) struct Arguments {
     /// Which experiment.
     #[arg(value_enum)]
     name: Name,
-    /// Takes what is assumed from this file of TOML, and not from the one that is built in
+    /// Takes what is assumed from this file of TOML, and not from the one that is built in. The
+    /// columns of the papers do not change with it
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Prints the scenario and runs nothing
@@ -54,7 +57,8 @@ enum Name {
     /// Two personal computers on a serial line, and foreign hosts, with the costs of 1982 (TM-233,
     /// chapter 6).
     Tm233,
-    /// A survey of hosts for a year, and 304 transfers of 1973 (RFC 573).
+    /// A survey of hosts for a year, and 304 transfers of 1973, whose number, bits and CPU time by
+    /// program and type are in the scenario (RFC 573).
     Rfc573,
     /// A host-IMP interface made faster, and what file transfers gained by it (RFC 594).
     Rfc594,

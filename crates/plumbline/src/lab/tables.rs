@@ -35,19 +35,26 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
             text.push_str(&pictures::text(picture, width));
             text.push('\n');
         }
-        text.push_str(&paragraph(&title(table), width));
+        text.push_str(&table_text(table, experiment.source, width));
+    }
+    text
+}
+
+/// Returns one table with its title and its reasons. The columns of the paper's figures begin with
+/// `source`.
+pub(super) fn table_text(table: &Table, source: &str, width: usize) -> String {
+    let mut text = paragraph(&title(table), width);
+    text.push('\n');
+    text.push_str(&layout(table, source).render(width));
+    if !table.why.is_empty() {
         text.push('\n');
-        text.push_str(&layout(table, experiment.source).render(width));
-        if !table.why.is_empty() {
-            text.push('\n');
-            text.push_str(&paragraph(&format!("Why they differ: {}", table.why), width));
-        }
+        text.push_str(&paragraph(&format!("Why they differ: {}", table.why), width));
     }
     text
 }
 
 /// Returns how many rows are what, and how far off the outputs are.
-fn census(census: &Census) -> String {
+pub(super) fn census(census: &Census) -> String {
     let [inputs, fits, outputs] = census.rows;
     let compared = match census.median_difference {
         Some(difference) => format!(
@@ -153,20 +160,7 @@ fn percent(share: f64) -> String {
 
 /// Returns the tables as one JSON object.
 pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
-    let rows = |table: &Table| -> Vec<_> { table.rows.iter().map(row_json).collect() };
-    let tables: Vec<_> = experiment
-        .tables
-        .iter()
-        .map(|table| {
-            json!({
-                "number": table.number,
-                "title": table.title,
-                "unit": table.unit,
-                "rows": rows(table),
-                "why": table.why,
-            })
-        })
-        .collect();
+    let tables: Vec<_> = experiment.tables.iter().map(table_json).collect();
     let pictures: Vec<_> = experiment.pictures.iter().map(pictures::json).collect();
     let mut document = json!({
         "schema": 2,
@@ -181,7 +175,17 @@ pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
     format!("{document:#}\n")
 }
 
-fn census_json(census: &Census) -> serde_json::Value {
+pub(super) fn table_json(table: &Table) -> serde_json::Value {
+    json!({
+        "number": table.number,
+        "title": table.title,
+        "unit": table.unit,
+        "rows": table.rows.iter().map(row_json).collect::<Vec<_>>(),
+        "why": table.why,
+    })
+}
+
+pub(super) fn census_json(census: &Census) -> serde_json::Value {
     let rows = Origin::ALL.map(Origin::name).into_iter().zip(census.rows);
     json!({
         "rows": rows.collect::<std::collections::BTreeMap<_, _>>(),

@@ -155,6 +155,16 @@ fn a_scenario_with_a_host_less_than_the_transfers_have_is_refused() {
 }
 
 #[test]
+fn a_stratum_that_the_named_transfers_do_not_fit_into_is_refused_with_its_key() {
+    let text = built_in(Paper::Rfc573).replace("cpu_ms = 91_000", "cpu_ms = 0");
+    let why = refused(Paper::Rfc573, &text);
+    assert_eq!(why, "strata.user_receives_image.cpu_ms is 0 and may be 8221 to 10000000");
+    let text = built_in(Paper::Rfc573).replace("[strata.user_sends_ascii]", "[strata.user_mails]");
+    let why = refused(Paper::Rfc573, &text);
+    assert!(why.contains("unknown field `user_mails`"), "{why}");
+}
+
+#[test]
 fn a_figure_with_a_unit_is_refused_with_its_line() {
     let text = built_in(Paper::Rfc594).replace("cable_feet = 342", "cable_feet = \"342 ft\"");
     let why = refused(Paper::Rfc594, &text);
@@ -165,6 +175,16 @@ fn a_figure_with_a_unit_is_refused_with_its_line() {
 fn a_scenario_that_would_never_end_is_refused_with_the_range_of_its_figure() {
     let text = built_in(Paper::Multics).replace("think_s = 1700", "think_s = 0");
     assert_eq!(refused(Paper::Multics, &text), "think_s is 0 and may be 10 to 100000");
+}
+
+#[test]
+fn a_scenario_of_multics_that_does_not_mention_daemon_elimination_keeps_the_daemon() {
+    let text = built_in(Paper::Multics).replace("daemon_elimination = false\n", "");
+    assert!(!text.contains("daemon_elimination"));
+    let Scenario::Multics(scenario) = Scenario::read(Paper::Multics, &text).unwrap() else {
+        panic!("another scenario")
+    };
+    assert!(!scenario.switches.daemon_elimination);
 }
 
 #[derive(Debug, clap::Parser)]

@@ -12,6 +12,7 @@ use records::table::{Table, wrap};
 use records::transfer::{Command as Asked, Outcome, Role, Transfer, Type};
 use serde_json::{Value, json};
 use simulator::rfc594::TRANSFERS;
+use simulator::table::Origin;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -88,6 +89,7 @@ impl Today {
     pub(super) fn text(&self, width: usize) -> String {
         let mut table = Table::new()
             .text("")
+            .text("origin")
             .number("1973 kbit/s")
             .number("today Mbit/s")
             .number("times as fast")
@@ -101,6 +103,7 @@ impl Today {
             let (rate, cost) = (now.rate_bps.map(|bps| bps as f64), now.cost_s_per_megabit());
             table.row([
                 then.what.to_owned(),
+                Origin::Output.name().to_owned(),
                 format!("{:.0}", then.kbps),
                 show(rate.map(|bps| bps / 1e6), 0),
                 show(rate.map(|bps| bps / 1e3 / then.kbps), 0),
@@ -110,9 +113,15 @@ impl Today {
             ]);
         }
         let paragraph = |text: &str| wrap(text, width).join("\n") + "\n";
+        let origins = format!(
+            "Its {} rows are output, beyond those counted above: what is of today is measured, and what \
+             is of 1973 is a constant. Two machines are compared, not a model with its paper.",
+            self.rows.len()
+        );
         format!(
-            "{}\n{}\n{}",
+            "{}{}\n{}\n{}",
             paragraph("Table 5: the same transfers on this machine today, the user's side"),
+            paragraph(&origins),
             table.render(width),
             paragraph(&self.ratios()),
         )
@@ -141,6 +150,7 @@ impl Today {
         let rows = TRANSFERS.iter().zip(&self.rows).map(|(then, now)| {
             json!({
                 "what": then.what,
+                "origin": Origin::Output.name(),
                 "files": now.files,
                 "rate_bps_1973": then.kbps * 1e3,
                 "rate_bps": now.rate_bps,
@@ -298,5 +308,19 @@ mod tests {
         let text = Today { rows }.text(120);
         assert!(text.contains("1000000"), "{text}");
         assert!(text.contains("get 4.3 : 1.0 : 1.0 in 1973, - : - : 1.0 today"), "{text}");
+    }
+
+    #[test]
+    fn every_row_of_today_is_marked_as_an_output_and_counted() {
+        let today = Today { rows: vec![Figures::default(); 6] };
+        let text = today.text(120);
+        assert!(text.contains("Its 6 rows are output"), "{text}");
+        for row in &TRANSFERS {
+            let line = text.lines().find(|line| line.starts_with(row.what)).unwrap();
+            assert!(line[row.what.len()..].trim_start().starts_with("output"), "{line}");
+        }
+        let json = today.json();
+        let origins = json.as_array().unwrap().iter().map(|row| row["origin"].as_str());
+        assert_eq!(origins.collect::<Vec<_>>(), [Some("output"); 6]);
     }
 }

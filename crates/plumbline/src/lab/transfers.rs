@@ -1,8 +1,8 @@
 //! RFC 573's transfers, sent again: table II from the records that they leave, in a store of ours.
 
+use super::strata;
 use crate::transfers::nanos;
 use anyhow::Result;
-use records::population;
 use records::store::{Axis, Filter, Key, Source, Store, Subset};
 use records::tally::Tally;
 use records::transfer::{Command, Outcome, Role, Text, Transfer, Type};
@@ -48,25 +48,28 @@ const LARGE_ALLOCATION_BITS: u64 = 17_724;
 /// Section IV: beyond this a file's size makes little difference, in bits.
 const KNEE_BITS: u64 = 40_000;
 
-/// Returns an error if one of the 304 transfers has a host that is not in the network.
-pub(super) fn check(network: &Network) -> Result<(), rfc573::Failure> {
-    let names: BTreeSet<String> = population::rfc573::transfers()
+/// Returns an error if a stratum has no room for the transfers that the paper names, or if a
+/// transfer has a host that is not in the network.
+pub(super) fn check(scenario: &Scenario) -> Result<()> {
+    strata::check(&scenario.strata)?;
+    let names: BTreeSet<String> = strata::transfers(&scenario.strata)
         .iter()
         .filter_map(|told| Some(name_of(told.identity.remote_name.as_ref()?).to_owned()))
         .collect();
-    let unknown =
-        names.into_iter().find(|name| network.remotes.iter().all(|remote| remote.name != *name));
-    unknown.map_or(Ok(()), |name| Err(rfc573::Failure::UnknownHost(name)))
+    let remotes = &scenario.network.remotes;
+    let unknown = names.into_iter().find(|name| remotes.iter().all(|remote| remote.name != *name));
+    unknown.map_or(Ok(()), |name| Err(rfc573::Failure::UnknownHost(name).into()))
 }
 
-/// Sends the 304 transfers again, from a record to a record, and returns the tables of these.
+/// Sends the transfers again, from a record to a record, and returns the tables of these.
 ///
 /// # Errors
 ///
 /// If a transfer comes to nothing, or the store, which is in memory, cannot be used.
 pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
     let (network, seed) = (&scenario.network, scenario.seed);
-    let ours = sent_again(network, seed)?;
+    let given = strata::transfers(&scenario.strata);
+    let ours = sent_again(&given, network, seed)?;
     let mut store = Store::open(Path::new(":memory:"))?;
     store.append(&ours)?;
     let axes = [Axis::All, Axis::Type, Axis::Program];
@@ -82,7 +85,7 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
         network.converting_nothing(),
     ];
     let [idle, large_idle, large_as_read, large, as_read, straight] =
-        others.map(|network| sent_again(&network, seed));
+        others.map(|network| sent_again(&given, &network, seed));
     Ok(vec![
         table_ii(&subsets),
         table_iii(&ours),
@@ -93,10 +96,13 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
     ])
 }
 
-/// Sends every transfer of which the paper tells over `network`; each leaves its record.
-fn sent_again(network: &Network, seed: u64) -> Result<Vec<Transfer>, rfc573::Failure> {
-    let told = population::rfc573::transfers();
-    let again = (seed..).zip(&told).map(|(seed, told)| {
+/// Sends every transfer of `given` over `network`; each leaves its record.
+fn sent_again(
+    given: &[Transfer],
+    network: &Network,
+    seed: u64,
+) -> Result<Vec<Transfer>, rfc573::Failure> {
+    let again = (seed..).zip(given).map(|(seed, told)| {
         let replayed = network.replay(&script(told, seed))?;
         let mut record = Transfer::new(told.record_id);
         record.identity = told.identity.clone();
@@ -260,7 +266,7 @@ fn remedies(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
     };
     Table {
         number: "II, remedies",
-        title: "the same 304 transfers, had it been otherwise",
+        title: "the same transfers, had it been otherwise",
         unit: "kbit/s",
         rows: vec![
             Row::output("as it was", all(ours), 2).measured(7.56),
@@ -321,7 +327,7 @@ fn table_ii(subsets: &[Subset]) -> Table {
     }
     Table {
         number: "II",
-        title: "subsets of the 304 transfers, sent again, from our records",
+        title: "subsets of the transfers, sent again, from our records",
         unit: "as named",
         rows,
         why: "Every transfer was sent by our FTP over our TCP and has left its record, and the store \
@@ -480,7 +486,7 @@ mod tests {
 
     #[test]
     fn the_rows_of_table_iii_are_all_among_the_transfers_as_they_are_printed() {
-        let table = table_iii(&population::rfc573::transfers());
+        let table = table_iii(&strata::transfers_of_1973());
         assert_eq!(table.rows.len(), 2 * TABLE_III.len());
         for row in &table.rows {
             let difference = row.measured.unwrap().difference(row.ours).unwrap();
@@ -488,9 +494,43 @@ mod tests {
         }
     }
 
+    /// Hosts with nothing else to do, and the least transfers: a run of seconds.
+    fn short() -> Scenario {
+        let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
+        scenario.network = scenario.network.idle();
+        let received = &mut scenario.strata.server_receives_image;
+        (received.files, received.bits) = (10, 360_000);
+        scenario.strata.user_receives_image.bits = 700_000;
+        scenario
+    }
+
+    #[test]
+    fn a_stratum_changes_our_figures_and_never_those_of_the_paper() {
+        let mut other = short();
+        other.strata.server_receives_image.files += 1;
+        other.strata.server_receives_image.bits += 3_600_000;
+        let [before, after] = [&short(), &other].map(|scenario| tables(scenario).unwrap());
+        let rows = |tables: &[Table]| -> Vec<Row> {
+            tables.iter().flat_map(|table| table.rows.clone()).collect()
+        };
+        let [before, after] = [rows(&before), rows(&after)];
+        let of_paper = |rows: &[Row]| -> Vec<_> {
+            rows.iter().map(|row| (row.what.clone(), row.predicted, row.measured)).collect()
+        };
+        assert_eq!(of_paper(&before), of_paper(&after));
+        let ours =
+            |rows: &[Row], what: &str| rows.iter().find(|row| row.what == what).unwrap().ours;
+        for (what, more) in [("total, files", 1.0), ("server receives, Mbit", 3.6)] {
+            let found = ours(&after, what) - ours(&before, what);
+            assert!((found - more).abs() < 1e-9, "{what}: {found}");
+        }
+        let rate = "server receives, kbit/s";
+        assert!(ours(&after, rate) > ours(&before, rate) * 1.1, "{after:?}");
+    }
+
     fn subsets() -> Vec<Subset> {
         let mut store = Store::open(Path::new(":memory:")).unwrap();
-        store.append(&population::rfc573::transfers()).unwrap();
+        store.append(&strata::transfers_of_1973()).unwrap();
         let axes = [Axis::All, Axis::Type, Axis::Program];
         let subsets = store.subsets(&Filter::default(), &axes, Source::Records).unwrap();
         subsets.into_iter().flatten().collect()

@@ -9,8 +9,9 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, Wrap};
+use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use records::figures::count;
+use records::table::wrap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -81,21 +82,22 @@ impl View {
 
     fn draw(&self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
-        let (head, foot) = (head(&self.report), foot(&self.report));
         let rows = u16::try_from(self.report.all.primitives.len()).unwrap_or(u16::MAX);
-        let lines = |texts: &[String]| {
-            let wrapped =
-                texts.iter().map(|text| text.chars().count().div_ceil(width.max(1)).max(1));
-            u16::try_from(wrapped.sum::<usize>()).unwrap_or(u16::MAX)
-        };
-        let heights = [lines(&head), rows.saturating_add(1), lines(&foot)].map(Constraint::Length);
-        let [top, middle, bottom] = heights;
+        // The last line first, then the primitives: what does not fit gives way to them.
+        let mut room = frame.area().height.saturating_sub(1);
+        let table_height = rows.saturating_add(1).min(room);
+        room -= table_height;
+        let head = fitting(&head(&self.report), width, &mut room);
+        let foot = fitting(&foot(&self.report), width, &mut room);
+        let heights = [head.height(), usize::from(table_height), foot.height()];
+        let [top, middle, bottom] =
+            heights.map(|height| Constraint::Length(u16::try_from(height).unwrap_or(u16::MAX)));
         let areas =
             Layout::vertical([top, middle, bottom, Constraint::Min(0), Constraint::Length(1)]);
         let [top, middle, bottom, rest, last] = areas.areas(frame.area());
-        frame.render_widget(sentences(head), top);
+        frame.render_widget(head, top);
         frame.render_widget(self.table(width), middle);
-        frame.render_widget(sentences(foot), bottom);
+        frame.render_widget(foot, bottom);
         frame.render_widget(self.counters(usize::from(rest.height)), rest);
         let state = if self.has_ended { "It has ended; " } else { "" };
         let keys = Line::from(format!("{state}{KEYS}")).style(Modifier::DIM);
@@ -128,9 +130,20 @@ impl View {
     }
 }
 
-fn sentences(sentences: Vec<String>) -> Paragraph<'static> {
-    let lines: Vec<_> = sentences.into_iter().map(Line::from).collect();
-    Paragraph::new(lines).wrap(Wrap { trim: true })
+/// Returns the first of `sentences` that fit into `room` lines of `width` columns, each of them
+/// whole, and takes their lines from `room`.
+fn fitting(sentences: &[String], width: usize, room: &mut u16) -> Text<'static> {
+    let mut fitting = Text::default();
+    for sentence in sentences {
+        let lines = wrap(sentence, width);
+        let Some(left) = u16::try_from(lines.len()).ok().and_then(|lines| room.checked_sub(lines))
+        else {
+            break;
+        };
+        *room = left;
+        fitting.extend(lines.into_iter().map(Line::from));
+    }
+    fitting
 }
 
 /// A cell; the first column has names, and numbers stand right.
@@ -141,6 +154,7 @@ fn cell(column: usize, text: &str) -> Cell<'static> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Primitive;
     use super::super::table::example;
     use super::*;
     use ratatui::Terminal;
@@ -173,6 +187,21 @@ mod tests {
     #[test]
     fn the_meters_on_a_screen_of_forty_columns() {
         insta::assert_snapshot!(screen(40, 18, &view(false)));
+    }
+
+    #[test]
+    fn on_a_low_screen_sentences_give_way_to_primitives_and_are_never_cut() {
+        let mut view = view(false);
+        let one = view.report.all.primitives[3].clone();
+        let name = |number| format!("primitive {number}");
+        view.report.all.primitives =
+            (0..12).map(|number| Primitive { name: name(number), ..one.clone() }).collect();
+        let screen = screen(40, 19, &view);
+        assert!((0..12).all(|number| screen.contains(&name(number))), "{screen}");
+        assert!(screen.contains("CPU time of the   \"\n\"process 104 ms."), "{screen}");
+        // The head takes 2 of 19 lines, the table 13, the first sentence 2 and the keys 1: the last
+        // line is too few for the second sentence.
+        assert!(!screen.contains("transactions") && screen.contains("q leaves"), "{screen}");
     }
 
     #[test]

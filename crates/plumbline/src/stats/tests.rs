@@ -1,9 +1,10 @@
 //! The tables of RFC 573's transfers and of a population of today, and what is refused.
 
 use super::*;
+use crate::lab::strata::transfers_of_1973;
 use clap::Parser;
 use records::journal::{Journal, Settings as JournalSettings};
-use records::population::{self, BEGAN_UNIX_NS, Population, rfc573};
+use records::population::{self, BEGAN_UNIX_NS, Population};
 use records::store::STORE_SCHEMA;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -43,7 +44,7 @@ fn store_of(transfers: &[Transfer]) -> Store {
 }
 
 fn of_1973() -> Store {
-    store_of(&rfc573::transfers())
+    store_of(&transfers_of_1973())
 }
 
 fn of_today() -> Store {
@@ -128,7 +129,7 @@ fn xferlog_has_the_newest_lines_if_their_number_is_said() {
 
 #[test]
 fn listings_stand_below_the_total_and_are_not_in_it() {
-    let mut transfers = rfc573::transfers();
+    let mut transfers = transfers_of_1973();
     transfers.truncate(10);
     for transfer in &mut transfers[..3] {
         transfer.request.command = Some(records::transfer::Command::List);
@@ -195,7 +196,7 @@ fn an_empty_store_and_a_filter_that_nothing_passes_have_an_exit_code_of_their_ow
     assert_eq!(run(""), Err(Failure::NothingMeasured));
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "a question made a store");
     let mut journal = Journal::open(&folder.0.join("journal"), JournalSettings::default()).unwrap();
-    rfc573::transfers().iter().for_each(|transfer| journal.append(transfer));
+    transfers_of_1973().iter().for_each(|transfer| journal.append(transfer));
     journal.flush();
     assert_eq!(run("--host nobody"), Err(Failure::NothingMeasured));
     assert_eq!(run("--csv --host mit-ml"), Ok(()));

@@ -1,31 +1,85 @@
-//! RFC 573's 304 transfers of 1973, as far as the paper tells of them.
+//! RFC 573's transfers of 1973.
 //!
-//! It prints sums by type and by program (table II), a page of the listing (table III), and the
-//! largest, the smallest and the fastest. The transfers here are those that it names, and others
-//! that bring every subset to its sums. How the types divide among the programs it does not say;
-//! the division here is one that fits. Its average of the files that the user received, 276 kbit,
-//! does not follow from its own 22.8 Mbit in 83 files, which are 275; nor does its 225 kbit of those
-//! that the user sent.
+//! The paper prints sums by type and by program (table II), a page of the listing (table III), and
+//! the largest, the smallest and the fastest transfer. The transfers that it names are constants. It
+//! does not divide the types among the programs: the caller gives that division as strata, and the
+//! other transfers of a stratum are made so that they add up to its sums.
 
 use crate::calendar::day_began_unix_ns;
 use crate::transfer::{
     Command, Format, Identifier, Mode, Outcome, Role, Structure, Text, Transfer, Type,
 };
 
-/// One type of one program: how many transfers, and what they add up to.
-struct Stratum {
-    role: Role,
-    command: Command,
-    representation: Type,
-    files: u64,
-    bits: u64,
-    real_ms: u64,
-    cpu_ms: u64,
+/// The transfers of one program in one direction and one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stratum {
+    /// The program that kept the record.
+    pub role: Role,
+    /// RETR or STOR. Transfers by MLFL belong to STOR.
+    pub command: Command,
+    /// Image has bytes of 36 bits, any other type bytes of 8 bits.
+    pub representation: Type,
+    /// What the transfers add up to.
+    pub sums: Sums,
+    /// What their times add up to, in milliseconds; `None` leaves the time of unnamed transfers out
+    /// of their records.
+    pub real_ms: Option<u64>,
 }
 
-/// A transfer that the paper tells of.
-struct Told {
-    stratum: usize,
+/// What the transfers of a stratum add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Number of transfers.
+    pub files: u64,
+    /// Bits of the files.
+    pub bits: u64,
+    /// CPU time of the program that kept the record, in milliseconds.
+    pub cpu_ms: u64,
+}
+
+/// The smallest transfer that is made, in bytes of its type.
+const LEAST_BYTES: u64 = 20;
+
+impl Stratum {
+    /// Returns the least sums that [`transfers`] can meet: those of the transfers that the paper
+    /// names, and one transfer more of at least 20 bytes. Each further file of this stratum adds 20
+    /// bytes to the least number of bits.
+    #[must_use]
+    pub fn least(&self) -> Sums {
+        let named = self.named_sums();
+        let others = self.sums.files.saturating_sub(named.files).max(1);
+        let bits = named.bits + others * LEAST_BYTES * self.byte_bits();
+        Sums { files: named.files + 1, bits, cpu_ms: named.cpu_ms }
+    }
+
+    const fn byte_bits(&self) -> u64 {
+        match self.representation {
+            Type::Image => 36,
+            _ => 8,
+        }
+    }
+
+    fn named(&self) -> impl Iterator<Item = &'static Named> {
+        let Self { role, command, representation, .. } = *self;
+        NAMED.iter().filter(move |named| {
+            named.program == (role, representation)
+                && (named.command == Command::Retr) == (command == Command::Retr)
+        })
+    }
+
+    /// Returns the sums of the named transfers; the CPU time is rounded up.
+    fn named_sums(&self) -> Sums {
+        self.named().fold(Sums::default(), |sums, named| Sums {
+            files: sums.files + 1,
+            bits: sums.bits + named.bits,
+            cpu_ms: sums.cpu_ms + named.cpu_ns().div_ceil(1_000_000),
+        })
+    }
+}
+
+/// A transfer that the paper names.
+struct Named {
+    program: (Role, Type),
     host: (u64, &'static str),
     command: Command,
     /// Day of August 1973, and second of the day.
@@ -35,39 +89,25 @@ struct Told {
     cpu_us_per_bit: u64,
 }
 
-const fn stratum(
-    (role, command, representation): (Role, Command, Type),
-    files: u64,
-    bits: u64,
-    real_ms: u64,
-    cpu_ms: u64,
-) -> Stratum {
-    Stratum { role, command, representation, files, bits, real_ms, cpu_ms }
+impl Named {
+    const fn cpu_ns(&self) -> u64 {
+        self.bits * self.cpu_us_per_bit * 1_000
+    }
 }
 
-const IMAGE: Type = Type::Image;
-const ASCII: Type = Type::Ascii;
-
-const STRATA: [Stratum; 8] = [
-    stratum((Role::Server, Command::Retr, IMAGE), 52, 3_610_000, 448_000, 6_000),
-    stratum((Role::Server, Command::Stor, IMAGE), 95, 19_340_000, 2_485_500, 18_000),
-    stratum((Role::User, Command::Retr, IMAGE), 47, 20_390_000, 1_656_500, 91_000),
-    stratum((Role::User, Command::Stor, IMAGE), 29, 10_290_000, 1_143_500, 31_000),
-    stratum((Role::Server, Command::Retr, ASCII), 10, 200_000, 60_000, 2_000),
-    stratum((Role::Server, Command::Stor, ASCII), 15, 500_000, 180_000, 6_000),
-    stratum((Role::User, Command::Retr, ASCII), 36, 2_450_000, 1_226_000, 49_000),
-    stratum((Role::User, Command::Stor, ASCII), 20, 800_000, 420_000, 18_000),
-];
-
-const fn told(
-    stratum: usize,
+const fn named(
+    program: (Role, Type),
     host: (u64, &'static str),
     command: Command,
     began: (u8, u64),
     (bits, real_ms, cpu_us_per_bit): (u64, u64, u64),
-) -> Told {
-    Told { stratum, host, command, began, bits, real_ms, cpu_us_per_bit }
+) -> Named {
+    Named { program, host, command, began, bits, real_ms, cpu_us_per_bit }
 }
+
+const SERVER_IMAGE: (Role, Type) = (Role::Server, Type::Image);
+const USER_IMAGE: (Role, Type) = (Role::User, Type::Image);
+const USER_TEXT: (Role, Type) = (Role::User, Type::Ascii);
 
 const ML: (u64, &str) = (198, "mit-ml");
 const AI: (u64, &str) = (134, "mit-ai");
@@ -75,96 +115,107 @@ const NIC: (u64, &str) = (2, "sri-arc");
 const BBN: (u64, &str) = (69, "bbn-tenexa");
 const ISI: (u64, &str) = (86, "usc-isi");
 
-const TOLD: [Told; 30] = [
+const NAMED: [Named; 30] = [
     // Fastest, largest, smallest; the text has their rates.
-    told(0, BBN, Command::Retr, (14, 50_000), (28_008, 1_007, 1)),
-    told(3, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 1)),
-    told(7, ML, Command::Mlfl, (14, 54_000), (80, 7_000, 60)),
+    named(SERVER_IMAGE, BBN, Command::Retr, (14, 50_000), (28_008, 1_007, 1)),
+    named(USER_IMAGE, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 1)),
+    named(USER_TEXT, ML, Command::Mlfl, (14, 54_000), (80, 7_000, 60)),
     // Table III, its rows as they lie in the scan, where the columns have come apart. A rate is that
     // of whole seconds, but for the second: 5,336 bit/s are 50,688 bits in 9.5.
-    told(3, NIC, Command::Stor, (9, 65_989), (121_392, 87_000, 21)),
-    told(3, ML, Command::Stor, (15, 54_030), (50_688, 9_500, 8)),
-    told(2, ML, Command::Retr, (15, 54_074), (50_688, 5_000, 12)),
-    told(3, ML, Command::Stor, (15, 54_153), (255_456, 29_000, 7)),
-    told(2, ML, Command::Retr, (15, 54_238), (258_048, 30_000, 12)),
-    told(7, AI, Command::Stor, (15, 54_797), (286_720, 151_000, 29)),
-    told(2, AI, Command::Retr, (15, 55_119), (258_048, 27_000, 14)),
-    told(3, AI, Command::Stor, (15, 55_182), (258_048, 37_000, 7)),
-    told(2, NIC, Command::Retr, (15, 55_880), (7_236, 2_000, 22)),
-    told(3, NIC, Command::Stor, (15, 55_975), (49_428, 6_000, 31)),
-    told(2, NIC, Command::Retr, (15, 56_096), (49_428, 14_000, 15)),
-    told(3, NIC, Command::Stor, (15, 56_289), (49_428, 7_000, 8)),
-    told(3, NIC, Command::Stor, (20, 55_106), (35_460, 15_000, 9)),
-    told(6, NIC, Command::Retr, (20, 58_089), (58_832, 138_000, 153)),
-    told(6, NIC, Command::Retr, (22, 45_970), (10_512, 63_000, 247)),
-    told(6, NIC, Command::Retr, (23, 59_377), (320, 5_000, 369)),
-    told(6, NIC, Command::Retr, (24, 44_738), (9_992, 38_000, 254)),
-    told(6, NIC, Command::Retr, (24, 44_846), (9_992, 22_000, 250)),
-    told(3, ML, Command::Stor, (29, 38_458), (768_924, 102_000, 7)),
-    told(3, ML, Command::Stor, (29, 38_649), (166_572, 30_000, 7)),
-    told(3, ML, Command::Stor, (29, 39_272), (166_572, 21_000, 7)),
-    told(3, ML, Command::Stor, (29, 49_698), (158_040, 13_000, 7)),
-    told(7, BBN, Command::Mlfl, (29, 81_055), (5_600, 3_000, 51)),
-    told(7, BBN, Command::Mlfl, (29, 81_102), (5_600, 2_000, 50)),
-    told(7, ISI, Command::Mlfl, (29, 81_235), (5_600, 4_000, 54)),
-    told(7, BBN, Command::Mlfl, (29, 81_375), (5_600, 2_000, 48)),
-    told(7, BBN, Command::Mlfl, (29, 81_414), (5_600, 2_000, 49)),
+    named(USER_IMAGE, NIC, Command::Stor, (9, 65_989), (121_392, 87_000, 21)),
+    named(USER_IMAGE, ML, Command::Stor, (15, 54_030), (50_688, 9_500, 8)),
+    named(USER_IMAGE, ML, Command::Retr, (15, 54_074), (50_688, 5_000, 12)),
+    named(USER_IMAGE, ML, Command::Stor, (15, 54_153), (255_456, 29_000, 7)),
+    named(USER_IMAGE, ML, Command::Retr, (15, 54_238), (258_048, 30_000, 12)),
+    named(USER_TEXT, AI, Command::Stor, (15, 54_797), (286_720, 151_000, 29)),
+    named(USER_IMAGE, AI, Command::Retr, (15, 55_119), (258_048, 27_000, 14)),
+    named(USER_IMAGE, AI, Command::Stor, (15, 55_182), (258_048, 37_000, 7)),
+    named(USER_IMAGE, NIC, Command::Retr, (15, 55_880), (7_236, 2_000, 22)),
+    named(USER_IMAGE, NIC, Command::Stor, (15, 55_975), (49_428, 6_000, 31)),
+    named(USER_IMAGE, NIC, Command::Retr, (15, 56_096), (49_428, 14_000, 15)),
+    named(USER_IMAGE, NIC, Command::Stor, (15, 56_289), (49_428, 7_000, 8)),
+    named(USER_IMAGE, NIC, Command::Stor, (20, 55_106), (35_460, 15_000, 9)),
+    named(USER_TEXT, NIC, Command::Retr, (20, 58_089), (58_832, 138_000, 153)),
+    named(USER_TEXT, NIC, Command::Retr, (22, 45_970), (10_512, 63_000, 247)),
+    named(USER_TEXT, NIC, Command::Retr, (23, 59_377), (320, 5_000, 369)),
+    named(USER_TEXT, NIC, Command::Retr, (24, 44_738), (9_992, 38_000, 254)),
+    named(USER_TEXT, NIC, Command::Retr, (24, 44_846), (9_992, 22_000, 250)),
+    named(USER_IMAGE, ML, Command::Stor, (29, 38_458), (768_924, 102_000, 7)),
+    named(USER_IMAGE, ML, Command::Stor, (29, 38_649), (166_572, 30_000, 7)),
+    named(USER_IMAGE, ML, Command::Stor, (29, 39_272), (166_572, 21_000, 7)),
+    named(USER_IMAGE, ML, Command::Stor, (29, 49_698), (158_040, 13_000, 7)),
+    named(USER_TEXT, BBN, Command::Mlfl, (29, 81_055), (5_600, 3_000, 51)),
+    named(USER_TEXT, BBN, Command::Mlfl, (29, 81_102), (5_600, 2_000, 50)),
+    named(USER_TEXT, ISI, Command::Mlfl, (29, 81_235), (5_600, 4_000, 54)),
+    named(USER_TEXT, BBN, Command::Mlfl, (29, 81_375), (5_600, 2_000, 48)),
+    named(USER_TEXT, BBN, Command::Mlfl, (29, 81_414), (5_600, 2_000, 49)),
 ];
 
-/// Returns the 304 transfers, in the order in which they began.
+/// Returns the transfers of `strata`, in the order in which they began.
+///
+/// Sums below [`Stratum::least`] are not met.
 #[must_use]
-pub fn transfers() -> Vec<Transfer> {
+pub fn transfers(strata: &[Stratum]) -> Vec<Transfer> {
     let mut all = Vec::new();
-    for (at, stratum) in STRATA.iter().enumerate() {
-        let told: Vec<&Told> = TOLD.iter().filter(|told| told.stratum == at).collect();
-        for told in &told {
-            let day = day_began_unix_ns(1973, 8, told.began.0).unwrap_or(0);
-            let began_s = day / 1_000_000_000 + told.began.1;
-            let cpu_ns = told.bits * told.cpu_us_per_bit * 1_000;
-            let figures = (told.bits, told.real_ms * 1_000_000, cpu_ns);
-            all.push(transfer(stratum, told.host, told.command, began_s, figures));
+    for (at, stratum) in (0..).zip(strata) {
+        for named in stratum.named() {
+            let day = day_began_unix_ns(1973, 8, named.began.0).unwrap_or(0);
+            let began_s = day / 1_000_000_000 + named.began.1;
+            let real_ns = Some(named.real_ms * 1_000_000);
+            let figures = Figures { bits: named.bits, real_ns, cpu_ns: named.cpu_ns() };
+            all.push(transfer(stratum, named.host, named.command, began_s, figures));
         }
-        others(stratum, at, &told, &mut all);
+        others(stratum, at, &mut all);
     }
     all.sort_by_key(|transfer| transfer.record_id);
     all
 }
 
-/// Adds the transfers of `stratum` of which only the sums are told.
+/// What a record says of one transfer.
+#[derive(Clone, Copy)]
+struct Figures {
+    bits: u64,
+    real_ns: Option<u64>,
+    cpu_ns: u64,
+}
+
+/// Adds the transfers of `stratum`, which is number `at`, of which the paper has only the sums.
 ///
-/// Sizes grow as squares. A fifth of the time is the same for each, and the rest goes by bits.
-fn others(stratum: &Stratum, at: usize, told: &[&Told], all: &mut Vec<Transfer>) {
-    let count = stratum.files - u64::try_from(told.len()).unwrap_or(0);
+/// Sizes grow as squares. A fifth of the time is the same for each, and the rest is proportional to
+/// the bits.
+fn others(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
+    let sums = stratum.sums;
     let less =
-        |sum: u64, of: &dyn Fn(&Told) -> u64| sum - told.iter().map(|told| of(told)).sum::<u64>();
-    let bits = less(stratum.bits, &|told| told.bits);
-    let real_ns = less(stratum.real_ms, &|told| told.real_ms) * 1_000_000;
-    let cpu_ns = stratum.cpu_ms * 1_000_000
-        - told.iter().map(|told| told.bits * told.cpu_us_per_bit * 1_000).sum::<u64>();
+        |sum: u64, of: fn(&Named) -> u64| sum.saturating_sub(stratum.named().map(of).sum::<u64>());
+    let count = less(sums.files, |_| 1);
+    let bits = less(sums.bits, |named| named.bits);
+    let real_ns = stratum.real_ms.map(|ms| less(ms, |named| named.real_ms) * 1_000_000);
+    let cpu_ns = less(sums.cpu_ms * 1_000_000, Named::cpu_ns);
     let weights: u64 = (1..=count).map(|place| place * place).sum();
-    let unit = if stratum.representation == Type::Image { 36 } else { 8 };
+    let unit = stratum.byte_bits();
     let first_day = day_began_unix_ns(1973, 2, 25).unwrap_or(0) / 1_000_000_000;
-    let (mut left_bits, mut left_ns, mut left_cpu_ns) = (bits, real_ns, cpu_ns);
+    let mut left = Figures { bits, real_ns, cpu_ns };
     for place in 1..=count {
-        let is_last = place == count;
-        let mut mine = bits * place * place / weights / unit * unit;
-        mine = if is_last { left_bits } else { mine.max(20 * unit) };
-        let by_bits = |ns: u64| u128::from(ns) * 4 / 5 * u128::from(mine) / u128::from(bits);
-        let time = |ns: u64, left: u64| {
-            let share = u64::try_from(by_bits(ns)).unwrap_or(0) + ns / 5 / count;
-            if is_last { left } else { share }
+        let mine = if place == count {
+            left
+        } else {
+            // The transfers after this one need 20 bytes each.
+            let most = left.bits.saturating_sub((count - place) * LEAST_BYTES * unit);
+            let wanted = (bits * place * place / weights).max(LEAST_BYTES * unit);
+            let mine = wanted.min(most) / unit * unit;
+            let share = |ns: u64| {
+                let by_bits = u128::from(ns) * 4 / 5 * u128::from(mine) / u128::from(bits.max(1));
+                u64::try_from(by_bits).unwrap_or(0) + ns / 5 / count
+            };
+            Figures { bits: mine, real_ns: real_ns.map(share), cpu_ns: share(cpu_ns) }
         };
-        let (mine_ns, mine_cpu_ns) = (time(real_ns, left_ns), time(cpu_ns, left_cpu_ns));
-        (left_bits, left_ns) = (left_bits - mine, left_ns - mine_ns);
-        left_cpu_ns -= mine_cpu_ns;
+        left.bits -= mine.bits;
+        left.cpu_ns -= mine.cpu_ns;
+        left.real_ns = left.real_ns.zip(mine.real_ns).map(|(left, mine)| left - mine);
         let host = [ML, AI, NIC, BBN].into_iter().cycle().nth(usize::try_from(place).unwrap_or(0));
         // Spread over the half year, a stratum eleven minutes behind the one before it.
-        let began_s = first_day
-            + place * 160 * 86_400 / count
-            + 36_000
-            + u64::try_from(at).unwrap_or(0) * 660;
-        let figures = (mine, mine_ns, mine_cpu_ns);
-        all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, began_s, figures));
+        let began_s = first_day + place * 160 * 86_400 / count + 36_000 + at * 660;
+        all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, began_s, mine));
     }
 }
 
@@ -173,11 +224,13 @@ fn transfer(
     (number, host): (u64, &str),
     command: Command,
     began_s: u64,
-    (bits, real_ns, cpu_ns): (u64, u64, u64),
+    figures: Figures,
 ) -> Transfer {
     let began_unix_ns = began_s * 1_000_000_000;
-    // Two may begin in one second; their bits tell them apart.
-    let mut transfer = Transfer::new(Identifier::new(began_unix_ns, bits));
+    // Transfers of two strata may begin in the same second with the same number of bits.
+    let kind = u64::from(stratum.role.code()) << 4 | u64::from(stratum.command.code()) << 1;
+    let kind = kind | u64::from(stratum.representation == Type::Image);
+    let mut transfer = Transfer::new(Identifier::new(began_unix_ns, figures.bits << 8 | kind));
     transfer.identity.role = Some(stratum.role);
     transfer.identity.remote_name = Some(Text::from(host));
     transfer.identity.ncp_host = Some(number);
@@ -189,38 +242,96 @@ fn transfer(
     transfer.request.mode = Some(Mode::Stream);
     transfer.request.stru = Some(Structure::File);
     transfer.result.outcome = Some(Outcome::Complete);
-    transfer.size.bits = Some(bits);
+    transfer.size.bits = Some(figures.bits);
     transfer.time.t_start_unix_ns = Some(began_unix_ns);
-    transfer.time.ns_transfer = Some(real_ns);
-    transfer.cpu.cpu_user_ns = Some(cpu_ns);
+    transfer.time.ns_transfer = figures.real_ns;
+    transfer.cpu.cpu_user_ns = Some(figures.cpu_ns);
     transfer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    #[test]
-    fn they_are_304_files_of_57_6_megabits() {
-        let all = transfers();
-        let bits: u64 = all.iter().filter_map(Transfer::bits).sum();
-        assert_eq!((all.len(), bits / 10_000), (304, 5_758));
-        let names: BTreeSet<_> = all.iter().map(|transfer| transfer.record_id).collect();
-        assert_eq!(names.len(), 304);
+    fn stratum(
+        (role, command, representation): (Role, Command, Type),
+        files: u64,
+        real_ms: Option<u64>,
+    ) -> Stratum {
+        let sums = Sums { files, ..Sums::default() };
+        let mut stratum = Stratum { role, command, representation, sums, real_ms };
+        stratum.sums = Sums { files, ..stratum.least() };
+        stratum
+    }
+
+    const KINDS: [(Role, Command, Type); 8] = [
+        (Role::Server, Command::Retr, Type::Image),
+        (Role::Server, Command::Stor, Type::Image),
+        (Role::User, Command::Retr, Type::Image),
+        (Role::User, Command::Stor, Type::Image),
+        (Role::Server, Command::Retr, Type::Ascii),
+        (Role::Server, Command::Stor, Type::Ascii),
+        (Role::User, Command::Retr, Type::Ascii),
+        (Role::User, Command::Stor, Type::Ascii),
+    ];
+
+    fn sums_of(transfers: &[Transfer]) -> (u64, u64, u64) {
+        let sum = |of: fn(&Transfer) -> Option<u64>| transfers.iter().filter_map(of).sum::<u64>();
+        let cpu_ns = sum(|one| one.cpu.cpu_user_ns);
+        (u64::try_from(transfers.len()).unwrap(), sum(Transfer::bits), cpu_ns / 1_000_000)
+    }
+
+    proptest! {
+        #[test]
+        fn the_transfers_of_a_stratum_have_its_sums_and_at_least_twenty_bytes(
+            kind in 0_usize..8,
+            others in 1_u64..200,
+            more_bits in 0_u64..10_000_000,
+            more_ms in 0_u64..1_000_000,
+        ) {
+            let named = stratum(KINDS[kind], 0, None).named().count() as u64;
+            let mut one = stratum(KINDS[kind], named + others, None);
+            one.sums.bits += more_bits;
+            one.sums.cpu_ms += more_ms;
+            let made = transfers(&[one]);
+            let Sums { files, bits, cpu_ms } = one.sums;
+            prop_assert_eq!(sums_of(&made), (files, bits, cpu_ms));
+            let unnamed = made.iter().filter(|one| one.time.ns_transfer.is_none());
+            let least = unnamed.filter_map(Transfer::bits).min().unwrap();
+            prop_assert!(least >= LEAST_BYTES * one.byte_bits(), "{}", least);
+        }
     }
 
     #[test]
-    fn the_smallest_and_the_largest_are_those_of_which_the_paper_says_so() {
-        let bits: Vec<u64> = transfers().iter().filter_map(Transfer::bits).collect();
-        assert_eq!((bits.iter().min(), bits.iter().max()), (Some(&80), Some(&5_029_992)));
-        let slowest = transfers().iter().filter_map(Transfer::rate_bps).min();
-        assert_eq!(slowest, Some(11));
+    fn the_times_of_a_stratum_add_up_to_its_own_where_it_has_one() {
+        let real_ns = |real_ms| -> u64 {
+            let made = transfers(&[stratum(KINDS[4], 10, real_ms)]);
+            made.iter().filter_map(|one| one.time.ns_transfer).sum()
+        };
+        assert_eq!(real_ns(Some(60_000)), 60_000_000_000);
+        assert_eq!(real_ns(None), 0);
     }
 
     #[test]
-    fn the_fastest_is_the_one_of_which_the_paper_says_so() {
-        let fastest = transfers().iter().filter_map(Transfer::rate_bps).max();
-        assert_eq!(fastest.map(|rate| rate / 100), Some(278));
+    fn the_named_transfers_are_those_of_the_paper_whatever_the_sums_are() {
+        let strata = KINDS.map(|kind| stratum(kind, 40, None));
+        let made = transfers(&strata);
+        let named = made.iter().filter(|one| one.time.ns_transfer.is_some());
+        let named: Vec<_> = named.map(|one| (one.bits().unwrap(), one.time.ns_transfer)).collect();
+        assert_eq!(named.len(), NAMED.len());
+        for one in &NAMED {
+            assert!(named.contains(&(one.bits, Some(one.real_ms * 1_000_000))), "{}", one.bits);
+        }
+    }
+
+    #[test]
+    fn transfers_of_two_strata_with_the_same_second_and_bits_have_different_records() {
+        let figures = Figures { bits: 720, real_ns: None, cpu_ns: 0 };
+        let ids: BTreeSet<_> = KINDS
+            .map(|kind| transfer(&stratum(kind, 40, None), ML, kind.1, 5, figures).record_id)
+            .into();
+        assert_eq!(ids.len(), KINDS.len());
     }
 }

@@ -164,21 +164,24 @@ impl<'a> Model<'a> {
                 self.send(connection, at);
             }
             Event::Data { chars, is_line } => {
-                self.wake_daemon(Cause::Data, at);
+                self.take(Cause::Data, self.switches.daemon_elimination, at);
                 self.wake_process();
                 self.read(chars, is_line);
                 // What was read is allocated again, by a control message that has its own RFNM.
                 self.plan_rfnm(at);
             }
-            Event::Rfnm => self.take(Cause::Rfnm, self.switches.rfnm_at_interrupt, at),
+            Event::Rfnm => {
+                self.take(Cause::Rfnm, self.switches.takes_rfnms_at_interrupt(), at);
+            }
             Event::Allocate { connection, chars } => {
-                self.take(Cause::Allocate, self.switches.allocate_at_interrupt, at);
+                self.take(Cause::Allocate, self.switches.takes_allocates_at_interrupt(), at);
                 if let Some(it) = self.connections.get_mut(connection) {
                     it.allocated += chars;
                 }
                 self.send_rest(connection, at);
             }
             Event::Asked => {
+                // The Answering Service takes as much for it, where there is no daemon.
                 self.wake_daemon(Cause::Asked, at);
                 self.plan_rfnm(at);
             }
@@ -203,8 +206,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Goes on with what waits for an allocation: the daemon does with `write_force`, else the
-    /// process is woken and writes again.
+    /// Goes on with what waits for an allocation: the daemon does with `write_force`, or the
+    /// interrupt side where there is none; else the process is woken and writes again.
     fn send_rest(&mut self, connection: usize, at: Instant) {
         let waiting = self.connections.get(connection).and_then(|it| it.waiting.front().copied());
         let Some(chars) = waiting else { return };
@@ -315,6 +318,21 @@ mod tests {
         let waits = Switches { wait: true, ..Switches::default() };
         let ms = transaction_ms(&costs, waits);
         assert!((ms - (250.0 - 100.0 - 62.5 + costs.wait_ms)).abs() < 1e-9, "{ms}");
+    }
+
+    #[test]
+    fn without_a_daemon_only_requests_of_foreign_hosts_wake_a_process_in_its_place() {
+        let scenario = short();
+        let switches = Switches { daemon_elimination: true, ..Switches::default() };
+        let [with, without] = [Switches::default(), switches].map(|one| bill(&scenario, one));
+        let asked = with.woken_by(Cause::Asked);
+        assert!(asked > 0);
+        assert_eq!(without.wakeups, BTreeMap::from([(Cause::Asked, asked)]));
+        let taken = with.all_wakeups() - asked;
+        let interrupts = without.interrupt_ms / scenario.costs.interrupt_ms;
+        assert!((interrupts - taken as f64).abs() < 1e-6, "{interrupts} {taken}");
+        // Processes are woken as before: the interrupt side does it.
+        assert_eq!(with.process_ms.to_bits(), without.process_ms.to_bits());
     }
 
     #[test]

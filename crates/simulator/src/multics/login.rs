@@ -1,7 +1,8 @@
 //! How long the initial connection protocol takes between two Multics (RFC 165 over the NCP).
 //!
 //! Messages go one after another: each wakes the daemon, which wakes the process, whose call sends
-//! the next. The RFNM of each wakes the daemon that sent it.
+//! the next. The RFNM of each wakes the daemon that sent it. Where there is no daemon, the Answering
+//! Service opens connections at the same price.
 
 use super::daemon::{io_ms, transaction_ms};
 use super::scenario::Scenario;
@@ -25,7 +26,7 @@ pub(super) fn seconds(scenario: &Scenario, switches: Switches) -> f64 {
         let (sender, receiver) = if from == USER { (user, server) } else { (server, user) };
         let taken = receiver.max(now + rfnm / 2.0) + transaction;
         *receiver = taken;
-        if !switches.rfnm_at_interrupt {
+        if !switches.takes_rfnms_at_interrupt() {
             *sender = sender.max(now + rfnm) + transaction;
         }
         now = taken + process;

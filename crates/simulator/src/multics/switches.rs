@@ -24,6 +24,10 @@ pub struct Switches {
     pub wait: bool,
     /// Allocates are taken at interrupt time.
     pub allocate_at_interrupt: bool,
+    /// There is no daemon: RFNMs, allocates and data are taken at interrupt time, and the Answering
+    /// Service answers foreign hosts.
+    #[serde(default)]
+    pub daemon_elimination: bool,
 }
 
 /// A proposal: its name, what it switches, and what the memo expects.
@@ -34,7 +38,7 @@ pub(super) struct Proposal {
 }
 
 /// In the order of the memo.
-pub(super) const PROPOSALS: [Proposal; 9] = [
+pub(super) const PROPOSALS: [Proposal; 10] = [
     Proposal { name: "RFNMs at interrupt", switch: |on| on.rfnm_at_interrupt = true },
     Proposal { name: "daemon in ring 1", switch: |on| on.ring_1_daemon = true },
     Proposal { name: "NCP in ring 0", switch: |on| on.ring_0_ncp = true },
@@ -44,9 +48,20 @@ pub(super) const PROPOSALS: [Proposal; 9] = [
     Proposal { name: "minimum allocation", switch: |on| on.minimum_allocation = true },
     Proposal { name: "wait, not block", switch: |on| on.wait = true },
     Proposal { name: "allocates at interrupt", switch: |on| on.allocate_at_interrupt = true },
+    Proposal { name: "daemon elimination", switch: |on| on.daemon_elimination = true },
 ];
 
 impl Switches {
+    /// Returns whether RFNMs are taken at interrupt time.
+    pub(super) const fn takes_rfnms_at_interrupt(self) -> bool {
+        self.rfnm_at_interrupt || self.daemon_elimination
+    }
+
+    /// Returns whether allocates are taken at interrupt time.
+    pub(super) const fn takes_allocates_at_interrupt(self) -> bool {
+        self.allocate_at_interrupt || self.daemon_elimination
+    }
+
     /// Returns these and one proposal more.
     pub(super) fn and(mut self, proposal: &Proposal) -> Self {
         (proposal.switch)(&mut self);

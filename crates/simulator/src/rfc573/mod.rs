@@ -13,9 +13,11 @@ mod host;
 mod party;
 mod replay;
 mod scenario;
+mod strata;
 mod survey;
 mod tables;
 
 pub use replay::{Failure, Form, Replayed, Script, Verb};
 pub use scenario::{Allocates, Crowd, Network, Rates, Remote, Scenario};
+pub use strata::{Kind, Strata, Stratum};
 pub use tables::tables;

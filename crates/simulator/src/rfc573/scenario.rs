@@ -1,5 +1,6 @@
 //! What `scenarios/rfc573.toml` says of the survey and of the hosts.
 
+use super::strata::Strata;
 use crate::limits::{LIST_MAX, OutOfRange, within};
 use protocols::transport::tcp::WindowUpdate;
 use serde::Deserialize;
@@ -29,6 +30,8 @@ pub struct Scenario {
     pub hosts: Vec<Rates>,
     /// All the hosts of the survey.
     pub crowd: Crowd,
+    /// What the transfers add up to.
+    pub strata: Strata,
     /// What the transfers are sent over again.
     pub network: Network,
 }
@@ -133,7 +136,8 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
 
-    /// Returns an error if there is no experiment with these figures.
+    /// Returns an error if there is no experiment with these figures. [`Strata`] are not checked:
+    /// their least sums are those of the transfers that the paper names.
     ///
     /// # Errors
     ///

@@ -6,6 +6,7 @@
 
 mod empty;
 mod host;
+mod of_1982;
 mod pair;
 mod report;
 mod structure;
@@ -15,16 +16,13 @@ use crate::exit::{self, Failure};
 use crate::measure::ProgressLine;
 use anyhow::{Context, Result, anyhow};
 use empty::Empty;
+use of_1982::Of1982;
 use os::clock::Calibration;
 use os::namespace;
 use pair::Pair;
-use protocols::meter::{Costs, Work};
-use protocols::station::{Control, Scheduler};
 use records::statistics::median;
-use simulator::line::Line;
-use simulator::tm233::control::{Course, course, ibm_pc_switching_in};
+use simulator::tm233::control::Course;
 use std::io::Write;
-use std::time::Duration;
 use structure::Which;
 
 /// How much is measured.
@@ -54,16 +52,6 @@ struct Findings {
     in_process: Vec<Real>,
     /// Or why it could not be measured.
     on_tun: Result<Vec<Real>, String>,
-}
-
-/// A structure in virtual time, with its price of 1982.
-#[derive(Debug)]
-struct Of1982 {
-    which: Which,
-    switch_ns: u64,
-    /// Without a line, and with nothing but changes of control that take time.
-    alone: Course,
-    on_lines: Vec<(u64, Course)>,
 }
 
 /// A structure in real time.
@@ -106,7 +94,7 @@ fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
     let rate = calibration.finish();
     let empty = empty::measure(amount.batches, rate)?;
     tell(progress, "lines of 1982 in virtual time");
-    let of_1982 = virtual_time(amount.keys)?;
+    let of_1982 = of_1982::measure(amount.keys)?;
     let in_process = in_process(amount.rounds, progress)?;
     // Its namespace is left to nobody: the process ends with it.
     let on_tun = namespace::enter_new_network().map_err(|refused| refused.to_string());
@@ -121,29 +109,6 @@ fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
 fn tell(progress: &mut ProgressLine, what: &str) {
     progress.show(what);
     progress.paint();
-}
-
-fn virtual_time(keys: usize) -> Result<Vec<Of1982>> {
-    let priced = Which::all().into_iter();
-    let priced = priced.filter_map(|which| Some((which, which.switch_ns_of_1982()?)));
-    priced
-        .map(|(which, switch_ns)| {
-            // A ring cannot be larger than it may be, so only memory for a stack may be missing.
-            which.make()?;
-            let control = || -> Box<dyn Control> {
-                which.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
-            };
-            let no_line = Line::path(Duration::ZERO);
-            let only_switches = Costs::default().with(Work::Switch, switch_ns);
-            let alone = course(no_line, only_switches, keys, &control)?;
-            let costs = ibm_pc_switching_in(switch_ns);
-            let on_lines = RATES_BPS.into_iter().map(|rate_bps| {
-                Ok((rate_bps, course(Line::serial(rate_bps), costs, keys, &control)?))
-            });
-            let on_lines = on_lines.collect::<Result<_>>()?;
-            Ok(Of1982 { which, switch_ns, alone, on_lines })
-        })
-        .collect()
 }
 
 /// What a block of one structure has found: echo, screenful, changes of control for a key.

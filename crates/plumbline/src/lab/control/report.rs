@@ -1,13 +1,16 @@
 //! What was found, for people and for programs.
 
 use super::empty::{Empty, Figure};
+use super::of_1982;
 use super::structure::Which;
-use super::{Findings, Of1982, Real};
+use super::{Findings, Real};
+use crate::lab::tables;
 use os::load::Machine;
 use os::tasking::{Kind, Structure};
 use records::figures::UNKNOWN;
 use records::table::{Table, wrap};
 use serde_json::{Value, json};
+use simulator::table::{Census, Origin};
 
 /// Nanoseconds: what a change of control may take between procedures, and between tasks.
 const PROCEDURE_GOAL_NS: f64 = 5.0;
@@ -16,7 +19,8 @@ const TASK_GOAL_NS: f64 = 20.0;
 const HEAD: &str = "The same engines by several control structures. The scheduler is the one that \
     plumb uses; the rings are those of TM-233, with futures beside them. 'User sends' and the \
     one-call switch are the improvements of its section 7.1. The order of the steps, and every byte \
-    on the line, is the same in all.";
+    on the line, is the same in all. What is measured on this machine is an output; the times of \
+    1982 beside it are those of another machine and have no difference.";
 
 /// Returns all in tables, each at most `width` columns wide.
 pub(super) fn text(findings: &Findings, width: usize) -> String {
@@ -38,18 +42,16 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
         },
     );
     text.push_str(&paragraph(&about, width));
+    text.push('\n');
+    text.push_str(&paragraph(&tables::census(&census(findings)), width));
     section(
         &mut text,
         "An empty change of control: two places wake each other, by the same code or each by its own",
         width,
     );
     text.push_str(&empty_table(&findings.empty).render(width));
-    section(
-        &mut text,
-        "On a line, in virtual time, with the costs of 1982 (TM-233 table 6-1)",
-        width,
-    );
-    text.push_str(&table_of_1982(&findings.of_1982).render(width));
+    text.push('\n');
+    text.push_str(&tables::table_text(&of_1982::table(&findings.of_1982), "1982", width));
     let title =
         "In one process, two hosts and no system call: a key, until all is quiet; both hosts";
     section(&mut text, title, width);
@@ -66,6 +68,16 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
         text.push_str(&paragraph(&sentence, width));
     }
     text
+}
+
+/// Counts the rows. Every row that is measured on this machine is an output, and only the table in
+/// virtual time is compared with the thesis.
+fn census(findings: &Findings) -> Census {
+    let in_virtual_time = Census::of(&[of_1982::table(&findings.of_1982)]);
+    let on_tun = findings.on_tun.as_ref().map_or(0, Vec::len);
+    let measured = findings.empty.len() + findings.in_process.len() + on_tun;
+    let [inputs, fits, outputs] = in_virtual_time.rows;
+    Census { rows: [inputs, fits, outputs + measured], ..in_virtual_time }
 }
 
 fn section(text: &mut String, title: &str, width: usize) {
@@ -109,6 +121,7 @@ fn nanos(picos: u64) -> f64 {
 fn empty_table(empty: &[Empty]) -> Table {
     let mut table = Table::new()
         .text("structure")
+        .text("origin")
         .number("same code, best (ns)")
         .number("ticks")
         .number("median (ns)")
@@ -117,7 +130,7 @@ fn empty_table(empty: &[Empty]) -> Table {
         .number("median (ns)")
         .number("1982 (µs)");
     for row in empty {
-        let mut cells = vec![row.which.name().to_owned()];
+        let mut cells = vec![row.which.name().to_owned(), Origin::Output.name().to_owned()];
         for figure in [row.same, row.own] {
             cells.extend([
                 format!("{:.2}", nanos(figure.best_ps)),
@@ -132,37 +145,11 @@ fn empty_table(empty: &[Empty]) -> Table {
     table
 }
 
-pub(super) fn table_of_1982(rows: &[Of1982]) -> Table {
-    let mut table = Table::new()
-        .text("structure")
-        .number("a change (µs)")
-        .number("changes for an echo")
-        .number("they alone (ms)");
-    let rates = rows.first().map(|row| row.on_lines.as_slice()).unwrap_or_default();
-    for (rate_bps, _) in rates {
-        table = table.number(&format!("echo at {rate_bps} (ms)"));
-        table = table.number(&format!("screenful at {rate_bps} (ms)"));
-    }
-    let millis = |time: std::time::Duration| format!("{:.2}", time.as_secs_f64() * 1_000.0);
-    for row in rows {
-        let mut cells = vec![
-            row.which.name().to_owned(),
-            (row.switch_ns / 1_000).to_string(),
-            format!("{:.2}", row.alone.echo_switches.iter().sum::<f64>()),
-            millis(row.alone.echo),
-        ];
-        for (_, course) in &row.on_lines {
-            cells.extend([millis(course.echo), millis(course.screenful)]);
-        }
-        table.row(cells);
-    }
-    table
-}
-
 fn real_table(rows: &[Real]) -> Table {
     let has_switches = rows.iter().any(|row| row.echo_switches.is_some());
     let mut table = Table::new()
         .text("structure")
+        .text("origin")
         .number("echo (µs)")
         .number("to scheduler")
         .number("screenful (µs)")
@@ -174,6 +161,7 @@ fn real_table(rows: &[Real]) -> Table {
         let micros = |ns: u64| format!("{:.3}", ns as f64 / 1_000.0);
         let mut cells = vec![
             row.which.name().to_owned(),
+            Origin::Output.name().to_owned(),
             micros(row.echo_ns),
             format!("{:.2}", row.echo_ratio),
             micros(row.screenful_ns),
@@ -190,32 +178,17 @@ pub(super) fn json(findings: &Findings) -> String {
     let empty = |figure: &Empty| {
         json!({
             "structure": figure.which.name(),
+            "origin": Origin::Output.name(),
             "same_code": figure_json(figure.same),
             "own_code": figure_json(figure.own),
             "ns_1982": figure.which.switch_ns_of_1982(),
         })
     };
-    let of_1982 = |row: &Of1982| {
-        let on_lines = row.on_lines.iter().map(|(rate_bps, course)| {
-            json!({
-                "rate_bps": rate_bps,
-                "echo_ns": course.echo.as_nanos(),
-                "screenful_ns": course.screenful.as_nanos(),
-                "screenful_switches": course.screenful_switches,
-            })
-        });
-        json!({
-            "structure": row.which.name(),
-            "switch_ns": row.switch_ns,
-            "echo_switches": row.alone.echo_switches,
-            "switches_alone_echo_ns": row.alone.echo.as_nanos(),
-            "on_lines": on_lines.collect::<Vec<_>>(),
-        })
-    };
     let real = |rows: &[Real]| rows.iter().map(real_json).collect::<Vec<_>>();
     let document = json!({
-        "schema": 1,
+        "schema": 2,
         "scenario": "control",
+        "census": tables::census_json(&census(findings)),
         "is_optimised": !cfg!(debug_assertions),
         "processor": Machine::this().processor,
         "clock": os::clock::source(),
@@ -223,7 +196,8 @@ pub(super) fn json(findings: &Findings) -> String {
         "load_before": findings.load[0],
         "load_after": findings.load[1],
         "empty_switch": findings.empty.iter().map(empty).collect::<Vec<_>>(),
-        "virtual_time_1982": findings.of_1982.iter().map(of_1982).collect::<Vec<_>>(),
+        "tables": [tables::table_json(&of_1982::table(&findings.of_1982))],
+        "virtual_time_1982": findings.of_1982.iter().map(of_1982::json).collect::<Vec<_>>(),
         "in_one_process": real(&findings.in_process),
         "on_tun": findings.on_tun.as_ref().ok().map(|rows| real(rows)),
         "on_tun_not_measured": findings.on_tun.as_ref().err(),
@@ -242,6 +216,7 @@ fn figure_json(figure: Figure) -> Value {
 fn real_json(row: &Real) -> Value {
     json!({
         "structure": row.which.name(),
+        "origin": Origin::Output.name(),
         "echo_ns": row.echo_ns,
         "echo_to_scheduler": row.echo_ratio,
         "screenful_ns": row.screenful_ns,

@@ -13,6 +13,9 @@ pub(super) enum Which {
 }
 
 impl Which {
+    /// The name of the structure that the thesis measured.
+    pub(super) const TASKING: &str = "tasking";
+
     /// All, the scheduler first, with which the others are compared.
     pub(super) fn all() -> Vec<Self> {
         let rings = Structure::ALL.into_iter().map(Self::Ring);
@@ -27,13 +30,18 @@ impl Which {
         match (kind, sends_in_user) {
             (Kind::Procedures, false) => "ring of procedures",
             (Kind::Procedures, true) => "ring of procedures, user sends",
-            (Kind::Tasks(Switch::ByRing), false) => "tasking",
+            (Kind::Tasks(Switch::ByRing), false) => Self::TASKING,
             (Kind::Tasks(Switch::ByRing), true) => "tasking, user sends",
             (Kind::Tasks(Switch::Direct), false) => "tasking, one-call switch",
             (Kind::Tasks(Switch::Direct), true) => "tasking, one-call, user sends",
             (Kind::Futures, false) => "futures",
             (Kind::Futures, true) => "futures, user sends",
         }
+    }
+
+    /// Returns whether each step is a task with a stack of its own.
+    pub(super) const fn is_tasking(self) -> bool {
+        matches!(self, Self::Ring(Structure { kind: Kind::Tasks(_), .. }))
     }
 
     /// Returns what a change of control took in 1982, in nanoseconds, if the thesis says it.

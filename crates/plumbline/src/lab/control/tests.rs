@@ -1,6 +1,9 @@
 //! A short run, and its report in both forms.
 
 use super::*;
+use crate::lab::tables;
+use simulator::table::{Extent, Origin};
+use std::time::Duration;
 
 const SHORT: Amount = Amount { batches: 2, rounds: 1, keys: 20 };
 
@@ -11,7 +14,7 @@ fn findings() -> Findings {
         ticks_per_second: rate.ticks_per_second(),
         load: [None, None],
         empty: empty::measure(SHORT.batches, rate).unwrap(),
-        of_1982: virtual_time(SHORT.keys).unwrap(),
+        of_1982: of_1982::measure(SHORT.keys).unwrap(),
         in_process: in_process(SHORT.rounds, &mut ProgressLine::default()).unwrap(),
         on_tun: Err("not permitted".to_owned()),
     }
@@ -19,7 +22,7 @@ fn findings() -> Findings {
 
 #[test]
 fn in_1982_the_structure_of_control_is_not_noticed_by_a_person() {
-    let rows = virtual_time(100).unwrap();
+    let rows = of_1982::measure(100).unwrap();
     let echo = |name| {
         let row = rows.iter().find(|row| row.which.name() == name).unwrap();
         row.on_lines[0].1.echo.as_secs_f64()
@@ -31,7 +34,7 @@ fn in_1982_the_structure_of_control_is_not_noticed_by_a_person() {
 
 #[test]
 fn what_tasking_adds_is_sixty_five_microseconds_a_change_and_six_changes_an_echo() {
-    let rows = virtual_time(100).unwrap();
+    let rows = of_1982::measure(100).unwrap();
     let alone = |name| {
         let row = rows.iter().find(|row| row.which.name() == name).unwrap();
         row.alone.echo
@@ -52,11 +55,48 @@ fn the_report_says_what_could_not_be_measured_and_why() {
 }
 
 #[test]
-fn the_page_has_the_figures_that_come_out_in_virtual_time() {
+fn the_page_has_the_table_that_comes_out_in_virtual_time() {
     let page = include_str!("../../../../../docs/lab/control.md");
-    for row in report::table_of_1982(&virtual_time(AMOUNT.keys).unwrap()).rows() {
-        let row = format!("| {} |\n", row.join(" | "));
-        assert!(page.contains(&row), "{row}");
+    let table = of_1982::table(&of_1982::measure(AMOUNT.keys).unwrap());
+    for line in tables::table_text(&table, "1982", 100).lines() {
+        assert!(page.contains(&format!("{line}\n")), "{line}");
+    }
+}
+
+#[test]
+fn prices_of_1982_are_inputs_and_only_tasking_is_compared_with_the_thesis() {
+    let rows = of_1982::table(&of_1982::measure(SHORT.keys).unwrap()).rows;
+    let inputs: Vec<_> = rows.iter().filter(|row| row.origin == Origin::Input).collect();
+    assert_eq!(inputs.len(), 5);
+    for row in inputs {
+        assert!(row.what.ends_with("a change, µs") && row.from_measured().is_none(), "{row:?}");
+    }
+    let compared = rows.iter().filter(|row| row.from_measured().is_some());
+    let compared: Vec<_> = compared.map(|row| (row.what.as_str(), row.measured)).collect();
+    let figure = |value: f64| Some(Extent::Exactly(value).into());
+    let expected = [
+        ("tasking: echo at 9600 bit/s, ms", figure(121.9)),
+        ("tasking: screenful at 9600 bit/s, ms", figure(2_820.0)),
+        ("tasking: echo at 19200 bit/s, ms", figure(71.8)),
+        ("tasking: screenful at 19200 bit/s, ms", figure(2_830.0)),
+    ];
+    assert_eq!(compared, expected);
+}
+
+#[test]
+fn every_row_of_the_report_is_counted_before_the_first_table() {
+    let findings = findings();
+    let text = report::text(&findings, 1_000);
+    let (head, _) = text.split_once("An empty change of control").unwrap();
+    // Of each of five structures seven figures, five of them prices; four kinds of an empty change
+    // and nine structures in one process.
+    assert!(head.contains("Of 48 rows 5 are input, 0 fit and 43 output. 4 outputs"), "{head}");
+    let json: serde_json::Value = serde_json::from_str(&report::json(&findings)).unwrap();
+    assert_eq!(json["census"]["rows"], serde_json::json!({"input": 5, "fit": 0, "output": 43}));
+    assert_eq!(json["tables"][0]["rows"][0]["origin"], "input");
+    for table in ["empty_switch", "in_one_process"] {
+        let rows = json[table].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["origin"] == "output"), "{rows:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The daemon as the memo found it.
 
-use super::super::daemon::{Cause, bill};
+use super::super::daemon::{Cause, bill, transaction_ms};
 use super::super::login;
 use super::super::scenario::Scenario;
 use crate::table::{Extent, Row, Table};
@@ -12,7 +12,8 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     let seconds = scenario.minutes as f64 * 60.0;
     let costs = &scenario.costs;
     let block = if scenario.switches.wait { costs.wait_ms } else { costs.block_ms };
-    let block_share = block * all * 100.0 / bill.daemon_ms;
+    let transaction_ms = transaction_ms(costs, scenario.switches);
+    let block_share = block * 100.0 / transaction_ms;
     let login_s = login::seconds(scenario, scenario.switches);
     let busy = bill.while_busy as f64 * 100.0 / all;
     let share = |cause| bill.woken_by(cause) as f64 * 100.0 / all;
@@ -22,7 +23,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
         unit: "as named",
         rows: vec![
             Row::fit("seconds between wakeups", seconds / all, 1).measured(Extent::About(20.0)),
-            Row::input("a transaction, ms", bill.daemon_ms / all, 0).measured(Extent::About(250.0)),
+            Row::input("a transaction, ms", transaction_ms, 0).measured(Extent::About(250.0)),
             Row::input("block and wakeup, % of it", block_share, 0).measured(Extent::About(40.0)),
             Row::output("woken while still busy, %", busy, 0),
             Row::output("RFNMs, % of wakeups", share(Cause::Rfnm), 0)

@@ -87,7 +87,10 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
         why: "To take RFNMs at interrupt time halves the wakeups, as the memo expects. To wait \
               saves more than it expects, because whoever waits in ring 0 has no third ring \
               either. write_force, which the memo calls a matter of feel, spares the processes \
-              their wakeups for allocates; a line at a time spares one for each character.",
+              their wakeups for allocates; a line at a time spares one for each character. Without \
+              a daemon the interrupt side takes all that comes for a process and wakes the process \
+              itself, so that the surveys alone are left, for the Answering Service. The memo calls \
+              it moot whether that would work, and gives no figure.",
     }
 }
 
@@ -109,8 +112,8 @@ pub(super) fn one_after_another(scenario: &Scenario) -> Table {
         unit: "s of each hour",
         rows,
         why: "The memo has no such sum. Its \"speedy wakeups\", its shift charges and its console \
-              are not here: the first changes when something happens and not what it costs, the \
-              others what it is charged.",
+              are not here: the first changes how soon a process that was woken runs, for which \
+              the memo has no time, and not what that costs; the others change what is charged.",
     }
 }
 
@@ -134,6 +137,20 @@ mod tests {
         let rows = one_after_another(&scenario).rows;
         assert!(rows.is_sorted_by(|before, after| after.ours <= before.ours * 1.001), "{rows:?}");
         assert!(rows.last().unwrap().ours < rows[0].ours / 2.0, "{rows:?}");
+    }
+
+    #[test]
+    fn what_is_left_without_a_daemon_is_surveys_and_interrupts() {
+        let mut scenario = built_in();
+        scenario.minutes = 60;
+        scenario.switches.daemon_elimination = true;
+        let bill = bill(&scenario, scenario.switches);
+        let asked = scenario.network.asked_an_hour as f64;
+        assert_eq!(bill.daemon_ms, asked * scenario.costs.transaction_ms);
+        let rows = alone(&scenario).rows;
+        let of = |name: &str| rows.iter().find(|row| row.what == name).unwrap().ours;
+        assert_eq!(of("daemon elimination: daemon"), 0.0);
+        assert_eq!(of("RFNMs at interrupt: wakeups"), 0.0);
     }
 
     #[test]

@@ -1,0 +1,129 @@
+//! The structures in virtual time with the costs of 1982, beside what TM-233 measured with tasking.
+
+use super::structure::Which;
+use super::{Course, RATES_BPS};
+use anyhow::Result;
+use protocols::meter::{Costs, Work};
+use protocols::station::{Control, Scheduler};
+use serde_json::{Value, json};
+use simulator::line::Line;
+use simulator::table::{Row, Table};
+use simulator::tm233::control::{course, ibm_pc_switching_in};
+use std::time::Duration;
+
+/// A structure in virtual time, with its price of 1982.
+#[derive(Debug)]
+pub(super) struct Of1982 {
+    pub(super) which: Which,
+    /// A change of control, in nanoseconds.
+    pub(super) switch_ns: u64,
+    /// Without a line, and with nothing but changes of control that take time.
+    pub(super) alone: Course,
+    /// By the rate of the line, in bits per second.
+    pub(super) on_lines: Vec<(u64, Course)>,
+}
+
+/// What the thesis measured on one line, with tasking.
+struct Measured {
+    rate_bps: u64,
+    /// Table 6-4.
+    echo_ms: f64,
+    /// Table 6-5.
+    screenful_ms: f64,
+}
+
+const MEASURED: [Measured; 2] = [
+    Measured { rate_bps: 9_600, echo_ms: 121.9, screenful_ms: 2_820.0 },
+    Measured { rate_bps: 19_200, echo_ms: 71.8, screenful_ms: 2_830.0 },
+];
+/// Section 4.2.4, in microseconds.
+const PROCEDURE_US: f64 = 70.0;
+const TASK_US: f64 = 135.0;
+
+/// Runs `keys` keys and a screenful by each structure that has a price of 1982.
+///
+/// # Errors
+///
+/// If a run comes to a stop, or there is no memory for a stack.
+pub(super) fn measure(keys: usize) -> Result<Vec<Of1982>> {
+    let priced = Which::all().into_iter();
+    let priced = priced.filter_map(|which| Some((which, which.switch_ns_of_1982()?)));
+    priced
+        .map(|(which, switch_ns)| {
+            // A ring cannot be larger than it may be, so only memory for a stack may be missing.
+            which.make()?;
+            let control = || -> Box<dyn Control> {
+                which.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
+            };
+            let no_line = Line::path(Duration::ZERO);
+            let only_switches = Costs::default().with(Work::Switch, switch_ns);
+            let alone = course(no_line, only_switches, keys, &control)?;
+            let costs = ibm_pc_switching_in(switch_ns);
+            let on_lines = RATES_BPS.into_iter().map(|rate_bps| {
+                Ok((rate_bps, course(Line::serial(rate_bps), costs, keys, &control)?))
+            });
+            let on_lines = on_lines.collect::<Result<_>>()?;
+            Ok(Of1982 { which, switch_ns, alone, on_lines })
+        })
+        .collect()
+}
+
+/// Returns the figures of each structure.
+pub(super) fn table(structures: &[Of1982]) -> Table {
+    Table {
+        number: "6-4 and 6-5 by structure",
+        title: "on a line, in virtual time, with the costs of 1982",
+        unit: "as named",
+        rows: structures.iter().flat_map(rows).collect(),
+        why: "The price of a change of control is the thesis's, and so are the costs of table 6-1 \
+              with that price taken out of them. The thesis measured the echo and the screenful \
+              with tasking alone, so that the other structures have no figure beside them. It \
+              could not explain 0.15 s of its screenful.",
+    }
+}
+
+fn rows(structure: &Of1982) -> Vec<Row> {
+    let Of1982 { which, switch_ns, alone, on_lines } = structure;
+    let name = which.name();
+    let millis = |time: Duration| time.as_secs_f64() * 1_000.0;
+    let printed_us = if which.is_tasking() { TASK_US } else { PROCEDURE_US };
+    let changes = alone.echo_switches.iter().sum();
+    let mut rows = vec![
+        Row::input(format!("{name}: a change, µs"), *switch_ns as f64 / 1e3, 0)
+            .measured(printed_us),
+        Row::output(format!("{name}: changes for an echo"), changes, 2),
+        Row::output(format!("{name}: they alone, ms"), millis(alone.echo), 2),
+    ];
+    // The tasking of the thesis, and not the improvements of its section 7.1.
+    let is_of_thesis = which.name() == Which::TASKING;
+    for (rate_bps, course) in on_lines {
+        let measured = MEASURED.iter().find(|one| is_of_thesis && one.rate_bps == *rate_bps);
+        let echo = format!("{name}: echo at {rate_bps} bit/s, ms");
+        let screenful = format!("{name}: screenful at {rate_bps} bit/s, ms");
+        rows.extend([
+            Row::output(echo, millis(course.echo), 2).measured_if(measured.map(|one| one.echo_ms)),
+            Row::output(screenful, millis(course.screenful), 0)
+                .measured_if(measured.map(|one| one.screenful_ms)),
+        ]);
+    }
+    rows
+}
+
+/// Returns the same in base units.
+pub(super) fn json(structure: &Of1982) -> Value {
+    let on_lines = structure.on_lines.iter().map(|(rate_bps, course)| {
+        json!({
+            "rate_bps": rate_bps,
+            "echo_ns": course.echo.as_nanos(),
+            "screenful_ns": course.screenful.as_nanos(),
+            "screenful_switches": course.screenful_switches,
+        })
+    });
+    json!({
+        "structure": structure.which.name(),
+        "switch_ns": structure.switch_ns,
+        "echo_switches": structure.alone.echo_switches,
+        "switches_alone_echo_ns": structure.alone.echo.as_nanos(),
+        "on_lines": on_lines.collect::<Vec<_>>(),
+    })
+}

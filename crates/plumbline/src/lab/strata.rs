@@ -1,0 +1,108 @@
+//! RFC 573's transfers, made from the strata of the scenario.
+
+use anyhow::Result;
+use records::population::rfc573::{self as population, Sums};
+use records::transfer::{Command, Role, Transfer, Type};
+use simulator::Side;
+use simulator::rfc573::{Form, Kind, Strata, Stratum, Verb};
+
+/// Returns an error if the sums of a stratum are less than those of the transfers that the paper
+/// names, or too large for an experiment.
+pub(super) fn check(strata: &Strata) -> Result<()> {
+    for (kind, stratum) in strata.all() {
+        let Sums { files, bits, cpu_ms } = population_of(kind, stratum).least();
+        stratum.check(kind.key, Stratum { files, bits, cpu_ms })?;
+    }
+    Ok(())
+}
+
+/// Returns the transfers, in the order in which they began. Only those that the paper names have
+/// a time.
+pub(super) fn transfers(strata: &Strata) -> Vec<Transfer> {
+    population::transfers(&strata.all().map(|(kind, stratum)| population_of(kind, stratum)))
+}
+
+fn population_of(kind: Kind, stratum: Stratum) -> population::Stratum {
+    let Stratum { files, bits, cpu_ms } = stratum;
+    population::Stratum {
+        role: if kind.ours == Side::User { Role::User } else { Role::Server },
+        command: if kind.verb == Verb::Retrieve { Command::Retr } else { Command::Stor },
+        representation: if kind.form == Form::Words { Type::Image } else { Type::Ascii },
+        sums: Sums { files, bits, cpu_ms },
+        real_ms: None,
+    }
+}
+
+/// Returns the 304 transfers of the built-in scenario with times that add up to those of table II.
+#[cfg(test)]
+pub(crate) fn transfers_of_1973() -> Vec<Transfer> {
+    const REAL_MS: [u64; 8] =
+        [448_000, 2_485_500, 1_656_500, 1_143_500, 60_000, 180_000, 1_226_000, 420_000];
+    let strata = tests::built_in().all().map(|(kind, stratum)| population_of(kind, stratum));
+    let with_times = strata
+        .into_iter()
+        .zip(REAL_MS)
+        .map(|(stratum, real_ms)| population::Stratum { real_ms: Some(real_ms), ..stratum });
+    population::transfers(&with_times.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    pub(super) fn built_in() -> Strata {
+        let scenario: simulator::rfc573::Scenario =
+            toml::from_str(simulator::rfc573::Scenario::BUILT_IN).unwrap();
+        scenario.strata
+    }
+
+    #[test]
+    fn the_built_in_strata_have_304_files_of_57_6_megabits() {
+        let all = transfers(&built_in());
+        let bits: u64 = all.iter().filter_map(Transfer::bits).sum();
+        assert_eq!((all.len(), bits / 10_000), (304, 5_758));
+        let ids: BTreeSet<_> = all.iter().map(|transfer| transfer.record_id).collect();
+        assert_eq!(ids.len(), 304);
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_are_those_of_which_the_paper_says_so() {
+        let all = transfers_of_1973();
+        let bits: Vec<u64> = all.iter().filter_map(Transfer::bits).collect();
+        assert_eq!((bits.iter().min(), bits.iter().max()), (Some(&80), Some(&5_029_992)));
+        let slowest = all.iter().filter_map(Transfer::rate_bps).min();
+        assert_eq!(slowest, Some(11));
+    }
+
+    #[test]
+    fn the_fastest_is_the_one_of_which_the_paper_says_so() {
+        let fastest = transfers_of_1973().iter().filter_map(Transfer::rate_bps).max();
+        assert_eq!(fastest.map(|rate| rate / 100), Some(278));
+    }
+
+    #[test]
+    fn a_stratum_has_room_for_the_transfers_that_the_paper_names() {
+        let refused = |change: fn(&mut Strata)| {
+            let mut strata = built_in();
+            change(&mut strata);
+            check(&strata).unwrap_err().to_string()
+        };
+        let found = [
+            // The fastest transfer, and one more.
+            refused(|strata| strata.server_sends_image.files = 1),
+            // Its 28,008 bits, and 51 files of at least 720.
+            refused(|strata| strata.server_sends_image.bits = 64_727),
+            // Its 28,008 microseconds.
+            refused(|strata| strata.server_sends_image.cpu_ms = 28),
+            refused(|strata| strata.user_sends_ascii.files = 1_001),
+        ];
+        let expected = [
+            "strata.server_sends_image.files is 1 and may be 2 to 1000",
+            "strata.server_sends_image.bits is 64727 and may be 64728 to 100000000",
+            "strata.server_sends_image.cpu_ms is 28 and may be 29 to 10000000",
+            "strata.user_sends_ascii.files is 1001 and may be 8 to 1000",
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,128 @@
+//! The division of RFC 573's transfers by program, direction and type.
+//!
+//! Table II has sums by type and sums by program and direction. How the types divide among the
+//! programs it does not say, so that the division is part of the scenario.
+
+use super::replay::{Form, Verb};
+use crate::limits::{OutOfRange, within};
+use crate::world::Side;
+use serde::Deserialize;
+
+/// What the transfers of each program, direction and type add up to.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Strata {
+    /// Our server sends words of 36 bits.
+    pub server_sends_image: Stratum,
+    /// Our server receives words of 36 bits.
+    pub server_receives_image: Stratum,
+    /// Our user program receives words of 36 bits.
+    pub user_receives_image: Stratum,
+    /// Our user program sends words of 36 bits.
+    pub user_sends_image: Stratum,
+    /// Our server sends ASCII.
+    pub server_sends_ascii: Stratum,
+    /// Our server receives ASCII.
+    pub server_receives_ascii: Stratum,
+    /// Our user program receives ASCII.
+    pub user_receives_ascii: Stratum,
+    /// Our user program sends ASCII, by STOR or MLFL.
+    pub user_sends_ascii: Stratum,
+}
+
+/// What the transfers of one program, direction and type add up to.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Stratum {
+    /// Number of transfers.
+    pub files: u64,
+    /// Bits of the files.
+    pub bits: u64,
+    /// CPU time of our program, in milliseconds.
+    pub cpu_ms: u64,
+}
+
+/// Which transfers a stratum has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The key of the stratum in the scenario.
+    pub key: &'static str,
+    /// Our program.
+    pub ours: Side,
+    /// Retrieve or store.
+    pub verb: Verb,
+    /// The type.
+    pub form: Form,
+}
+
+/// The most transfers of a stratum.
+const FILES_MAX: u64 = 1_000;
+/// The most bits of a stratum: one file of this size takes hours of virtual time.
+const BITS_MAX: u64 = 100_000_000;
+/// The most CPU time of a stratum, in milliseconds: two hosts are charged, within the day that a
+/// transfer may take.
+const CPU_MS_MAX: u64 = 10_000_000;
+
+impl Strata {
+    /// Returns the strata in a fixed order.
+    #[must_use]
+    pub const fn all(&self) -> [(Kind, Stratum); 8] {
+        const fn kind(key: &'static str, ours: Side, verb: Verb, form: Form) -> Kind {
+            Kind { key, ours, verb, form }
+        }
+        use Form::{Text, Words};
+        use Side::{Server, User};
+        use Verb::{Retrieve, Store};
+        [
+            (kind("server_sends_image", Server, Retrieve, Words), self.server_sends_image),
+            (kind("server_receives_image", Server, Store, Words), self.server_receives_image),
+            (kind("user_receives_image", User, Retrieve, Words), self.user_receives_image),
+            (kind("user_sends_image", User, Store, Words), self.user_sends_image),
+            (kind("server_sends_ascii", Server, Retrieve, Text), self.server_sends_ascii),
+            (kind("server_receives_ascii", Server, Store, Text), self.server_receives_ascii),
+            (kind("user_receives_ascii", User, Retrieve, Text), self.user_receives_ascii),
+            (kind("user_sends_ascii", User, Store, Text), self.user_sends_ascii),
+        ]
+    }
+}
+
+impl Stratum {
+    /// Returns an error if a figure of the stratum called `key` is below `least` or so large that
+    /// the experiment does not end.
+    ///
+    /// # Errors
+    ///
+    /// With the key of the figure and its range.
+    pub fn check(&self, key: &str, least: Self) -> Result<(), OutOfRange> {
+        let within = |name: &str, value, least, most| {
+            within(&format!("strata.{key}.{name}"), value, least..=most)
+        };
+        within("files", self.files, least.files, FILES_MAX)?;
+        within("bits", self.bits, least.bits, BITS_MAX)?;
+        within("cpu_ms", self.cpu_ms, least.cpu_ms, CPU_MS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_of_a_stratum_that_is_out_of_range_is_named_with_its_table() {
+        let least = Stratum { files: 2, bits: 28_728, cpu_ms: 29 };
+        let refused = |stratum: Stratum| stratum.check("server_sends_image", least).unwrap_err();
+        let found = [
+            Stratum { files: 1, ..least },
+            Stratum { bits: 100_000_001, ..least },
+            Stratum { cpu_ms: 28, ..least },
+        ];
+        let found = found.map(|stratum| refused(stratum).to_string());
+        let expected = [
+            "strata.server_sends_image.files is 1 and may be 2 to 1000",
+            "strata.server_sends_image.bits is 100000001 and may be 28728 to 100000000",
+            "strata.server_sends_image.cpu_ms is 28 and may be 29 to 10000000",
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(least.check("server_sends_image", least), Ok(()));
+    }
+}
