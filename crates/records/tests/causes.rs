@@ -316,6 +316,20 @@ fn a_handshake_of_tls_that_is_longer_than_its_round_trips_is_the_far_sides() {
 }
 
 #[test]
+fn several_short_segments_before_a_silence_of_a_round_trip_are_no_nagle() {
+    let kinds = |arrivals: &[(u64, u64)]| {
+        let mut observed = echoing(268 * MS, Some(268 * MS));
+        observed.transfers = vec![flow(arrivals)];
+        causes(&observed).iter().map(|cause| cause.kind).collect::<Vec<_>>()
+    };
+    let one = [(268 * MS, 1_448), (268 * MS, 200), (536 * MS, 900)];
+    assert!(kinds(&one).contains(&Kind::Nagle), "{:?}", kinds(&one));
+    // They fill a congestion window that is counted in segments.
+    let several = [(268 * MS, 400), (269 * MS, 300), (270 * MS, 948), (536 * MS, 900)];
+    assert!(!kinds(&several).contains(&Kind::Nagle), "{:?}", kinds(&several));
+}
+
+#[test]
 fn keys_that_wait_where_packets_overtake_each_other_wait_for_those() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.echo_train = Some(Echoes { samples_ns: vec![60 * MS; 40], ..Echoes::default() });

@@ -74,6 +74,8 @@ pub(crate) enum Progress {
     Done,
     /// No more can be measured, for this reason.
     Stopped(&'static str),
+    /// The echo of a key did not come, although that of others did.
+    Silent,
 }
 
 /// A run of echoes.
@@ -216,7 +218,7 @@ impl Echo {
         } else if self.keystrokes.is_empty() {
             Progress::Stopped("what is typed there is not echoed")
         } else {
-            Progress::Stopped("the far side stopped echoing")
+            Progress::Silent
         })
     }
 
@@ -286,9 +288,13 @@ impl Echo {
         None
     }
 
-    /// Returns until when an erasure may take, or `None` if it has taken too long.
+    /// Returns until when an erasure may take, or `None` if it has taken too long. A host that has
+    /// erased before does so again, even if the path loses the key or its echo first.
     fn erasure_ends_at(&self, since: Instant, now: Instant) -> Option<Instant> {
-        let patience = ERASURE_PATIENCE.max(self.latest.saturating_mul(ERASURE_ECHOES));
+        let patience = match self.erasures.is_empty() {
+            true => ERASURE_PATIENCE.max(self.latest.saturating_mul(ERASURE_ECHOES)),
+            false => self.patience,
+        };
         let until = since + patience.min(self.patience);
         (now < until).then_some(until)
     }

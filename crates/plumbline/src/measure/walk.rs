@@ -251,13 +251,8 @@ impl Walk {
                     let erasers = echo.erasers(TRAIN_KEYS);
                     self.on_echoed(erasers, cx);
                 }
-                Progress::Stopped(why) => {
-                    // What is left on the line would go to the shell with the command.
-                    self.note(why);
-                    self.keep_echoes();
-                    self.wants_status = true;
-                    self.stage = Stage::Over;
-                }
+                Progress::Stopped(why) => self.stop_echoing(why, false),
+                Progress::Silent => self.stop_echoing("the far side stopped echoing", true),
             },
             Stage::Train(train) => {
                 self.findings.train = train.look(&mut self.console, cx)?;
@@ -440,6 +435,23 @@ impl Walk {
         let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
         self.stage = Stage::Unhurried(showing);
         self.wants_status = true;
+    }
+
+    /// Ends where no key can be measured any more: what is left on the line would go to the shell with the
+    /// next command.
+    fn stop_echoing(&mut self, why: &str, is_silent: bool) {
+        self.note(why);
+        self.keep_echoes();
+        let silent = Unfinished {
+            asked_bytes: 1,
+            come_bytes: 0,
+            whole_bytes: 1,
+            waited_ns: nanos(self.plan.patience),
+            is_acknowledged: None,
+        };
+        self.findings.unfinished = is_silent.then_some(silent);
+        self.wants_status = true;
+        self.stage = Stage::Over;
     }
 
     /// Ends where output did not come whole: what is asked for next would not come either.

@@ -53,6 +53,8 @@ struct Far {
     chatters: bool,
     /// After so many keys it closes.
     keys_left: usize,
+    /// The key whose answer comes late, counted from 1, and by how much.
+    late: Option<(usize, Duration)>,
 }
 
 impl Far {
@@ -66,6 +68,7 @@ impl Far {
             typed: Vec::new(),
             chatters: false,
             keys_left: usize::MAX,
+            late: None,
         }
     }
 
@@ -156,7 +159,9 @@ fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
         let mut answer = Vec::new();
         keys.iter().for_each(|key| far.key(*key, &mut answer));
         if !answer.is_empty() {
-            coming.push_back((now + LATENCY, answer));
+            let late = far.late.filter(|(number, _)| *number == far.typed.len());
+            let late = late.map_or(Duration::ZERO, |(_, by)| by);
+            coming.push_back((now + LATENCY + late, answer));
         }
         coming.make_contiguous().sort_by_key(|(at, _)| *at);
         let arrival = coming.front().map(|(at, _)| *at);
@@ -219,6 +224,23 @@ fn each_character_is_taken_back_before_the_next_one_is_struck() {
     let at_a_pace = [[b'x'; 20], [0x7f; 20]].concat();
     let all = [one_by_one, at_a_pace, b"printf".to_vec()].concat();
     assert!(typed.starts_with(&all), "{typed:?}");
+}
+
+#[test]
+fn an_erasure_that_the_path_delays_is_waited_for() {
+    let late = Some((4, Duration::from_secs(3)));
+    let (findings, typed) = walk(plan(20), Far { late, ..Far::shell() });
+    assert_eq!(echo_times(&findings), [1_000_000; 20]);
+    assert!(!typed.contains(&0x08), "{typed:?}");
+}
+
+#[test]
+fn an_echo_that_never_comes_is_the_end_and_unfinished() {
+    let late = Some((5, Duration::from_secs(1_000)));
+    let (findings, typed) = walk(plan(20), Far { late, ..Far::shell() });
+    assert_eq!((echo_times(&findings).len(), typed.len()), (2, 5));
+    let unfinished = findings.unfinished.unwrap();
+    assert_eq!((unfinished.asked_bytes, unfinished.waited_ns), (1, 10_000_000_000));
 }
 
 #[test]

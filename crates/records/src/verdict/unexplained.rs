@@ -37,16 +37,20 @@ pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
 fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
     let is_lost = unfinished.is_acknowledged == Some(false) && has_losses(observed) == Some(true);
     let waited_ns = unfinished.waited_ns;
+    let (of, what) = match unfinished.asked_bytes {
+        1 => (Whole::Echo, "a key"),
+        _ => (Whole::Screenful, "the request for output"),
+    };
     is_lost.then(|| Cause {
         kind: Kind::RetransmissionTimeouts,
-        of: Whole::Screenful,
+        of,
         cost_ns: waited_ns,
         gain_ns: waited_ns,
         total_ns: waited_ns,
         subject: "Loss of packets".to_owned(),
         advice: format!(
-            "the request for output was sent again and again, and was not acknowledged within {}; \
-             packets were lost before, too: look at the errors of the links",
+            "{what} was sent again and again, and was not acknowledged within {}; packets were lost \
+             before, too: look at the errors of the links",
             duration(waited_ns)
         ),
     })
@@ -80,6 +84,18 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64) -> Option<Cause> {
 
 fn unknown_end(unfinished: &Unfinished) -> Cause {
     let Unfinished { asked_bytes, come_bytes, waited_ns, is_acknowledged, .. } = *unfinished;
+    let waited = duration(waited_ns);
+    let (of, what, seen) = match asked_bytes {
+        1 => {
+            let seen = format!("a key was not echoed within {waited}, and others before were");
+            (Whole::Echo, "an echo that never came", seen)
+        }
+        _ => {
+            let (come, asked) = (count(come_bytes), count(asked_bytes));
+            let seen = format!("{come} of {asked} bytes came, and then nothing for {waited}");
+            (Whole::Screenful, "output that never came", seen)
+        }
+    };
     let evidence = match is_acknowledged {
         Some(true) => {
             "the remote TCP acknowledged the request, so that its program has stopped, or its \
@@ -91,18 +107,7 @@ fn unknown_end(unfinished: &Unfinished) -> Cause {
         }
         None => "repeat the measurement, and look at the remote host meanwhile",
     };
-    unknown(
-        Whole::Screenful,
-        waited_ns,
-        waited_ns,
-        "output that never came",
-        format!(
-            "{} of {} bytes came, and then nothing for {}; {evidence}",
-            count(come_bytes),
-            count(asked_bytes),
-            duration(waited_ns)
-        ),
-    )
+    unknown(of, waited_ns, waited_ns, what, format!("{seen}; {evidence}"))
 }
 
 /// Returns the longest wait of a session in which no cause was found, if it is long.
@@ -210,6 +215,15 @@ mod tests {
         assert_eq!(kind(Unfinished { whole_bytes: 0, ..never_came() }), Kind::Unknown);
         assert_eq!(kind(Unfinished { whole_bytes: 1_944, ..never_came() }), Kind::Unknown);
         assert_eq!(kind(Unfinished { come_bytes: 1_000, ..never_came() }), Kind::Unknown);
+    }
+
+    #[test]
+    fn an_echo_that_never_comes_is_reported_as_that() {
+        let silent = Unfinished { asked_bytes: 1, whole_bytes: 1, ..never_came() };
+        let observed = Observation { unfinished: Some(silent), ..Observation::default() };
+        let found = unfinished(&observed).unwrap();
+        assert_eq!((found.kind, found.of), (Kind::Unknown, Whole::Echo));
+        assert_eq!(found.subject, "Unknown: an echo that never came");
     }
 
     #[test]

@@ -151,6 +151,15 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let of_a_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
     let taken = view.select(|stall| of_a_trip(stall.ns));
     let [stall] = taken.as_slice() else { return None };
+    // A sender with Nagle's algorithm has one short segment under way. Several of them fill the
+    // congestion window, which Linux counts in segments, although their bytes do not.
+    let before = view.flow.arrivals.get(..stall.index)?;
+    let short = before.iter().filter(|arrival| arrival.bytes % mss.max(1) != 0).count();
+    let fewest = view.flow.bytes.div_ceil(mss.max(1));
+    let is_split = view.flow.data_packets.is_some_and(|packets| packets > fewest + 1);
+    if short > 1 || is_split {
+        return None;
+    }
     // It is a short segment that waits, and all of the flow would fit into the window.
     let window = view.flow.counts.window_bytes;
     if stall.bytes >= mss || window.is_some_and(|window| window < view.flow.bytes) {
