@@ -63,6 +63,15 @@ impl Conditions {
         Ok(Self { machine, placement, real_time, is_preferred, load_before })
     }
 
+    /// Returns to the priority of an ordinary program.
+    ///
+    /// The kernel waits busily for a lock of /proc that another program holds when a program ends. If
+    /// that program is an ordinary one on the same processor, neither goes on.
+    pub(super) fn without_real_time(self) -> Result<Self> {
+        schedule::set_ordinary()?;
+        Ok(Self { real_time: Err("this benchmark ends programs often".to_owned()), ..self })
+    }
+
     /// Has this thread, and what it starts from now on, run before all ordinary programs, if that
     /// is permitted.
     pub(super) fn run_in_real_time(&self) -> Result<()> {
@@ -119,7 +128,7 @@ impl Conditions {
     fn scheduling_text(&self, cast: Cast) -> String {
         let class = match &self.real_time {
             Ok(()) => format!("SCHED_FIFO, priority {PRIORITY}"),
-            Err(error) => format!("ordinary (SCHED_FIFO refused: {error})"),
+            Err(error) => format!("ordinary (no SCHED_FIFO: {error})"),
         };
         let nice = if self.is_preferred { NICE } else { 0 };
         match cast {
@@ -206,7 +215,7 @@ mod tests {
     #[test]
     fn a_refused_priority_is_stated_with_its_reason() {
         let text = conditions(None, Err("not permitted".into())).text(Cast::Stack, "cubic");
-        assert!(text.contains("SCHED_FIFO refused: not permitted"), "{text}");
+        assert!(text.contains("no SCHED_FIFO: not permitted"), "{text}");
         assert!(text.contains("not pinned") && text.contains("congestion  cubic"), "{text}");
     }
 

@@ -17,6 +17,7 @@ mod records;
 mod rounds;
 mod served;
 mod sessions;
+mod split;
 mod stack;
 mod steps;
 mod telnetd;
@@ -51,6 +52,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   sessions many sessions at once at our login server, on one processor
   files    files by FTP and TFTP, both ends, of ours and of others
   records  what the record of a transfer costs, and what questions to the store cost
+  split    delays of known length, and the accounts of an echo in which measure finds them
   verdict  whether the first sentence of plumb measure names the cause; it has options of its own
 
   --rounds N     rounds, of which medians are taken (default 7, of files 5; at least 1)
@@ -117,6 +119,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "echo" => |conditions, options| echo::run(conditions, options.amount),
         "meter" => |conditions, options| meter::run(conditions, options.amount),
         "predict" => |conditions, options| predict::run(conditions, options.amount),
+        "split" => |_, options| split::run(options.amount),
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
         "flood" => |conditions, options| {
@@ -132,7 +135,10 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
     // The people must not take the server's processor.
-    let conditions = Conditions::set(options.two_cores || *name == "sessions")?;
+    let mut conditions = Conditions::set(options.two_cores || *name == "sessions")?;
+    if *name == "split" {
+        conditions = conditions.without_real_time()?;
+    }
     let report = benchmark(&conditions, &options)?;
     report.print(&conditions, options.as_json)
 }

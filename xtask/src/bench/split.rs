@@ -1,0 +1,349 @@
+//! `bench split`: in which account of an echo a delay of known length is found.
+//!
+//! `plumb measure` runs against a shell behind `plumb serve` and a relay of TCP connections, by turns
+//! without a delay and with one of 100 µs and of 1 ms. The delay is in one of two places:
+//!
+//! - in the relay, which is busy for that time before it passes on what came from the client. The
+//!   account of the far side and the network has to grow by the same time;
+//! - in front of sendto(2), by which the client sends a key: strace(1) injects it. strace takes longer
+//!   than it is asked to, so the account of system calls has to grow as the whole echo does. The runs
+//!   without a delay are traced as well.
+
+use super::conditions::Cast;
+use super::login::start_server;
+use super::telnetd::{program, set_environment, shell};
+use super::typing::{Amount, plumb};
+use super::{Report, Section, Verdict};
+use anyhow::{Context, Result, bail};
+use os::clock::Monotonic;
+use os::process::Program;
+use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::socket;
+use protocols::time::Duration;
+use records::figures::UNKNOWN;
+use records::table::Table;
+use serde_json::{Value, json};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The delays, µs.
+const DELAYS_US: [u64; 3] = [0, 100, 1000];
+/// An account may differ by so many parts of a hundred from the delay.
+const GOAL_PERCENT: f64 = 5.0;
+/// A measurement that has not connected by then has failed.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// Keys of a measurement, at most: beyond that rounds tell more than keys.
+const KEYS_MAX: usize = 200;
+
+/// Where the delay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Relay,
+    Sendto,
+}
+
+impl Place {
+    const ALL: [Self; 2] = [Self::Relay, Self::Sendto];
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Relay => "relay",
+            Self::Sendto => "sendto (strace)",
+        }
+    }
+
+    /// Returns the account that has to grow, as JSON names it.
+    const fn account(self) -> &'static str {
+        match self {
+            Self::Relay => "far_side_and_network",
+            Self::Sendto => "interrupt_or_system_call",
+        }
+    }
+}
+
+/// What a measurement says of the median echo.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Echo {
+    whole_us: f64,
+    /// Each account, by its name.
+    accounts_us: Vec<(String, f64)>,
+}
+
+impl Echo {
+    fn read(record: &Value) -> Option<Self> {
+        let echo = record.get("echo")?;
+        let us = |value: &Value, name| Some(value.get(name)?.as_f64()? / 1e3);
+        let account =
+            |layer: &Value| Some((layer.get("layer")?.as_str()?.to_owned(), us(layer, "ns")?));
+        let accounts_us = echo.get("layers")?.as_array()?.iter().map(account);
+        Some(Self {
+            whole_us: us(echo, "p50_ns")?,
+            accounts_us: accounts_us.collect::<Option<_>>()?,
+        })
+    }
+
+    fn account_us(&self, name: &str) -> f64 {
+        self.accounts_us.iter().find(|(other, _)| other == name).map_or(0.0, |(_, us)| *us)
+    }
+
+    /// Returns by how much the account that is not `name` and has grown most has grown since `before`.
+    fn other_growth_us(&self, before: &Self, name: &str) -> f64 {
+        let others = self.accounts_us.iter().filter(|(other, _)| other != name);
+        let growth = others.map(|(other, us)| us - before.account_us(other));
+        growth.max_by(|one, two| one.abs().total_cmp(&two.abs())).unwrap_or(0.0)
+    }
+}
+
+/// All rounds of one delay in one place.
+struct Measured {
+    place: Place,
+    delay_us: u64,
+    rounds: Vec<Echo>,
+}
+
+/// Measures each place with each delay by turns.
+pub(super) fn run(amount: Amount) -> Result<Report> {
+    let strace = program("strace", "strace");
+    let mut notes: Vec<String> =
+        strace.as_ref().err().map(|error| format!("Left out: {error:#}.")).into_iter().collect();
+    notes.push(
+        "Growth is against the run without a delay in the same round; medians, with the least and \
+         the greatest of the rounds."
+            .to_owned(),
+    );
+    let mut command = Command::new(plumb()?);
+    command.args(["serve", "--json", "--tls", "off", "--listen", "127.0.0.1:0", "--exec"]);
+    command.arg(shell()).arg("-i");
+    set_environment(&mut command);
+    let (_server, behind) = start_server(command)?;
+    let places = Place::ALL.into_iter().filter(|place| *place == Place::Relay || strace.is_ok());
+    let mut measured: Vec<Measured> = places
+        .flat_map(|place| {
+            DELAYS_US.map(|delay_us| Measured { place, delay_us, rounds: Vec::new() })
+        })
+        .collect();
+    let keys = amount.keys.min(KEYS_MAX);
+    for number in 1..=amount.rounds {
+        for it in &mut measured {
+            let echo = measure(it.place, it.delay_us, keys, behind);
+            let what = || format!("{} µs in {} cannot be measured", it.delay_us, it.place.text());
+            it.rounds.push(echo.with_context(what)?);
+        }
+        _ = writeln!(io::stderr(), "split, round {number} of {} done", amount.rounds);
+    }
+    let congestion = socket::congestion_control(&TcpListener::bind("127.0.0.1:0")?);
+    Ok(Report {
+        title: "bench split: delays of known length, and the accounts of an echo".into(),
+        cast: Cast::Login,
+        sections: vec![section(&measured, amount, keys)],
+        verdicts: verdicts(&measured),
+        congestion: congestion.unwrap_or_else(|_| UNKNOWN.to_owned()),
+        notes,
+    })
+}
+
+/// Runs `plumb measure` once through a relay.
+fn measure(place: Place, delay_us: u64, keys: usize, behind: u16) -> Result<Echo> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
+    let target = format!("127.0.0.1:{}", listener.local_addr()?.port());
+    let keys = keys.to_string();
+    let ours = plumb()?;
+    let mut command = match place {
+        Place::Relay => Command::new(&ours),
+        Place::Sendto => {
+            let mut strace = Command::new(program("strace", "strace")?);
+            strace.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=sendto"]);
+            if delay_us > 0 {
+                strace.args(["-e", &format!("inject=sendto:delay_enter={delay_us}")]);
+            }
+            strace.arg("--").arg(&ours);
+            strace
+        }
+    };
+    command.args(["measure", "--json", "--keys", &keys, &target]);
+    set_environment(&mut command);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut client = Program::start(&mut command)?;
+    let stdout = client.child().stdout.take().context("plumb measure has no stdout")?;
+    let delay = match place {
+        Place::Relay => Duration::from_micros(delay_us),
+        Place::Sendto => Duration::ZERO,
+    };
+    let relay = Relay::begin(&listener, behind, delay)?;
+    let record: Value = serde_json::from_reader(stdout).context("plumb measure has no record")?;
+    drop(client);
+    relay.end();
+    Echo::read(&record).context("the record has no echo")
+}
+
+/// A relay of one connection.
+struct Relay {
+    ends: [TcpStream; 2],
+    threads: [thread::JoinHandle<()>; 2],
+}
+
+impl Relay {
+    /// Waits for the connection, and passes on what comes from it, each piece after `delay`.
+    fn begin(listener: &TcpListener, behind: u16, delay: Duration) -> Result<Self> {
+        let clock = Monotonic::start();
+        let mut descriptors = [PollFd::new(listener, PollFlags::IN)];
+        if wait(&mut descriptors, &clock, Some(clock.now() + CONNECT_LIMIT))? == Wake::Deadline {
+            bail!("plumb measure has not connected within {} s", CONNECT_LIMIT.as_secs());
+        }
+        let (client, _) = listener.accept()?;
+        let server = TcpStream::connect(("127.0.0.1", behind))?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let passes = |from: &TcpStream, to: &TcpStream, delay| -> io::Result<_> {
+            let (from, to) = (from.try_clone()?, to.try_clone()?);
+            Ok(thread::spawn(move || pass(from, to, delay)))
+        };
+        let threads = [passes(&client, &server, delay)?, passes(&server, &client, Duration::ZERO)?];
+        Ok(Self { ends: [client, server], threads })
+    }
+
+    fn end(self) {
+        // A connection that has ended already cannot be shut down.
+        self.ends.iter().for_each(|end| _ = end.shutdown(Shutdown::Both));
+        self.threads.into_iter().for_each(|thread| _ = thread.join());
+    }
+}
+
+/// Passes bytes on until one of the connections ends; is busy for `delay` before each piece.
+fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
+    let mut room = [0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut room) {
+        let came_at = std::time::Instant::now();
+        while came_at.elapsed() < delay {
+            std::hint::spin_loop();
+        }
+        if to.write_all(room.get(..count).unwrap_or_default()).is_err() {
+            break;
+        }
+    }
+    _ = to.shutdown(Shutdown::Write);
+}
+
+/// Growth of one delay against none, µs: of the account, of the whole echo, and of the account that is
+/// not meant and has grown most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Growth {
+    account_us: [f64; 3],
+    whole_us: [f64; 3],
+    other_us: [f64; 3],
+}
+
+/// Returns the median of `values`, with the least and the greatest.
+fn middle(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    [at(values.len() / 2), at(0), at(values.len().saturating_sub(1))]
+}
+
+fn growth(measured: &[Measured], of: &Measured) -> Option<Growth> {
+    let is_before = |it: &&Measured| it.place == of.place && it.delay_us == 0;
+    let before = measured.iter().find(is_before).filter(|_| of.delay_us > 0)?;
+    let pairs = || of.rounds.iter().zip(&before.rounds);
+    let name = of.place.account();
+    let account = pairs().map(|(with, without)| with.account_us(name) - without.account_us(name));
+    Some(Growth {
+        account_us: middle(account.collect()),
+        whole_us: middle(pairs().map(|(with, without)| with.whole_us - without.whole_us).collect()),
+        other_us: middle(
+            pairs().map(|(with, without)| with.other_growth_us(without, name)).collect(),
+        ),
+    })
+}
+
+fn section(measured: &[Measured], amount: Amount, keys: usize) -> Section {
+    let mut table = Table::new()
+        .text("delay in")
+        .number("delay (µs)")
+        .text("account")
+        .number("it grew by (µs)")
+        .number("the echo grew by (µs)")
+        .number("any other account (µs)");
+    let text = |[median, least, most]: [f64; 3]| format!("{median:.1} ({least:.1} to {most:.1})");
+    let mut data = Vec::new();
+    for it in measured {
+        let rounds: Vec<Value> = it
+            .rounds
+            .iter()
+            .map(|echo| json!({ "echo_us": echo.whole_us, "accounts_us": echo.accounts_us }))
+            .collect();
+        data.push(
+            json!({ "delay_in": it.place.text(), "delay_us": it.delay_us, "rounds": rounds }),
+        );
+        let Some(growth) = growth(measured, it) else { continue };
+        table.row([
+            it.place.text().to_owned(),
+            it.delay_us.to_string(),
+            it.place.account().replace('_', " "),
+            text(growth.account_us),
+            text(growth.whole_us),
+            text(growth.other_us),
+        ]);
+    }
+    let heading =
+        format!("{} rounds of {keys} keys; `plumb measure` behind a relay", amount.rounds);
+    Section { heading, table, data: json!(data) }
+}
+
+fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for it in measured {
+        let Some(growth) = growth(measured, it) else { continue };
+        let truth_us = match it.place {
+            Place::Relay => it.delay_us as f64,
+            Place::Sendto => growth.whole_us[0],
+        };
+        let error = (growth.account_us[0] - truth_us).abs() / truth_us * 100.0;
+        verdicts.push(Verdict {
+            what: format!("{} µs in {}, error of its account", it.delay_us, it.place.text()),
+            goal: GOAL_PERCENT,
+            found: Some(error).filter(|error| error.is_finite()),
+            unit: " %",
+        });
+    }
+    verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn echo(whole_us: f64, far_us: f64, calls_us: f64) -> Echo {
+        let accounts_us = vec![
+            ("far_side_and_network".to_owned(), far_us),
+            ("interrupt_or_system_call".to_owned(), calls_us),
+        ];
+        Echo { whole_us, accounts_us }
+    }
+
+    #[test]
+    fn an_echo_is_read_from_a_record() {
+        let record = json!({ "echo": { "p50_ns": 90_000, "layers": [
+            { "layer": "far_side_and_network", "ns": 60_000 },
+            { "layer": "interrupt_or_system_call", "ns": 30_000 },
+        ] } });
+        assert_eq!(Echo::read(&record), Some(echo(90.0, 60.0, 30.0)));
+        assert_eq!(Echo::read(&json!({ "echo": null })), None);
+    }
+
+    #[test]
+    fn growth_is_against_the_same_round_and_an_error_against_the_delay() {
+        let of = |delay_us, rounds| Measured { place: Place::Relay, delay_us, rounds };
+        let measured = [
+            of(0, vec![echo(90.0, 60.0, 30.0), echo(190.0, 160.0, 30.0)]),
+            of(100, vec![echo(195.0, 164.0, 31.0), echo(300.0, 264.0, 36.0)]),
+        ];
+        let found = growth(&measured, &measured[1]).unwrap();
+        assert_eq!(found.account_us, [104.0, 104.0, 104.0]);
+        assert_eq!((found.whole_us[1], found.other_us[2]), (105.0, 6.0));
+        assert_eq!(growth(&measured, &measured[0]), None);
+        let verdicts = verdicts(&measured);
+        assert_eq!((verdicts.len(), verdicts[0].found), (1, Some(4.0)));
+    }
+}
