@@ -71,7 +71,8 @@ impl Shape {
         let steady = steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes));
         let steady = offloaded.clone().unwrap_or_else(|| steady.collect());
         let line_bps = match has_losses(transfer) {
-            true => rate_with_holes_bps(arrivals, &steady, mss, is_incoming),
+            true => full_link_bps(transfer, mss, trip_ns)
+                .or_else(|| rate_with_holes_bps(arrivals, &steady, mss, is_incoming)),
             false => steady_rate_bps(steady, bytes),
         };
         let least_ns = LEAST_PAUSE_NS.max(trip_ns / 4);
@@ -146,6 +147,20 @@ const EVEN_ONE_IN: u64 = 6;
 const PARTS: u64 = 12;
 /// Parts that are faster than this many of a hundred are taken for those of a full link.
 const FAST_PERCENTILE: u8 = 90;
+
+/// Into so many parts a round trip is cut to see whether segments come in all of it.
+const TRIP_PARTS: u64 = 4;
+/// Fewer segments in such a part are as many by chance.
+const FEWEST_IN_PART: u64 = 5;
+
+/// Returns the rate of a link that is full although segments are lost: as many come in each part of a
+/// round trip. Where losses make the congestion window small, segments come in bursts.
+fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64> {
+    let part_ns = trip_ns / TRIP_PARTS;
+    let (segments, alike) = alike_percent(&per_period(&transfer.segments, part_ns))?;
+    let is_full = segments >= FEWEST_IN_PART && alike >= ALIKE_PERCENT;
+    rate_bps(segments.saturating_mul(mss), part_ns).filter(|_| is_full)
+}
 
 /// Returns the rate of the link behind data with holes, which a small congestion window makes slow as
 /// well: segments that come alone do so evenly on a link, and otherwise all of the time is alike.
@@ -294,6 +309,24 @@ mod tests {
         assert_eq!((shape.line_bps, shape.pauses.len()), (None, 59));
         let shape = bursts(|bytes| serial_ns(bytes, 40_000_000), &[32_768]);
         assert_eq!((shape.line_bps, shape.pauses.len()), (None, 59));
+    }
+
+    #[test]
+    fn a_link_is_full_where_segments_come_in_all_of_a_round_trip_although_some_are_lost() {
+        let lossy = |segments: fn(u64) -> u64| {
+            let mut lossy = transfer(vec![
+                Arrival { at_ns: 0, bytes: 1_448 },
+                Arrival { at_ns: 1_000 * MS, bytes: 2_000_000 },
+            ]);
+            lossy.tcp.rcv_ooopack = Some(300);
+            let sample = |at: u64| Arrival { at_ns: at * 5 * MS, bytes: segments(at) };
+            lossy.segments = (0..200).map(sample).collect();
+            Shape::of(&lossy, 80 * MS).line_bps
+        };
+        let full = lossy(|_| 15).unwrap();
+        assert!(full.abs_diff(34_752_000) < 10, "{full}");
+        let bursts = lossy(|at| if at.is_multiple_of(16) { 240 } else { 0 });
+        assert_ne!(bursts, Some(full));
     }
 
     #[test]
