@@ -143,7 +143,7 @@ impl News {
     pub fn unwatch(&mut self, number: usize, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.clear(number, PollFlags::all());
         match epoll::delete(&self.epoll, descriptor) {
-            // What cannot be watched never was.
+            // A descriptor that epoll does not support was not registered.
             Err(Errno::NOENT | Errno::PERM) => Ok(()),
             deleted => Ok(deleted?),
         }

@@ -57,12 +57,12 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes no more than about `bytes` that have not been sent yet (`TCP_NOTSENT_LOWAT`, Linux 3.12): what
-/// a program withdraws, as Telnet's abort output does, is then still in its own hands.
+/// Takes no more than about `bytes` that have not been sent yet (`TCP_NOTSENT_LOWAT`, Linux 3.12), so
+/// that a program can still discard the rest, as Telnet's abort output does.
 ///
 /// # Errors
 ///
-/// What `setsockopt` says.
+/// The error of `setsockopt`.
 #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
 pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     // SAFETY: the kernel reads an int of the length that is told.
@@ -413,10 +413,11 @@ mod tests {
         });
     }
 
-    /// Returns how many bytes a connection takes whose far side reads nothing.
+    /// Returns how many bytes a connection accepts while its peer reads nothing.
     fn room_bytes(near: &TcpSocket) -> usize {
         near.set_nonblocking(true).unwrap();
-        let (mut near, mut all) = (near, 0);
+        let mut near = near;
+        let mut all = 0;
         while let Ok(count) = near.write(&[0; 16_384]) {
             all += count;
         }

@@ -443,6 +443,7 @@ impl Walk {
         self.note(why);
         self.keep_echoes();
         let silent = Unfinished {
+            is_echo: true,
             asked_bytes: 1,
             come_bytes: 0,
             whole_bytes: 1,
@@ -462,6 +463,7 @@ impl Walk {
             .push(format!("only {cells} of {wanted_cells} characters of output came"));
         let whole = self.findings.pieces.iter().map(|piece| piece.bytes).max();
         self.findings.unfinished = Some(Unfinished {
+            is_echo: false,
             asked_bytes: *wanted_cells,
             come_bytes: watch.bytes,
             whole_bytes: whole.unwrap_or(0),

@@ -240,6 +240,7 @@ fn an_echo_that_never_comes_is_the_end_and_unfinished() {
     let (findings, typed) = walk(plan(20), Far { late, ..Far::shell() });
     assert_eq!((echo_times(&findings).len(), typed.len()), (2, 5));
     let unfinished = findings.unfinished.unwrap();
+    assert!(unfinished.is_echo);
     assert_eq!((unfinished.asked_bytes, unfinished.waited_ns), (1, 10_000_000_000));
 }
 

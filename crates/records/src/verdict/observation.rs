@@ -39,7 +39,7 @@ pub struct Observation {
     /// alone, since it may fill the queue of the slowest link as well, and find the bucket of a rate limiter
     /// empty.
     pub sustained: Option<Flow>,
-    /// Output that was asked for and did not come whole.
+    /// Output that was asked for, or the echo of a key, that did not come whole.
     pub unfinished: Option<Unfinished>,
     /// The way to the far side, as TCP and the carrier know it.
     pub path: Path,
@@ -47,9 +47,11 @@ pub struct Observation {
     pub files: Option<FileSession>,
 }
 
-/// Output that was asked for and did not come whole.
+/// Output that was asked for, or the echo of a key, that did not come whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
+    /// Whether it is the echo of a key, and no output.
+    pub is_echo: bool,
     /// Bytes of it, at least.
     pub asked_bytes: u64,
     /// Bytes that came of it.

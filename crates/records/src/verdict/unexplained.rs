@@ -37,9 +37,9 @@ pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
 fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
     let is_lost = unfinished.is_acknowledged == Some(false) && has_losses(observed) == Some(true);
     let waited_ns = unfinished.waited_ns;
-    let (of, what) = match unfinished.asked_bytes {
-        1 => (Whole::Echo, "a key"),
-        _ => (Whole::Screenful, "the request for output"),
+    let (of, what) = match unfinished.is_echo {
+        true => (Whole::Echo, "a key"),
+        false => (Whole::Screenful, "the request for output"),
     };
     is_lost.then(|| Cause {
         kind: Kind::RetransmissionTimeouts,
@@ -58,7 +58,7 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
 
 /// Returns the cause if packets are dropped for their size, as far as can be told.
 fn black_hole(unfinished: &Unfinished, mss_bytes: u64) -> Option<Cause> {
-    let Unfinished { asked_bytes, come_bytes, whole_bytes, waited_ns, is_acknowledged } =
+    let Unfinished { asked_bytes, come_bytes, whole_bytes, waited_ns, is_acknowledged, .. } =
         *unfinished;
     let is_long = asked_bytes >= LONG_BYTES && asked_bytes > whole_bytes && whole_bytes < mss_bytes;
     let is_silent = come_bytes < LONG_BYTES.min(asked_bytes / 2);
@@ -83,14 +83,15 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64) -> Option<Cause> {
 }
 
 fn unknown_end(unfinished: &Unfinished) -> Cause {
-    let Unfinished { asked_bytes, come_bytes, waited_ns, is_acknowledged, .. } = *unfinished;
+    let Unfinished { is_echo, asked_bytes, come_bytes, waited_ns, is_acknowledged, .. } =
+        *unfinished;
     let waited = duration(waited_ns);
-    let (of, what, seen) = match asked_bytes {
-        1 => {
+    let (of, what, seen) = match is_echo {
+        true => {
             let seen = format!("a key was not echoed within {waited}, and others before were");
             (Whole::Echo, "an echo that never came", seen)
         }
-        _ => {
+        false => {
             let (come, asked) = (count(come_bytes), count(asked_bytes));
             let seen = format!("{come} of {asked} bytes came, and then nothing for {waited}");
             (Whole::Screenful, "output that never came", seen)
@@ -187,6 +188,7 @@ mod tests {
 
     fn never_came() -> Unfinished {
         Unfinished {
+            is_echo: false,
             asked_bytes: 1_458,
             come_bytes: 0,
             whole_bytes: 486,
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_echo_that_never_comes_is_reported_as_that() {
-        let silent = Unfinished { asked_bytes: 1, whole_bytes: 1, ..never_came() };
+        let silent = Unfinished { is_echo: true, asked_bytes: 1, whole_bytes: 1, ..never_came() };
         let observed = Observation { unfinished: Some(silent), ..Observation::default() };
         let found = unfinished(&observed).unwrap();
         assert_eq!((found.kind, found.of), (Kind::Unknown, Whole::Echo));
