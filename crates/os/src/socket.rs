@@ -211,6 +211,8 @@ pub struct TcpInfo {
     pub limited_by_buffer_us: Option<u64>,
     /// Whether the latest rate of delivery was limited by what the program gave.
     pub is_rate_app_limited: bool,
+    /// Whether segments carry timestamps (RFC 7323).
+    pub has_timestamps: bool,
     /// Pacing rate, bytes per second; `None` where nothing is paced.
     pub pacing_bytes_per_second: Option<u64>,
     /// Segments with data received.
@@ -291,6 +293,8 @@ impl TcpInfo {
             busy_us: long_at(168),
             limited_by_window_us: long_at(176),
             limited_by_buffer_us: long_at(184),
+            // TCPI_OPT_TIMESTAMPS
+            has_timestamps: bytes.get(5)? & 1 != 0,
             is_rate_app_limited: bytes.get(7)? & 1 != 0,
             pacing_bytes_per_second: long_at(104).filter(|rate| *rate != u64::MAX),
             data_segments_in: at(152),

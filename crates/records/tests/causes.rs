@@ -110,6 +110,43 @@ fn what_a_host_thinks_meanwhile_is_no_gain() {
 }
 
 #[test]
+fn an_answer_that_is_acknowledged_at_once_still_waits_a_round_trip_for_that() {
+    let mut observed = answering(24 * MS, 42 * MS);
+    observed.path.min_rtt_ns = Some(12 * MS);
+    let found = causes(&observed);
+    let nagle = found.iter().find(|cause| cause.kind == Kind::Nagle).unwrap();
+    assert_eq!((nagle.of, nagle.gain_ns), (Whole::Answer, 54 * MS));
+}
+
+#[test]
+fn a_queue_costs_what_the_round_trip_grows_by_and_not_what_the_remote_host_holds() {
+    let mut observed = echoing(2 * MS, Some(2 * MS));
+    observed.echo_under_load = Some(Echoes { samples_ns: vec![902 * MS; 6], ..Echoes::default() });
+    observed.path.rtt_under_load_ns = Some(402 * MS);
+    let found = causes(&observed);
+    assert_eq!((found[0].kind, found[0].cost_ns / MS), (Kind::Queue, 400));
+    assert!(found[0].advice.ends_with("500 ms more is that of output which the remote host's send buffer holds in front of the echo"), "{found:?}");
+}
+
+#[test]
+fn what_this_side_waits_for_its_processor_is_no_step_of_the_remote_host() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    observed.steps = Steps {
+        connect_ns: Some(20 * MS),
+        greeting_ns: Some(300 * MS),
+        negotiation_ns: Some(340 * MS),
+        login_ns: Some(420 * MS),
+        ..Steps::default()
+    };
+    let kinds = |observed: &Observation| {
+        causes(observed).iter().map(|cause| cause.kind).collect::<Vec<Kind>>()
+    };
+    assert_eq!(kinds(&observed), [Kind::SlowLogin, Kind::SlowGreeting]);
+    observed.steps.own_wait_ns = Some(400 * MS);
+    assert_eq!(kinds(&observed), [Kind::OwnProcessor]);
+}
+
+#[test]
 fn answers_over_a_long_way_that_no_acknowledgment_can_have_crossed_prove_no_nagle() {
     let mut observed = answering(148 * MS, 37 * MS);
     observed.path.min_rtt_ns = Some(120 * MS);

@@ -77,10 +77,48 @@ fn a_longer_output_is_asked_for_windows_alone() {
 }
 
 #[test]
-fn a_send_buffer_of_twenty_segments_is_not_small() {
-    let kinds = |bytes| in_windows(bytes, window_of(65_535)).first().map(|cause| cause.kind);
-    assert_eq!(kinds(20 * 1_448), Some(Kind::SmallSendBuffer));
-    assert_ne!(kinds(20 * 1_448 + 1), Some(Kind::SmallSendBuffer));
+fn a_window_of_more_than_twenty_segments_is_a_buffer_where_it_does_not_grow() {
+    let kind = |windows, bytes| {
+        let mut observed = session(50);
+        let arrivals: Vec<(u64, u64)> = (1..=windows).map(|at| (at * 50 * MS, bytes)).collect();
+        observed.transfers = vec![flow(&arrivals, window_of(65_535))];
+        causes(&observed).first().map(|cause| cause.kind)
+    };
+    assert_eq!(kind(6, 20 * 1_448), Some(Kind::SmallSendBuffer));
+    assert_ne!(kind(6, 20 * 1_448 + 1), Some(Kind::SmallSendBuffer));
+    assert_eq!(kind(7, 20 * 1_448 + 1), Some(Kind::SmallSendBuffer));
+}
+
+#[test]
+fn a_window_that_its_sender_paces_is_followed_by_a_silence_of_a_round_trip() {
+    let mut observed = session(50);
+    let paced = |at: u64| (0..8).map(move |part| ((at * 80 + part * 4) * MS, 1_448));
+    let arrivals: Vec<(u64, u64)> =
+        (1..=12).flat_map(paced).map(|(ns, n)| (ns - 30 * MS, n)).collect();
+    observed.transfers = vec![flow(&arrivals, window_of(65_535))];
+    let found = causes(&observed);
+    assert_eq!(found.first().map(|cause| cause.kind), Some(Kind::SmallSendBuffer), "{found:?}");
+}
+
+#[test]
+fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
+    let mut observed = session(3);
+    // 1,448 bytes take 42 ms on the link, and behind each ninth segment nothing comes for 350 ms.
+    let arrivals: Vec<(u64, u64)> =
+        (1..=30).map(|at| ((at * 42 + at / 9 * 350) * MS, 1_448)).collect();
+    let lost = |count| FlowCounts { out_of_order_in: Some(count), ..window_of(65_535) };
+    observed.transfers = vec![flow(&arrivals, lost(9))];
+    let kinds = |observed: &Observation| {
+        causes(observed).iter().map(|cause| cause.kind).collect::<Vec<Kind>>()
+    };
+    assert_eq!(kinds(&observed), [Kind::LineRate]);
+    // Between single keys the queue is empty.
+    observed.echo.as_mut().unwrap().counts = lost(1);
+    assert!(
+        kinds(&observed)
+            .iter()
+            .any(|kind| matches!(kind, Kind::Loss | Kind::RetransmissionTimeouts))
+    );
 }
 
 #[test]

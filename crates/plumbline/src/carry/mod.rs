@@ -133,6 +133,31 @@ pub(crate) enum CarrierStatus {
     None,
 }
 
+impl CarrierStatus {
+    /// Returns whether the far side has acknowledged all that was sent; `None` if that is not known.
+    pub(crate) fn is_acknowledged(&self) -> Option<bool> {
+        match self {
+            Self::Kernel(info, _) => {
+                Some(info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0)
+            }
+            Self::Own(status) => Some(status.send_queue == 0),
+            Self::None => None,
+        }
+    }
+
+    /// Returns the smoothed round trip of TCP (RFC 6298 section 2), ns.
+    pub(crate) fn round_trip_ns(&self) -> Option<u64> {
+        match self {
+            Self::Kernel(info, _) => Some(u64::from(info.round_trip_us) * 1_000),
+            Self::Own(status) => {
+                let ns = status.srtt?.as_nanos();
+                Some(u64::try_from(ns).unwrap_or(u64::MAX))
+            }
+            Self::None => None,
+        }
+    }
+}
+
 /// A session that is over.
 #[derive(Debug)]
 pub(crate) struct Call<S> {

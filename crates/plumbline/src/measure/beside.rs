@@ -7,6 +7,7 @@
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::{Console, Watch};
 use super::prompt::{Prompts, Wait};
+use crate::carry::CarrierStatus;
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ const PACE: Duration = Duration::from_nanos(records::verdict::TRAIN_PACE_NS);
 pub(crate) const TRAIN_KEYS: usize = 20;
 /// How long the last keys are waited for.
 const LAST_KEYS: Duration = Duration::from_secs(2);
+/// How often TCP is asked whether it has acknowledged a key.
+const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(5);
 /// The output beside which keys are struck takes about so long.
 const LOAD: Duration = Duration::from_millis(1_500);
 /// The fewest screens that make a load, and the most.
@@ -108,6 +111,44 @@ pub(crate) struct Load {
     next_at: Option<Instant>,
     ended_at: Option<Instant>,
     screens: u32,
+    round_trips: RoundTrips,
+    /// When it was looked at last.
+    looked_at: Instant,
+}
+
+/// Round trips of TCP: from a key until it is acknowledged.
+///
+/// The smoothed round trip does not show how long a queue is: it follows a sample by an eighth of the
+/// difference (RFC 6298 section 2.3), and of a segment that was sent again there is none (section 3), as of
+/// each key that waits in a queue for longer than the timer.
+#[derive(Debug, Default)]
+struct RoundTrips {
+    /// When the latest key was struck, if it was not acknowledged yet.
+    struck: Option<Instant>,
+    /// Whether TCP had that key.
+    is_sent: bool,
+    samples: Vec<Duration>,
+}
+
+impl RoundTrips {
+    fn strike(&mut self, now: Instant) {
+        self.struck = Some(now);
+        self.is_sent = false;
+    }
+
+    /// Takes whether all that was sent is acknowledged `now`.
+    fn follow(&mut self, is_acknowledged: Option<bool>, now: Instant) {
+        let Some(struck) = self.struck else { return };
+        match is_acknowledged {
+            Some(false) => self.is_sent = true,
+            Some(true) if self.is_sent => {
+                self.samples.push(now - struck);
+                self.struck = None;
+            }
+            Some(true) => {}
+            None => self.struck = None,
+        }
+    }
 }
 
 /// What came of a load.
@@ -119,6 +160,8 @@ pub(crate) struct Loaded {
     pub(crate) shown: Shown,
     /// The echoes beside it.
     pub(crate) echoes: Vec<Duration>,
+    /// Round trips of TCP beside it, as far as they are known.
+    pub(crate) round_trips: Vec<Duration>,
 }
 
 impl Load {
@@ -148,7 +191,34 @@ impl Load {
         let screen = Screen::Command { text, cells: Some(u64::from(screens) * SCREENFUL_CELLS) };
         console.tally(CHARACTER);
         let showing = Showing::begin(screen, patience, console, cx);
-        Self { showing, keys: Keys::default(), next_at: None, ended_at: None, screens }
+        Self {
+            showing,
+            keys: Keys::default(),
+            next_at: None,
+            ended_at: None,
+            screens,
+            round_trips: RoundTrips::default(),
+            looked_at: cx.now,
+        }
+    }
+
+    /// Returns whether a key was not acknowledged when [`Load::take_status`] was called last.
+    pub(crate) fn wants_status(&self) -> bool {
+        self.round_trips.struck.is_some()
+    }
+
+    /// Takes what the carrier knows of its connection.
+    pub(crate) fn take_status(&mut self, status: &CarrierStatus) {
+        self.round_trips.follow(status.is_acknowledged(), self.looked_at);
+    }
+
+    fn loaded(&mut self, shown: Shown) -> Loaded {
+        Loaded {
+            screens: self.screens,
+            shown,
+            echoes: std::mem::take(&mut self.keys.echoed),
+            round_trips: std::mem::take(&mut self.round_trips.samples),
+        }
     }
 
     /// Returns what came, when all of it has.
@@ -162,7 +232,7 @@ impl Load {
         console: &mut Console,
         cx: &mut Cx<'_>,
     ) -> Result<Loaded, Instant> {
-        let screens = self.screens;
+        self.looked_at = cx.now;
         self.keys.note(console, cx.now);
         let is_complete = console.watched().is_some_and(Watch::is_complete);
         if is_complete || self.ended_at.is_some() {
@@ -171,32 +241,55 @@ impl Load {
             if !self.keys.is_quiet() && cx.now < give_up_at {
                 return Err(give_up_at);
             }
-            let echoes = std::mem::take(&mut self.keys.echoed);
-            return Ok(Loaded { screens, shown: self.showing.shown(prompts, console), echoes });
+            let shown = self.showing.shown(prompts, console);
+            return Ok(self.loaded(shown));
         }
         // The shell waits for the end of the line before there is an output.
         if !self.showing.is_showing() {
             let looked = self.showing.look(prompts, console, cx);
             if !self.showing.is_showing() {
-                return looked.map(|shown| Loaded { screens, shown, echoes: Vec::new() });
+                return looked.map(|shown| self.loaded(shown));
             }
         }
         let has_begun = console.watched().is_some_and(|watch| watch.cells > SCREENFUL_CELLS);
         let next_at = *self.next_at.get_or_insert(cx.now);
         if has_begun && self.keys.is_quiet() && cx.now >= next_at {
             self.keys.strike(console, cx);
+            self.round_trips.strike(cx.now);
             self.next_at = Some(cx.now + PACE);
         }
         match self.showing.look(prompts, console, cx) {
             // It was given up.
-            Ok(shown) => {
-                let echoes = std::mem::take(&mut self.keys.echoed);
-                Ok(Loaded { screens, shown, echoes })
-            }
+            Ok(shown) => Ok(self.loaded(shown)),
             Err(until) if self.keys.is_quiet() && has_begun => {
                 Err(self.next_at.unwrap_or(until).min(until))
             }
+            // Behind a segment that is missing nothing comes that would show the acknowledgment.
+            Err(until) if self.wants_status() => Err(until.min(cx.now + ACKNOWLEDGED_POLL)),
             Err(until) => Err(until),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_ends_with_the_acknowledgment_of_a_key_that_was_sent() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut round_trips = RoundTrips::default();
+        round_trips.strike(at(0));
+        // TCP does not have it yet.
+        round_trips.follow(Some(true), at(0));
+        round_trips.follow(Some(false), at(1));
+        round_trips.follow(Some(false), at(200));
+        round_trips.follow(Some(true), at(400));
+        round_trips.follow(Some(true), at(900));
+        assert_eq!(round_trips.samples, [Duration::from_millis(400)]);
+        // Nothing is known of a serial line.
+        round_trips.strike(at(1_000));
+        round_trips.follow(None, at(1_000));
+        assert_eq!((round_trips.struck, round_trips.samples.len()), (None, 1));
     }
 }

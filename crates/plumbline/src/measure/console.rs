@@ -257,6 +257,11 @@ impl Console {
         self.screen.watch = Some(Watch { asked, before, began: Some(cx.now), ..Watch::new(cells) });
     }
 
+    /// Returns for how long this program has waited for a processor, if that is known.
+    pub(crate) fn run_queue_wait(&self) -> Option<Duration> {
+        (self.screen.run_queue_wait)()
+    }
+
     /// Returns what has been painted since [`Console::watch`].
     pub(crate) fn watched(&self) -> Option<&Watch> {
         self.screen.watch.as_ref()

@@ -56,12 +56,11 @@ enum Eraser {
     Nothing,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one, which stays where it is")]
 #[derive(Debug)]
 enum State {
     Resting { until: Instant },
     Struck { stamp: Stamp, at: Instant, place: (u16, u16), gone: Option<Stamp> },
-    Erasing { since: Instant, place: (u16, u16) },
+    Erasing { since: Instant, place: (u16, u16), waited: Option<Duration> },
     Clearing { since: Instant },
 }
 
@@ -91,7 +90,7 @@ pub(crate) struct Echo {
     latest: Duration,
     /// What was measured.
     pub(crate) keystrokes: Vec<Keystroke>,
-    /// The echoes of the keys that took those back.
+    /// The echoes of the keys that took those back, without what this program waited for a processor.
     pub(crate) erasures: Vec<Duration>,
     /// Empty intervals, measured before each key by the stamps that measure keys.
     pub(crate) empty: Vec<Spent>,
@@ -148,7 +147,9 @@ impl Echo {
                 State::Struck { stamp, at, place, gone } => {
                     self.look_for_echo((stamp, at, place, gone), console, cx)
                 }
-                State::Erasing { since, place } => self.look_for_erasure(since, place, console, cx),
+                State::Erasing { since, place, waited } => {
+                    self.look_for_erasure((since, place, waited), console, cx)
+                }
                 State::Clearing { since } => self.look_for_clear_line(since, console, cx),
             };
             if let Some(progress) = progress {
@@ -229,19 +230,21 @@ impl Echo {
             Eraser::KillLine | Eraser::Nothing => return self.rest(cx),
         };
         self.strikes += 1;
+        let waited = console.run_queue_wait();
         console.strike(&[key], cx);
-        self.state = State::Erasing { since: cx.now, place };
+        self.state = State::Erasing { since: cx.now, place, waited };
     }
 
     fn look_for_erasure(
         &mut self,
-        since: Instant,
-        place: (u16, u16),
+        (since, place, waited): (Instant, (u16, u16), Option<Duration>),
         console: &mut Console,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         if console.cursor() == place {
-            self.erasures.push(cx.now - since);
+            let waits = waited.zip(console.run_queue_wait());
+            let own_wait = waits.map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before));
+            self.erasures.push((cx.now - since).saturating_sub(own_wait));
             self.keys_on_line = self.keys_on_line.saturating_sub(1);
             self.rest(cx);
             return None;

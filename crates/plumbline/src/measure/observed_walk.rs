@@ -28,7 +28,7 @@ pub(super) fn of_walk(
         samples_ns: echo.times_ns.clone(),
         own_wait_ns: own_waits_ns(&findings.keystrokes),
         erasures_ns: findings.erasures.iter().copied().map(nanos).collect(),
-        counts: counts_between(&findings.status_of_echoes),
+        counts: counts_of_echoes(findings),
         layers: echo.layers.clone(),
     });
     let flow = |shown: &Shown, origin| flow(shown, origin, rates);
@@ -58,6 +58,7 @@ pub(super) fn of_walk(
                 .login_prompt_ns
                 .filter(|_| phases.prompt != Some(PromptKind::Silence)),
             login_ns: findings.login.map(nanos),
+            own_wait_ns: findings.login_wait.map(nanos),
         },
         echo,
         echo_train: echoes(&findings.train),
@@ -75,16 +76,11 @@ pub(super) fn of_walk(
         sustained,
         held_up: held_up(findings, path.mss_bytes),
         unfinished: findings.unfinished.map(|unfinished| {
-            let is_acknowledged = findings.status.as_ref().and_then(is_acknowledged);
+            let is_acknowledged = findings.status.as_ref().and_then(CarrierStatus::is_acknowledged);
             Unfinished { is_acknowledged, ..unfinished }
         }),
         files: None,
-        path: Path {
-            rtt_under_load_ns: loaded
-                .and(findings.status_sustained.as_ref().or(findings.status.as_ref()))
-                .and_then(rtt_ns),
-            ..path
-        },
+        path: Path { rtt_under_load_ns: rtt_under_load_ns(findings), ..path },
     }
 }
 
@@ -96,6 +92,17 @@ fn longest_load(findings: &Findings) -> Option<&Loaded> {
     all.filter(|loaded| !loaded.echoes.is_empty()).max_by_key(|loaded| loaded.screens)
 }
 
+/// Returns the round trip of TCP beside the output beside which keys were struck, or the smoothed one at its
+/// end where that is not known of single keys.
+fn rtt_under_load_ns(findings: &Findings) -> Option<u64> {
+    let samples = longest_load(findings).map(|loaded| loaded.round_trips.as_slice());
+    let samples = samples.unwrap_or_default().iter().copied().map(nanos).collect::<Vec<u64>>();
+    let status = findings.loaded.as_ref().and(findings.status_sustained.as_ref());
+    let status = status.or(findings.loaded.as_ref().and(findings.status.as_ref()));
+    // The first keys come before the queue is full.
+    statistics::percentile(&samples, 75).or_else(|| status?.round_trip_ns())
+}
+
 /// Returns what this side waited for its processor in each of `keys`; nothing if that is not known of
 /// every one.
 fn own_waits_ns(keys: &[Keystroke]) -> Vec<u64> {
@@ -103,8 +110,11 @@ fn own_waits_ns(keys: &[Keystroke]) -> Vec<u64> {
     waits.unwrap_or_default()
 }
 
-fn counts_between([before, after]: &[Option<CarrierStatus>; 2]) -> FlowCounts {
-    let both = before.as_ref().zip(after.as_ref());
+/// Returns what TCP has counted while keys were echoed: until the one that was not, if there is one.
+fn counts_of_echoes(findings: &Findings) -> FlowCounts {
+    let [before, after] = &findings.status_of_echoes;
+    let at_the_end = findings.status.as_ref().filter(|_| findings.unfinished.is_some());
+    let both = before.as_ref().zip(after.as_ref().or(at_the_end));
     both.map(|(before, after)| counts(before, after)).unwrap_or_default()
 }
 
@@ -171,26 +181,6 @@ fn held_up(findings: &Findings, mss_bytes: Option<u64>) -> Option<Flow> {
     })
 }
 
-/// Returns whether the far side has acknowledged all that was sent.
-fn is_acknowledged(status: &CarrierStatus) -> Option<bool> {
-    match status {
-        CarrierStatus::Kernel(info, _) => {
-            Some(info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0)
-        }
-        CarrierStatus::Own(status) => Some(status.send_queue == 0),
-        CarrierStatus::None => None,
-    }
-}
-
-/// Returns the smoothed round trip of TCP.
-fn rtt_ns(status: &CarrierStatus) -> Option<u64> {
-    match status {
-        CarrierStatus::Kernel(info, _) => Some(u64::from(info.round_trip_us) * 1_000),
-        CarrierStatus::Own(status) => status.srtt.map(nanos),
-        CarrierStatus::None => None,
-    }
-}
-
 pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
     let rates = circumstances.rates();
     let line_bps = rates.line_bps.map(u64::from);
@@ -203,6 +193,7 @@ pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances
             mss_bytes: Some(u64::from(info.receive_mss_bytes.max(info.send_mss_bytes))),
             mtu_bytes: Some(info.path_mtu_bytes.into()),
             own_ack_delay_ns: Some(0),
+            header_bytes: info.has_timestamps.then_some(Path::HEADER_BYTES_WITH_TIMESTAMPS),
             ..known
         },
         Some(CarrierStatus::Own(status)) => Path {

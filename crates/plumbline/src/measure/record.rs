@@ -197,8 +197,10 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     measured.predictions = foretold_walk::of_walk(findings, circumstances, &measured.phases);
     measured.verdict = verdict::verdict(&measured);
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
-    // From too few echoes nothing follows, and that is said already.
-    if samples.map_or(measured.screenful.is_some(), |count| count >= verdict::FEWEST_SAMPLES) {
+    // From too few echoes nothing follows, and that is said already: but not why there are no more.
+    let is_enough = |count| count >= verdict::FEWEST_SAMPLES;
+    let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
+    if is_concluded || findings.unfinished.is_some() {
         let observed = observed_walk::of_walk(findings, circumstances, &measured);
         observed::conclude(&mut measured, &observed);
     }

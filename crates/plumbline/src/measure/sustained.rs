@@ -118,6 +118,22 @@ impl Sustaining {
         }
     }
 
+    /// Returns the output that comes.
+    pub(crate) fn load(&self) -> Option<&Load> {
+        match &self.state {
+            State::Loading(load) => Some(load),
+            State::Resting(_) | State::Clearing(_) => None,
+        }
+    }
+
+    /// Returns the output that comes, to be changed.
+    pub(crate) fn load_mut(&mut self) -> Option<&mut Load> {
+        match &mut self.state {
+            State::Loading(load) => Some(load),
+            State::Resting(_) | State::Clearing(_) => None,
+        }
+    }
+
     /// Chooses what comes after `last`, and returns whether there is anything to be learned.
     fn goes_on(&mut self, last: &Loaded, cx: &Cx<'_>) -> bool {
         let arrivals = &last.shown.watch.arrivals;

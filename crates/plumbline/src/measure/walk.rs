@@ -111,6 +111,8 @@ pub(crate) struct Findings {
     pub(crate) unfinished: Option<Unfinished>,
     /// From the last answer that a login asked for to the shell's prompt.
     pub(crate) login: Option<Duration>,
+    /// For how long this program waited for a processor from the connection to the first key.
+    pub(crate) login_wait: Option<Duration>,
     /// What the carrier knew before the echoes, and after them.
     pub(crate) status_of_echoes: [Option<CarrierStatus>; 2],
     /// What the carrier knew before the screenful, and after it.
@@ -154,6 +156,8 @@ pub(crate) struct Walk {
     is_owed_answers: bool,
     wants_status: bool,
     deadline: Option<Instant>,
+    /// For how long this program had waited for a processor when the connection was established.
+    waited_before: Option<Duration>,
     interrupts: Option<UnixStream>,
     progress: ProgressLine,
     findings: Findings,
@@ -174,6 +178,7 @@ impl Walk {
             is_owed_answers: true,
             wants_status: false,
             deadline: None,
+            waited_before: None,
             interrupts,
             progress,
             findings: Findings::default(),
@@ -342,6 +347,8 @@ impl Walk {
     fn begin_echo(&mut self, cx: &mut Cx<'_>) {
         let echo = Echo::new(self.plan.keys, self.plan.patience, cx.now);
         let cpu_before = (self.plan.cpu_time)();
+        let waits = self.waited_before.zip(self.console.run_queue_wait());
+        self.findings.login_wait = waits.map(|(before, now)| now.saturating_sub(before));
         self.wants_status = true;
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
     }
@@ -554,6 +561,7 @@ impl Walk {
 impl Stream for Walk {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.findings.opened_at = Some(cx.now);
+        self.waited_before = self.console.run_queue_wait();
         self.console.start(cx);
         let patience = self.greeting.min(self.plan.patience);
         self.stage = Stage::FirstPrompt(Wait::new(cx.now, patience));
@@ -640,7 +648,15 @@ impl Session for Walk {
     }
 
     fn take_status(&mut self, status: &CarrierStatus) {
-        self.wants_status = false;
+        let load = match &mut self.stage {
+            Stage::Load(load) => Some(&mut **load),
+            Stage::Sustained(sustained) => sustained.load_mut(),
+            _ => None,
+        };
+        load.into_iter().for_each(|load| load.take_status(status));
+        if !std::mem::take(&mut self.wants_status) {
+            return;
+        }
         let [before_echoes, after_echoes] = &mut self.findings.status_of_echoes;
         let [before, after] = &mut self.findings.status_of_screenful;
         match self.stage {
@@ -669,7 +685,12 @@ impl Session for Walk {
     }
 
     fn wants_status(&self) -> bool {
-        self.wants_status
+        let is_echoed = match &self.stage {
+            Stage::Load(load) => load.wants_status(),
+            Stage::Sustained(sustained) => sustained.load().is_some_and(Load::wants_status),
+            _ => false,
+        };
+        self.wants_status || is_echoed
     }
 
     fn is_over(&self) -> bool {

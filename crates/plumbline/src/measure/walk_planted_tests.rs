@@ -343,6 +343,9 @@ fn plant(kind: Kind, size: usize, scene: &mut Scene) {
         Kind::Distance => {
             way.delay = [ms(60), ms(150)][size];
             way.queue_bytes = 1 << 20;
+            // A buffer that does not grow would be a second cause.
+            far.send_limit = SendLimit::Tuned { start: 16 << 10, limit: 4 << 20 };
+            near.receive_window = ReceiveWindow::Bytes(1 << 20);
         }
         // So slow that no longer output is asked for, which would fill a queue.
         Kind::LineRate => way.rate_bps = [9_600, 19_200][size],

@@ -268,11 +268,24 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(rates::small_packets(&view));
     // What comes in windows leaves its line idle.
     found.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
-    if rates::full_bps(&view).is_some() {
+    if rates::full_bps(&view).is_some() || is_of_a_full_queue(&view) {
         // What finds no room in front of a link that is full is dropped there.
         found.retain(|cause| !cause.kind.is_loss());
     }
     found
+}
+
+/// A link that sends for so many parts of a hundred of an output's time was full before a packet was lost.
+const BUSY_PERCENT: u64 = 35;
+
+/// Returns whether packets of a long output were dropped by the queue in front of the slowest link: the link
+/// sent for a good part of its time, and between single keys, when the queue was empty, nothing was lost.
+fn is_of_a_full_queue(view: &View<'_>) -> bool {
+    if view.whole != Whole::Transfer || view.has_losses_at_rest {
+        return false;
+    }
+    let line_ns = rates::seen_line_bps(view).map_or(0, |rate| serial_ns(view.flow.bytes, rate));
+    line_ns.saturating_mul(100) >= view.flow.elapsed_ns.saturating_mul(BUSY_PERCENT)
 }
 
 /// Returns what this side's processor costs, by what it did.

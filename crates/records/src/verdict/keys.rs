@@ -272,6 +272,9 @@ const fn of_pauses() -> Late {
     }
 }
 
+/// What the remote host holds is reported from one part in so many of an echo's wait on.
+const HELD_ONE_IN: u64 = 5;
+
 /// A smoothed round trip shows at least one part in so many of what a queue holds echoes up: the far
 /// side's acknowledgments of a few keys are among it.
 const QUEUED_ONE_IN: u64 = 8;
@@ -299,16 +302,26 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     if waits_ns.is_some_and(|waits| waits < gain_ns / QUEUED_ONE_IN) {
         return None;
     }
+    let cost_ns = waits_ns.unwrap_or(gain_ns).min(gain_ns);
+    let held_ns = gain_ns - cost_ns;
+    let held = match held_ns >= gain_ns / HELD_ONE_IN {
+        false => String::new(),
+        true => format!(
+            "; {} more is that of output which the remote host's send buffer holds in front of the echo",
+            duration(held_ns)
+        ),
+    };
     Some(Cause {
         kind: Kind::Queue,
         of: Whole::EchoUnderLoad,
-        cost_ns: gain_ns,
-        gain_ns,
+        cost_ns,
+        // A queue that is as short as it should be still holds the first flight of a sender.
+        gain_ns: cost_ns.saturating_sub(flight_ns),
         total_ns,
         subject: "The queue in front of the slowest link".to_owned(),
         advice: format!(
             "an echo takes {} where nothing else comes; a fair or shorter queue there (fq_codel), \
-             or a smaller window here, would keep it so",
+             or a smaller window here, would help{held}",
             duration(idle_ns)
         ),
     })

@@ -84,6 +84,8 @@ pub struct Steps {
     pub prompt_ns: Option<u64>,
     /// From the last answer that a login asks for until it is granted or refused, ns.
     pub login_ns: Option<u64>,
+    /// For how long this side waited for its processor from the established connection on, ns.
+    pub own_wait_ns: Option<u64>,
 }
 
 /// The echoes of single characters, from keystroke to cell.
@@ -249,6 +251,8 @@ pub struct Path {
 impl Path {
     /// Headers of TCP and IP without options.
     pub const HEADER_BYTES: u64 = 40;
+    /// The same with the timestamps of RFC 7323.
+    pub const HEADER_BYTES_WITH_TIMESTAMPS: u64 = 52;
     /// The largest segment of Ethernet without TCP options, bytes.
     pub const ETHERNET_MSS: u64 = 1_460;
     /// The largest segment that every IPv4 host accepts (RFC 9293, section 3.7.1), bytes.

@@ -84,16 +84,18 @@ const SMALL_FACTOR: u64 = 3;
 
 /// Returns what the headers of segments cost that are small because the largest segment is.
 fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
-    let packets = view.flow.bytes.div_ceil(mss.max(1));
+    // A sender announces a larger MSS than its route takes: Linux no smaller one than 256 bytes.
+    let needed = view.flow.bytes.div_ceil(mss.max(1));
+    let packets = data_packets(view.flow, view.path).map_or(needed, |packets| packets.max(needed));
     let fewest = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
     let gain_ns = header_ns(view, packets)?.saturating_mul(packets.saturating_sub(fewest));
     let advice = format!(
-        "the largest segment of this connection (MSS) has {} bytes of data, and each carries headers \
-         of {} bytes: look for a small MTU on the path or at either host",
-        count(mss),
+        "each has {} bytes of data and headers of {} bytes: look for a small MTU on the path or at \
+         either host, and for MSS clamping",
+        count(view.flow.bytes / packets.max(1)),
         count(header_bytes(view.path))
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "The small segments", advice))
+    Some(view.cause(Kind::SmallPackets, gain_ns, "The size of the small segments", advice))
 }
 
 /// Returns what headers of needless packets cost.

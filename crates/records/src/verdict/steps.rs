@@ -32,6 +32,15 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         advice: advice.to_owned(),
     };
     let mut found = Vec::new();
+    // Which of the steps it held up is not known, so that none of them is charged with it.
+    let own_ns = steps.own_wait_ns.unwrap_or(0);
+    let advice = "plumb was ready to run for so long: look at what else runs on this machine";
+    found.push(cause(
+        Kind::OwnProcessor,
+        own_ns,
+        "The wait for a processor of this machine",
+        advice,
+    ));
     found.extend(greeting_ns(observed).map(|ns| {
         let advice = "after the connection nothing came for so long: look there at the lookup of this \
                       side's name (reverse DNS), at what accepts connections, and at the load";
@@ -46,12 +55,12 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let late_ns = disorder_ns(observed);
     if let Some(ns) = steps.prompt_ns {
         let advice = "there it is often the lookup of this side's name that runs into its time-out";
-        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns);
+        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns).saturating_sub(own_ns);
         found.push(cause(Kind::SlowPrompt, gain_ns, "The far side's first question", advice));
     }
     if let Some(ns) = steps.login_ns {
         let advice = "look there at how passwords are checked, and at what runs at a login";
-        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns);
+        let gain_ns = ns.saturating_sub(trip).saturating_sub(late_ns).saturating_sub(own_ns);
         found.push(cause(Kind::SlowLogin, gain_ns, "The login itself", advice));
     }
     if let Some(ns) = steps.tls_own_ns {
@@ -101,7 +110,8 @@ fn greeting_ns(observed: &Observation) -> Option<u64> {
     let beyond = |ns: u64, trips: u64| ns.saturating_sub(trip_ns.saturating_mul(trips));
     let silent_ns = beyond(silent_ns, GREETING_TRIPS);
     let negotiating_ns = beyond(rest_ns, NEGOTIATION_TRIPS);
-    Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(disorder_ns(observed)))
+    let late_ns = disorder_ns(observed).saturating_add(steps.own_wait_ns.unwrap_or(0));
+    Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(late_ns))
 }
 
 /// The round trips of a handshake of TLS 1.2 (RFC 5246 §7.3); TLS 1.3 needs one.

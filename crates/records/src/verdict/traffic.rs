@@ -141,13 +141,21 @@ pub(super) fn data_packets(flow: &Flow, path: &Path) -> Option<u64> {
     })
 }
 
+/// What comes without a silence of half a round trip.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    begin_ns: u64,
+    end_ns: u64,
+    bytes: u64,
+}
+
 /// With fewer windows nothing is said.
 const FEWEST_WINDOWS: usize = 4;
 /// So many parts of a hundred of the windows follow each other after a round trip.
 const PERIODIC_PERCENT: usize = 75;
 
 /// Returns the bytes of a window if the flow comes in windows: about as many bytes each time, and then
-/// nothing until a round trip after the first of them.
+/// nothing until a round trip after the first of them, or after the last one where the sender paces them.
 ///
 /// A link that takes as long for a packet as a round trip looks alike, but delays the first one as well.
 pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
@@ -155,21 +163,28 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     if trip_ns == 0 || first.at_ns > trip_ns.saturating_add(trip_ns / 2) {
         return None;
     }
-    let mut windows = vec![(first.at_ns, first.bytes)];
-    for (pair, arrival) in gaps(arrivals).zip(arrivals.iter().skip(1)) {
-        let (_, gap_ns, bytes) = pair;
+    let mut windows: Vec<Window> = Vec::new();
+    for arrival in arrivals {
+        let Arrival { at_ns, bytes } = *arrival;
         match windows.last_mut() {
-            Some((_, sum)) if gap_ns < trip_ns / 2 => *sum = sum.saturating_add(bytes),
-            _ => windows.push((arrival.at_ns, bytes)),
+            Some(last) if at_ns.saturating_sub(last.end_ns) < trip_ns / 2 => {
+                last.bytes = last.bytes.saturating_add(bytes);
+                last.end_ns = at_ns;
+            }
+            _ => windows.push(Window { begin_ns: at_ns, end_ns: at_ns, bytes }),
         }
     }
     let percent = |count: usize, of: usize| count * 100 >= of * PERIODIC_PERCENT;
     let starts = windows.iter().zip(windows.iter().skip(1));
-    let periods: Vec<u64> = starts.map(|((from, _), (to, _))| to.saturating_sub(*from)).collect();
-    let of_a_trip = |ns: &&u64| (trip_ns - trip_ns / 8..=trip_ns + trip_ns / 4).contains(*ns);
-    let is_periodic = percent(periods.iter().filter(of_a_trip).count(), periods.len());
+    let of_a_trip = |ns: u64| (trip_ns - trip_ns / 8..=trip_ns + trip_ns / 4).contains(&ns);
+    let is_next = |from: &Window, to: &Window| {
+        let since = |ns: u64| to.begin_ns.saturating_sub(ns);
+        of_a_trip(since(from.begin_ns)) || of_a_trip(since(from.end_ns))
+    };
+    let periodic = starts.filter(|(from, to)| is_next(from, to)).count();
+    let is_periodic = percent(periodic, windows.len().saturating_sub(1));
     // The last window is what is left.
-    let sizes: Vec<u64> = windows.iter().rev().skip(1).map(|(_, bytes)| *bytes).collect();
+    let sizes: Vec<u64> = windows.iter().rev().skip(1).map(|window| window.bytes).collect();
     let typical = statistics::median(&sizes)?;
     let alike = sizes.iter().filter(|bytes| bytes.abs_diff(typical) <= typical / 4).count();
     let is_alike = percent(alike, sizes.len());

@@ -11,6 +11,7 @@
 use super::cause::{Cause, Kind, Whole};
 use super::flows::has_losses;
 use super::keys::round_trip_ns;
+use super::losses::lateness_ns;
 use super::observation::{Observation, Path, Unfinished};
 use crate::figures::{count, duration};
 use crate::statistics;
@@ -35,7 +36,11 @@ pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
 
 /// Returns the cause if what asked for the output was lost, over a path that lost packets before.
 fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
-    let is_lost = unfinished.is_acknowledged == Some(false) && has_losses(observed) == Some(true);
+    let is_lossy = match unfinished.is_echo {
+        true => has_lost_before(observed),
+        false => has_losses(observed) == Some(true),
+    };
+    let is_lost = unfinished.is_acknowledged == Some(false) && is_lossy;
     let waited_ns = unfinished.waited_ns;
     let (of, what) = match unfinished.is_echo {
         true => (Whole::Echo, "a key"),
@@ -54,6 +59,15 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
             duration(waited_ns)
         ),
     })
+}
+
+/// Returns whether packets of keys were lost before the one that was not echoed, which was sent again, too:
+/// an echo was late, or data came out of order.
+fn has_lost_before(observed: &Observation) -> bool {
+    let Some(echo) = &observed.echo else { return false };
+    let times = [echo.without_own_wait_ns(), echo.erasures_ns.clone()];
+    let is_late = times.iter().flat_map(|times| lateness_ns(times)).any(|ns| ns > 0);
+    is_late || echo.counts.out_of_order_in.is_some_and(|count| count > 0)
 }
 
 /// Returns the cause if packets are dropped for their size, as far as can be told.
@@ -226,6 +240,23 @@ mod tests {
         let found = unfinished(&observed).unwrap();
         assert_eq!((found.kind, found.of), (Kind::Unknown, Whole::Echo));
         assert_eq!(found.subject, "Unknown: an echo that never came");
+    }
+
+    #[test]
+    fn an_echo_that_never_came_was_lost_where_others_were_late() {
+        let silent = Unfinished { is_echo: true, is_acknowledged: Some(false), ..never_came() };
+        let after = |times: &[u64]| {
+            let echo = Echoes { samples_ns: times.to_vec(), ..Echoes::default() };
+            let observed = Observation {
+                unfinished: Some(silent),
+                echo: Some(echo),
+                ..Observation::default()
+            };
+            unfinished(&observed).unwrap().kind
+        };
+        assert_eq!(after(&[30 * MS; 16]), Kind::Unknown);
+        let late = [[30 * MS; 8].as_slice(), &[270 * MS]].concat();
+        assert_eq!(after(&late), Kind::RetransmissionTimeouts);
     }
 
     #[test]

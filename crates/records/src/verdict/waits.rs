@@ -106,7 +106,14 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
         return None;
     }
     let total_ns = statistics::median(late_ns)?;
-    let gain_ns = total_ns.checked_sub(statistics::median(at_once_ns)?)?;
+    let usual_ns = statistics::median(at_once_ns)?;
+    let delay_ns = total_ns.checked_sub(usual_ns)?;
+    // An answer that takes two round trips waits for the acknowledgment in one of them, and for a host that
+    // takes longer it is there already.
+    let acknowledged_ns = trip_ns?.saturating_mul(2);
+    let is_of_trips = usual_ns <= acknowledged_ns.saturating_add(acknowledged_ns / 8);
+    let saved_ns = trip_ns.filter(|_| is_of_trips).unwrap_or(0);
+    let gain_ns = delay_ns.saturating_add(saved_ns).min(total_ns);
     // A timer never runs out early but by its own grain, and what is late is the scheduler. There is
     // a trip to the first piece, and one for the acknowledgment and the second.
     let trips_ns = trip_ns?.saturating_mul(2);
@@ -267,6 +274,9 @@ const fn is_window_of(own: u64, bytes: u64) -> bool {
     own <= bytes.saturating_mul(WINDOW_USED_ONE_IN)
 }
 
+/// A congestion window has grown after so many round trips, and a buffer has not.
+const MANY_WINDOWS: u64 = 6;
+
 /// Returns what it costs that a window is smaller than what the way holds: the flow stands still
 /// for the rest of each round trip.
 pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
@@ -298,7 +308,7 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let size = view.window_bytes.unwrap_or(per_wait);
     // A loss makes the congestion window small, and a buffer that holds more than slow start sends in its
     // first two round trips is not: there the distance is the limit.
-    let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS);
+    let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && waits < MANY_WINDOWS;
     if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
         return None;
     }

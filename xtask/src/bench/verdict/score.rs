@@ -68,8 +68,6 @@ pub(super) struct Gain {
     pub(super) whole: Whole,
     pub(super) predicted_ms: f64,
     pub(super) measured_ms: f64,
-    /// The measured gain is a lower bound.
-    pub(super) is_bound: bool,
 }
 
 /// The score of one case.
@@ -190,8 +188,14 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
         let gain = named.and_then(|named| {
             let whole = named.whole?;
             let measured = evidence.with.gain(evidence.without.get(number)?, whole)?;
-            // The long outputs of a login have different lengths: their shares are compared.
-            let scale = match case.service.is_login() && whole == Whole::Transfer {
+            // A run that does not end has no time that could be compared.
+            if measured.timed_out {
+                return None;
+            }
+            // The long outputs of a login have different lengths, and the set-ups of two FTP clients
+            // different commands: their shares are compared.
+            let of_login = if case.service.is_login() { Whole::Transfer } else { Whole::Login };
+            let scale = match whole == of_login {
                 true => evidence.with.times.get(&whole)?.ms / named.whole_ms?,
                 false => 1.0,
             };
@@ -200,7 +204,6 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
                 whole,
                 predicted_ms: named.gain_ms? * scale,
                 measured_ms: measured.ms,
-                is_bound: measured.timed_out,
             })
         });
         found.extend(gain);
@@ -310,8 +313,41 @@ mod tests {
             whole: Whole::Transfer,
             predicted_ms: 2_000.0,
             measured_ms: 2_100.0,
-            is_bound: false,
         };
         assert_eq!(gains, [expected]);
+    }
+
+    #[test]
+    fn a_run_that_did_not_end_is_compared_with_no_gain() {
+        let case = case_with(&[Kind::Loss]);
+        let record = serde_json::json!({
+            "verdict": LOSS,
+            "causes": [{ "sentence": LOSS, "whole": "the transfer", "gain_ns": 8_000_000_000_u64 }],
+        });
+        let answer = Answer::read(&record.to_string(), "", Some(1));
+        let mut evidence = evidence(15_000.0, &[200.0]);
+        evidence.with.times.insert(Whole::Transfer, Time { ms: 15_000.0, timed_out: true });
+        assert_eq!(score(&case, &evidence, &answer).gains, []);
+    }
+
+    #[test]
+    fn of_a_set_up_with_other_commands_the_shares_are_compared() {
+        let mut case = case_with(&[Kind::Distance]);
+        case.service = super::super::case::Service::FtpGet;
+        let of = |ms: f64| truth(Whole::Login, ms);
+        let evidence = Evidence { with: of(640.0), without: vec![of(13.0)], relay_late_ms: 0.0 };
+        let sentence =
+            "The round-trip time of the path costs 852 ms of the 871 ms of connection set-up.";
+        let record = serde_json::json!({
+            "verdict": sentence,
+            "causes": [{
+                "sentence": sentence, "whole": "connection set-up",
+                "gain_ns": 852_000_000_u64, "whole_ns": 871_000_000_u64,
+            }],
+        });
+        let answer = Answer::read(&record.to_string(), "", Some(0));
+        let gains = score(&case, &evidence, &answer).gains;
+        assert_eq!(gains.len(), 1);
+        assert!((gains[0].predicted_ms - 626.0).abs() < 1.0, "{gains:?}");
     }
 }

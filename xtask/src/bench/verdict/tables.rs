@@ -235,12 +235,11 @@ fn gains(done: &[Done]) -> Table {
         let ratio = gain.predicted_ms / gain.measured_ms;
         let is_right = is_within(*gain);
         right += usize::from(is_right);
-        let bound = if gain.is_bound { "> " } else { "" };
         table.row([
             gain.kind.name().to_owned(),
             gain.whole.name().to_owned(),
             format!("{:.1}", gain.predicted_ms),
-            format!("{bound}{:.1}", gain.measured_ms),
+            format!("{:.1}", gain.measured_ms),
             if ratio.is_finite() && ratio > 0.0 {
                 format!("{ratio:.2}")
             } else {
@@ -261,10 +260,9 @@ fn gains(done: &[Done]) -> Table {
 }
 
 fn is_within(gain: Gain) -> bool {
-    let Gain { predicted_ms, measured_ms, is_bound, .. } = gain;
-    // Of a lower bound more is right as well.
+    let Gain { predicted_ms, measured_ms, .. } = gain;
     let is_enough = predicted_ms >= measured_ms * (1.0 - RIGHT_SHARE);
-    is_enough && (is_bound || predicted_ms <= measured_ms * (1.0 + RIGHT_SHARE))
+    is_enough && predicted_ms <= measured_ms * (1.0 + RIGHT_SHARE)
 }
 
 /// The errors of one kind of prediction.
@@ -364,7 +362,6 @@ fn case_json(case: &Case, ended: &Ended) -> Value {
                 json!({
                     "cause": gain.kind.name(), "whole": gain.whole.name(),
                     "predicted_ms": gain.predicted_ms, "measured_ms": gain.measured_ms,
-                    "is_lower_bound": gain.is_bound,
                 })
             });
             object.insert("outcome".into(), score.outcome.name().into());
@@ -420,16 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_within_a_fifth_is_right_and_a_lower_bound_may_be_exceeded() {
-        let gain = |predicted_ms, is_bound| Gain {
+    fn a_gain_within_a_fifth_is_right() {
+        let gain = |predicted_ms| Gain {
             kind: super::super::cause::Kind::Loss,
             whole: Whole::Transfer,
             predicted_ms,
             measured_ms: 100.0,
-            is_bound,
         };
-        assert!(is_within(gain(81.0, false)) && is_within(gain(119.0, false)));
-        assert!(!is_within(gain(79.0, false)) && !is_within(gain(121.0, false)));
-        assert!(is_within(gain(900.0, true)) && !is_within(gain(79.0, true)));
+        assert!(is_within(gain(81.0)) && is_within(gain(119.0)));
+        assert!(!is_within(gain(79.0)) && !is_within(gain(121.0)));
     }
 }

@@ -80,6 +80,8 @@ pub(super) struct Watch {
     sampled_wait: Option<Duration>,
     /// The smallest and the largest window that the peer of an upload offered.
     pub(super) peer_window_bytes: Option<[u64; 2]>,
+    /// The longest smoothed round trip of an upload.
+    pub(super) longest_rtt: Option<Duration>,
     /// The window that this side offered at the end of a download.
     pub(super) own_window_bytes: Option<u64>,
     /// The latest `tcp_info` of an upload.
@@ -98,6 +100,7 @@ impl Watch {
             sampling_wait: Duration::ZERO,
             sampled_wait: None,
             peer_window_bytes: None,
+            longest_rtt: None,
             own_window_bytes: None,
             tcp: None,
         }
@@ -117,6 +120,8 @@ impl Watch {
         if info.total_retransmissions > 0 {
             self.first_loss_bytes.get_or_insert(self.bytes);
         }
+        let rtt = Duration::from_micros(info.round_trip_us.into());
+        self.longest_rtt = self.longest_rtt.max(Some(rtt));
         if let Some(window) = info.peer_window_bytes.map(u64::from) {
             let [least, most] = self.peer_window_bytes.unwrap_or([window; 2]);
             self.peer_window_bytes = Some([least.min(window), most.max(window)]);

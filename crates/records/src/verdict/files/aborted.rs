@@ -32,7 +32,7 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
             "Either a firewall in front of the data port or packet loss",
             format!("{why}; to tell them apart, measure again: a firewall blocks each transfer"),
         ),
-        (false, _) if transfer.tcp.total_retrans.is_some_and(|again| again > 0) => (
+        (false, _) if super::data::has_losses(transfer) => (
             Kind::Loss,
             "Packet loss that the connection did not survive",
             format!("{} bytes were moved before: look for what loses packets on the path", count(moved)),
@@ -114,6 +114,15 @@ mod tests {
     fn where_nothing_has_passed_the_server_is_possible_as_well() {
         let found = cause(&session(&[], 0)).unwrap();
         assert!(found.subject.starts_with("Either a path MTU black hole or"), "{found:?}");
+    }
+
+    #[test]
+    fn a_transfer_that_stops_behind_a_lost_segment_is_ended_by_loss() {
+        let mut session = session(&[1_024], 9_000);
+        session.aborted.as_mut().unwrap().transfer.tcp.rcv_ooopack = Some(3);
+        let found = cause(&session).unwrap();
+        assert_eq!(found.kind, Kind::Loss);
+        assert!(found.subject.starts_with("Packet loss"), "{found:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::ftp_transfer::View;
 use super::limits;
-use super::observed::{FileSession, FileTransfer};
+use super::observed::{Exchange, FileSession, FileTransfer};
 use super::policer;
 use super::shape::{Shape, alike_percent, per_period};
 use super::waits;
@@ -74,6 +74,35 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
     is_sent_twice || is_overtaken || (late > 0 && came_twice)
 }
 
+/// A packet that is late by less may have waited for a processor, and one that was lost is sent again no
+/// sooner than after 200 ms (Linux), ns.
+const DELAYED_NS: std::ops::Range<u64> = 20_000_000..190_000_000;
+/// So many replies that are late by as much are no chance.
+const FEWEST_DELAYED: usize = 3;
+/// Of the late replies so many parts of a hundred are late by as much.
+const DELAYED_ALIKE_PERCENT: u64 = 75;
+
+/// Returns the commands before the one that moves the file.
+fn before_moving(exchanges: &[Exchange]) -> &[Exchange] {
+    exchanges.split_last().map_or(&[], |(_, before)| before)
+}
+
+/// Returns whether the path delays some packets by about as much as others, where data came out of order: not
+/// more than every second reply is late, as those of a slow server are.
+fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
+    let is_late = |one: &FileTransfer| one.tcp.rcv_ooopack.max(one.tcp.reord_seen) > Some(0);
+    if !session.transfers.iter().any(is_late) {
+        return false;
+    }
+    // The reply to the command that moves the file waits for the data connection.
+    let of_transfers = session.transfers.iter().map(|one| before_moving(&one.exchanges));
+    let all = of_transfers.chain([session.login.as_slice()]);
+    let late: Vec<u64> = all.flat_map(|exchanges| waits::each_late_ns(exchanges, trip)).collect();
+    let delayed: Vec<u64> = late.iter().copied().filter(|ns| DELAYED_NS.contains(ns)).collect();
+    let is_alike = alike_percent(&delayed).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
+    is_alike && delayed.len() >= FEWEST_DELAYED && delayed.len() * 2 <= late.len()
+}
+
 /// Longer transfers fill the queue in front of the slowest link, and lose what finds no room there.
 const SHORT_BYTES: u64 = 262_144;
 /// So many short transfers with losses are no chance.
@@ -82,7 +111,7 @@ const FEWEST_LOSSY: usize = 2;
 /// Returns what the path does to packets in all of a session, if it loses or delays many: also where no
 /// link is full.
 pub(super) fn of_path(session: &FileSession, trip: u64) -> Option<Kind> {
-    if is_disordered(session) {
+    if is_disordered(session) || has_delayed_replies(session, trip) {
         return Some(Kind::Reordering);
     }
     let short = session.transfers.iter().filter(|one| one.bytes <= SHORT_BYTES && has_losses(one));
@@ -107,7 +136,9 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
          links in parallel that packets use by turns, and for wireless retransmission",
         count(late)
     );
-    let ns = view.excess_ns();
+    let replies = waits::each_late_ns(before_moving(&view.transfer.exchanges), view.trip);
+    let replies_ns = replies.into_iter().fold(0_u64, u64::saturating_add);
+    let ns = view.excess_ns().saturating_add(replies_ns);
     Some(view.cause(Kind::Reordering, (ns, ns), "Reordering on the path", advice))
 }
 
@@ -127,7 +158,8 @@ fn loss(view: &View<'_>) -> Option<Cause> {
         return Some(cause);
     }
     // Slow start ends with the losses of a full queue: that is how TCP finds the rate of a path.
-    if !view.is_lossy && ns < view.transfer.total_ns / PROBING_ONE_IN {
+    let is_of_a_queue = ns < view.transfer.total_ns / PROBING_ONE_IN || policer::fills_queue(view);
+    if !view.is_lossy && is_of_a_queue {
         return None;
     }
     let shape = &view.shape;

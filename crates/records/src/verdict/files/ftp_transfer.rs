@@ -192,7 +192,8 @@ fn steps(view: &View<'_>) -> Vec<Cause> {
     );
     add(Kind::SlowFirstByte, steps.first_byte_ns, "The server's late first byte", advice);
     found.extend(last_reply(view));
-    if view.is_lossy || view.is_disordered {
+    let has_losses = view.session.transfers.iter().any(data::has_losses);
+    if has_losses || view.is_disordered {
         found = found.into_iter().map(|cause| by_the_path(view, cause)).collect();
     }
     found

@@ -6,7 +6,7 @@ use super::policer;
 use crate::figures::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
-use crate::verdict::traffic::serial_ns;
+use crate::verdict::traffic::{rate_bps, serial_ns};
 
 /// A transfer that takes less than this is not looked at: its link is always what limits it, ns.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
@@ -26,6 +26,16 @@ pub(super) fn is_full(view: &View<'_>) -> bool {
         && shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(FULL_PERCENT)
 }
 
+/// Returns the rate of the slowest link if it is full.
+fn full_line_bps(view: &View<'_>) -> Option<u64> {
+    let shape = &view.shape;
+    // Where losses empty a queue that was full, the link is no faster than the data is on the average.
+    let mean_bps = rate_bps(shape.bytes, shape.span_ns);
+    let queued_bps =
+        mean_bps.filter(|_| policer::fills_queue(view) && data::has_losses(view.transfer));
+    queued_bps.or_else(|| shape.line_bps.filter(|_| is_full(view)))
+}
+
 /// Returns how long the data takes without the link: the round trips of slow start, ns.
 fn without_line_ns(view: &View<'_>) -> u64 {
     Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes)
@@ -34,9 +44,9 @@ fn without_line_ns(view: &View<'_>) -> u64 {
 /// Returns what the rate of the slowest link costs, and the headers of small segments on it.
 pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
     let shape = &view.shape;
-    let Some(line_bps) = shape.line_bps.filter(|_| is_full(view)) else { return Vec::new() };
+    let Some(line_bps) = full_line_bps(view) else { return Vec::new() };
     let mut found = Vec::new();
-    let line_ns = shape.line_ns().min(shape.span_ns);
+    let line_ns = serial_ns(shape.bytes, line_bps).min(shape.span_ns);
     if let Some(cause) = small_segments(view, line_ns).filter(Cause::stands_out) {
         // The link is as slow as it is, and its headers are what can be spared.
         return vec![cause];
@@ -74,7 +84,7 @@ fn small_segments(view: &View<'_>, line_ns: u64) -> Option<Cause> {
         count(full),
         rate(view.shape.line_bps.unwrap_or(0))
     );
-    Some(view.cause(Kind::SmallPackets, (ns, ns), "The headers of small segments", advice))
+    Some(view.cause(Kind::SmallPackets, (ns, ns), "The size of the small segments", advice))
 }
 
 /// Returns what the round trips of a long path cost: those up to the first byte, and those of slow

@@ -180,6 +180,63 @@ fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
 }
 
 #[test]
+fn an_upload_that_makes_round_trips_longer_fills_a_queue_and_meets_no_policer() {
+    // What the tokens of the time between two timers allow.
+    let gaps: Vec<(u64, u64)> = (0..12).map(|_| (300 * MS, 24 * MSS)).collect();
+    let mut upload = download(&gaps);
+    upload.direction = Direction::Outgoing;
+    upload.tcp.total_retrans = Some(80);
+    upload.tcp.data_segs_out = Some(400);
+    assert_eq!(first(vec![upload.clone()]).unwrap().0, Kind::RateLimiter);
+    // Six segments take 75 ms on this link.
+    upload.longest_rtt_ns = Some(TRIP + 70 * MS);
+    assert_eq!(first(vec![upload.clone()]).unwrap().0, Kind::RateLimiter);
+    upload.longest_rtt_ns = Some(TRIP + 80 * MS);
+    assert_eq!(first(vec![upload]).unwrap().0, Kind::LineRate);
+}
+
+#[test]
+fn segments_that_come_apart_before_the_first_loss_have_passed_a_queue() {
+    let of_a_link = |place: u64| {
+        let mut gaps = on_a_link(30, 10 * MS);
+        // A timer runs out, and what the queue has dropped comes once more.
+        gaps.extend((0..8).flat_map(|_| [(210 * MS, MSS), (10 * MS, 11 * MSS)]));
+        let mut transfer = download(&gaps);
+        transfer.tcp.rcv_ooopack = Some(40);
+        transfer.first_loss_bytes = Some(place);
+        transfer
+    };
+    let found = |place| first(vec![of_a_link(place)]).unwrap().0;
+    assert_eq!(found(30 * MSS), Kind::LineRate);
+    assert_ne!(found(3 * MSS), Kind::LineRate);
+}
+
+#[test]
+fn replies_that_are_late_by_as_much_now_and_then_were_overtaken() {
+    let late_by = |late_ms: u64| {
+        let mut at_ns = 0;
+        let mut transfer = download(&[(0, 10 * MSS), (MS, 10 * MSS)]);
+        let mut exchanges = Vec::new();
+        for step in 0..8 {
+            let sent_ns = at_ns;
+            at_ns += TRIP + if step % 3 == 0 { late_ms * MS } else { 0 };
+            exchanges.push(exchange("NOOP", sent_ns, None, at_ns));
+        }
+        exchanges.append(&mut transfer.exchanges);
+        transfer.exchanges = exchanges;
+        transfer.total_ns += at_ns;
+        transfer.tcp.rcv_ooopack = Some(2);
+        transfer
+    };
+    assert_eq!(first(vec![late_by(78)]).map(|found| found.0), Some(Kind::Reordering));
+    // A timer is longer.
+    assert_ne!(first(vec![late_by(220)]).map(|found| found.0), Some(Kind::Reordering));
+    let mut in_order = late_by(78);
+    in_order.tcp.rcv_ooopack = Some(0);
+    assert_ne!(first(vec![in_order]).map(|found| found.0), Some(Kind::Reordering));
+}
+
+#[test]
 fn bursts_that_bring_what_their_time_allows_are_a_policer() {
     let timers: Vec<(u64, u64)> = (0..9).map(|at| (240 * MS + at * MS, 17)).collect();
     let regular = in_bursts(&timers, 20_000);
@@ -323,6 +380,47 @@ fn a_first_block_that_is_late_is_the_server_s_unless_a_timer_ran_out() {
     transfer.first_byte_ns = Some(1_520 * MS);
     transfer.total_ns += 1_500 * MS;
     assert_eq!(first_of(&session), Some(Kind::SlowFirstByte));
+    session.transfers[0].timeouts = Some(1);
+    assert_eq!(first_of(&session), Some(Kind::Loss));
+}
+
+#[test]
+fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
+    let trip = 40 * MS;
+    let windows = [16_u64, 4, 9, 3, 16, 5, 11];
+    let mut session = tftp(trip, None, trip);
+    let transfer = &mut session.transfers[0];
+    let mut at_ns = 0;
+    transfer.arrivals.clear();
+    for blocks in windows {
+        at_ns += trip;
+        let of_window =
+            (0..blocks).map(|block| Arrival { at_ns: at_ns + block * MS / 2, bytes: 512 });
+        transfer.arrivals.extend(of_window);
+        at_ns += blocks * MS / 2;
+    }
+    transfer.bytes = 512 * windows.iter().sum::<u64>();
+    transfer.total_ns = at_ns;
+    transfer.connected_ns = Some(trip);
+    transfer.first_byte_ns = Some(trip);
+    transfer.block_bytes = Some(512);
+    transfer.window_blocks = Some(16);
+    transfer.repeated_blocks = Some(12);
+    let loss = causes(&session).into_iter().find(|cause| cause.kind == Kind::Loss).unwrap();
+    // Four windows were needed.
+    assert_eq!(loss.cost_ns, 3 * trip);
+    session.transfers[0].repeated_blocks = Some(0);
+    assert!(causes(&session).iter().all(|cause| cause.kind != Kind::Loss));
+}
+
+#[test]
+fn a_timer_of_this_host_follows_the_round_trip() {
+    let mut session = tftp(10 * MS, None, 10 * MS);
+    for arrival in session.transfers[0].arrivals.iter_mut().skip(20) {
+        arrival.at_ns += 240 * MS;
+    }
+    session.transfers[0].total_ns += 240 * MS;
+    assert_ne!(first_of(&session), Some(Kind::Loss));
     session.transfers[0].timeouts = Some(1);
     assert_eq!(first_of(&session), Some(Kind::Loss));
 }

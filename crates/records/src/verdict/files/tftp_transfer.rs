@@ -17,6 +17,8 @@ use crate::verdict::traffic::{gaps, rate_bps};
 
 /// A silence from here on is no block but a timer, ns.
 const LEAST_TIMER_NS: u64 = 300_000_000;
+/// The same where a timer of this host ran out, ns.
+const LEAST_OWN_TIMER_NS: u64 = 100_000_000;
 /// And so many times what blocks take otherwise.
 const TIMER_FACTOR: u64 = 5;
 /// Timers of servers and of RFC 1123 section 4.2.3.2 begin at a second.
@@ -99,7 +101,10 @@ impl<'a> View<'a> {
         let trip = trip_ns(session, transfer)?;
         let all: Vec<u64> = gaps(&transfer.arrivals).map(|(_, gap, _)| gap).collect();
         let median = statistics::median(&all).unwrap_or(0);
-        let least_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(LEAST_TIMER_NS);
+        // A timer of this host follows the round trip.
+        let is_own = transfer.timeouts.is_some_and(|count| count > 0);
+        let shortest_ns = if is_own { LEAST_OWN_TIMER_NS } else { LEAST_TIMER_NS };
+        let least_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(shortest_ns);
         let timers = all.iter().copied().filter(|gap| *gap >= least_ns).collect();
         let waits: Vec<u64> =
             waits_ns(transfer).into_iter().filter(|gap| *gap < least_ns).collect();
@@ -199,7 +204,8 @@ impl<'a> View<'a> {
             count(u64::try_from(self.timers.len()).unwrap_or(u64::MAX)),
             duration(longest_ns)
         );
-        self.cause(Kind::Loss, late.saturating_sub(needed), "Packet loss", advice)
+        let ns = late.saturating_sub(needed).saturating_add(self.short_windows_ns());
+        self.cause(Kind::Loss, ns, "Packet loss", advice)
     }
 
     /// Returns whether a window of blocks takes longer on the slowest link than a timer: its queue, and
@@ -222,6 +228,17 @@ impl<'a> View<'a> {
         Cause { cost_ns: ns, gain_ns: ns, advice, ..cause }
     }
 
+    /// Returns what windows cost that end early, since a block of them was lost: a round trip each, ns.
+    fn short_windows_ns(&self) -> u64 {
+        if self.window == 1 || !self.has_repeats() {
+            return 0;
+        }
+        let is_wait = |ns: u64| ns >= self.trip - self.trip / 4 && !self.timers.contains(&ns);
+        let waits = gaps(&self.transfer.arrivals).filter(|(_, gap, _)| is_wait(*gap)).count();
+        let windows = u64::try_from(waits).unwrap_or(u64::MAX).saturating_add(1);
+        self.trip.saturating_mul(windows.saturating_sub(self.waits()))
+    }
+
     /// Returns how often the sender has waited for an acknowledgment.
     fn waits(&self) -> u64 {
         let block = self.transfer.block_bytes.unwrap_or(512).max(1);
@@ -237,7 +254,7 @@ impl<'a> View<'a> {
             return each_ns.saturating_mul(self.waits().saturating_sub(1));
         }
         let trips = self.trip.saturating_mul(self.waits().saturating_sub(1));
-        span.saturating_sub(late).saturating_sub(trips)
+        span.saturating_sub(late).saturating_sub(trips).saturating_sub(self.short_windows_ns())
     }
 
     /// Returns what blocks take beyond the round trips: the link, or the server.

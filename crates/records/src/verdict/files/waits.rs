@@ -22,17 +22,22 @@ pub(super) fn late_ns(
     trip_ns: u64,
     is_meant: impl Fn(&Exchange) -> bool,
 ) -> u64 {
+    let late = exchanges.iter().zip(each_late_ns(exchanges, trip_ns));
+    let meant = late.filter(|(exchange, _)| is_meant(exchange));
+    meant.fold(0, |sum, (_, ns)| sum.saturating_add(ns))
+}
+
+/// Returns how late each reply was up to the first that did not come, ns.
+pub(super) fn each_late_ns(exchanges: &[Exchange], trip_ns: u64) -> Vec<u64> {
     let mut before_ns = 0_u64;
-    let mut sum_ns = 0_u64;
+    let mut late = Vec::with_capacity(exchanges.len());
     for exchange in exchanges {
         let Some(replied_ns) = exchange.replied_ns else { break };
         let due_ns = exchange.sent_ns.saturating_add(trip_ns).max(before_ns);
-        if is_meant(exchange) {
-            sum_ns = sum_ns.saturating_add(replied_ns.saturating_sub(due_ns));
-        }
+        late.push(replied_ns.saturating_sub(due_ns));
         before_ns = replied_ns;
     }
-    sum_ns
+    late
 }
 
 /// Returns how many round trips the commands take: one that is sent before the reply to the one
