@@ -79,7 +79,7 @@ impl Model {
         let mut model = Self {
             echo_ns: probe.echo.as_ref().and_then(|echo| median(&echo.samples_ns)),
             window_bytes: longest.counts.window_bytes,
-            loaded_echo_ns: probe.echo_under_load.as_ref().and_then(settled_ns),
+            loaded_echo_ns: probe.echo_under_load.as_ref().and_then(Echoes::settled_ns),
             ..Self::bare(trip_ns, path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1))
         };
         let train = rate::train(&longest.arrivals, trip_ns, model.mss_bytes);
@@ -295,26 +295,12 @@ const ROUGH_NS: u64 = 1_000_000;
 #[must_use]
 pub fn echo_range_ns(echoes: &Echoes) -> Option<[u64; 2]> {
     let samples = &echoes.samples_ns;
-    let is_few = samples.len() < MANY_ECHOES;
+    let is_few = samples.len() < Echoes::MANY;
     let settled = if is_few { samples } else { samples.get(samples.len() / 2..)? };
     let (least, most) = (percentile(settled, 10)?, percentile(settled, 90)?);
     let [least, most] = if is_few { [least / 4 * 3, most / 2 * 3] } else { [least, most] };
     let rough = |ns: u64| ns / ROUGH_ONE_IN + ROUGH_NS;
     Some([least.saturating_sub(rough(least)), most.saturating_add(rough(most))])
-}
-
-/// So many echoes show when they have become alike.
-const MANY_ECHOES: usize = 8;
-
-/// Returns how long an echo takes once the queue has filled, ns: the first keys come before that,
-/// and the last one finds it emptier again. Of a few, the longer ones have
-/// found it full.
-fn settled_ns(echoes: &Echoes) -> Option<u64> {
-    let samples = &echoes.samples_ns;
-    if samples.len() < MANY_ECHOES {
-        return percentile(samples, 75);
-    }
-    median(samples.get(samples.len() / 2..)?)
 }
 
 #[cfg(test)]

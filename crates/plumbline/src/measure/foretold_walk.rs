@@ -7,13 +7,11 @@
 use super::beside::Loaded;
 use super::command::SCREENFUL_CELLS;
 use super::observed_walk::{self, echoes};
-use super::record::{Carrier, Circumstances, nanos};
+use super::record::{Carrier, Circumstances};
 use super::walk::Findings;
 use crate::carry::CarrierStatus;
-use protocols::time::Duration;
 use records::measurement::Phases;
 use records::prediction::{self, Forecast, Model, Prediction, What};
-use records::statistics::median;
 use records::verdict::{Arrival, Flow, Observation, Path};
 
 /// Returns what was foretold in the walk, beside what was then measured.
@@ -105,13 +103,13 @@ fn before_sustained(
 
 /// Foretells the echo beside the longer output from what was seen `before` it.
 fn echo(before: &Observation, findings: &Findings) -> Option<Prediction> {
-    let (first, then) = (probe(findings)?, &findings.sustained.as_ref()?.loaded);
+    let sustained = findings.sustained.as_ref().filter(|sustained| sustained.is_settled)?;
+    let (first, then) = (probe(findings)?, &sustained.loaded);
     let screens = u64::from(then.screens);
     let bytes = first.shown.watch.bytes.saturating_mul(screens);
     let bytes = bytes.checked_div(first.screens.into())?;
     let foretold_ns = Model::of(before)?.echo_under_load_ns()?;
     let range_ns = before.echo_under_load.as_ref().and_then(prediction::echo_range_ns);
     let forecast = Forecast { what: What::EchoUnderLoad, bytes, foretold_ns, range_ns };
-    let echoes: Vec<u64> = then.echoes.iter().copied().map(|echo: Duration| nanos(echo)).collect();
-    Some(forecast.beside(median(&echoes)?))
+    Some(forecast.beside(echoes(&then.echoes)?.settled_ns()?))
 }

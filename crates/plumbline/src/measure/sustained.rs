@@ -3,7 +3,8 @@
 //!
 //! As long as an output fits into the buffers, a key waits for all that is left of it, and the echo
 //! says how long the output is and nothing of the way. An output is long enough when there are
-//! three echoes beside it, of which the longest takes less than half of its time.
+//! three echoes beside it, of which the longest takes less than half of its time, and the later ones are
+//! no longer than the earlier ones.
 //!
 //! The keys that were struck beside an output are in the far side's line by then, and are taken back
 //! before anything else is typed.
@@ -15,11 +16,13 @@ use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
 /// How many outputs are tried until one fills the buffers, with the first.
-const PROBES_MAX: usize = 3;
+const PROBES_MAX: usize = 4;
 /// Each is so many times as long as the one before.
 const TIMES: u32 = 3;
 /// With fewer keys beside it an output has not shown that echoes are as long as each other.
 const FEWEST_ECHOES: usize = 3;
+/// A line with nothing in it has no echo of what takes it back.
+const CLEARING: Duration = Duration::from_millis(500);
 /// No output is begun that would take longer than this.
 const LONG: Duration = Duration::from_secs(6);
 
@@ -37,8 +40,10 @@ enum State {
 pub(crate) struct Sustained {
     /// The one that was long enough, if it is not the first.
     pub(crate) probe: Option<Loaded>,
-    /// The one after it.
+    /// The one after it, or else the longest.
     pub(crate) loaded: Loaded,
+    /// Whether there is one that was long enough, and one after it.
+    pub(crate) is_settled: bool,
 }
 
 /// The outputs that are asked for.
@@ -76,8 +81,7 @@ impl Sustaining {
         sustaining.goes_on(first, cx).then_some(sustaining)
     }
 
-    /// Returns what came, when all of it has; `None` if no output was long enough, or one did not
-    /// come whole.
+    /// Returns what came, when all of it has; `None` if one did not come whole.
     ///
     /// # Errors
     ///
@@ -106,11 +110,12 @@ impl Sustaining {
                         return Ok(None);
                     }
                     if self.is_last {
-                        return Ok(Some(Sustained { probe: self.probe.take(), loaded }));
+                        let probe = self.probe.take();
+                        return Ok(Some(Sustained { probe, loaded, is_settled: true }));
                     }
                     self.probes += 1;
                     if !self.goes_on(&loaded, cx) {
-                        return Ok(None);
+                        return Ok(Some(Sustained { probe: None, loaded, is_settled: false }));
                     }
                     self.probe = Some(loaded);
                 }
@@ -142,18 +147,48 @@ impl Sustaining {
         let span = Duration::from_nanos(span_ns);
         let longest = last.echoes.iter().max();
         let is_many = last.echoes.len() >= FEWEST_ECHOES;
-        self.is_last = is_many && longest.is_some_and(|echo| *echo * 2 <= span);
+        let longer = if span * TIMES <= LONG { TIMES } else { 2 };
+        let may_go_on = self.probes < PROBES_MAX && span * longer <= LONG;
+        let has_settled = !are_growing(&last.echoes) || !may_go_on;
+        self.is_last = is_many && has_settled && longest.is_some_and(|echo| *echo * 2 <= span);
         let times = match self.is_last {
             true if span * 2 <= LONG => 2,
             true => 1,
-            false => TIMES,
+            false => longer,
         };
         self.screens = last.screens.saturating_mul(times);
         self.erasers = vec![self.eraser; last.echoes.len()];
         self.state = State::Resting(Wait::new(cx.now, self.patience));
-        self.is_last || (self.probes < PROBES_MAX && span * TIMES <= LONG)
+        self.is_last || may_go_on
     }
 }
 
-/// A line with nothing in it has no echo of what takes it back.
-const CLEARING: Duration = Duration::from_millis(500);
+/// Later echoes that are longer by one part in so many, and by so much, still grow.
+const GROWN_ONE_IN: u32 = 4;
+const GROWN: Duration = Duration::from_millis(10);
+
+/// Returns whether the later half of `echoes` is longer than the earlier one: the queue fills.
+fn are_growing(echoes: &[Duration]) -> bool {
+    let (early, late) = echoes.split_at(echoes.len() / 2);
+    let middle = |half: &[Duration]| {
+        let mut sorted = half.to_vec();
+        sorted.sort_unstable();
+        sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+    };
+    let both = middle(early).zip(middle(late));
+    both.is_some_and(|(early, late)| late > early + early / GROWN_ONE_IN + GROWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn echoes_grow_until_the_later_ones_are_as_long_as_the_earlier_ones() {
+        let ms = |all: &[u64]| all.iter().map(|ms| Duration::from_millis(*ms)).collect::<Vec<_>>();
+        assert!(are_growing(&ms(&[60, 110, 190, 240])));
+        assert!(!are_growing(&ms(&[230, 240, 250, 260])));
+        assert!(!are_growing(&ms(&[5, 7, 9, 12])));
+        assert!(!are_growing(&ms(&[200])) && !are_growing(&[]));
+    }
+}

@@ -279,13 +279,26 @@ const HELD_ONE_IN: u64 = 5;
 /// side's acknowledgments of a few keys are among it.
 const QUEUED_ONE_IN: u64 = 8;
 
+/// Of the time of an output one part in so many waited for this side's processor, where that holds up the
+/// echoes beside it as well.
+const WAITED_ONE_IN: u64 = 4;
+
+/// Returns whether this side waited for its processor during the longest output.
+fn waits_beside_output(observed: &Observation) -> bool {
+    let longest = observed.sustained.as_ref().or(observed.transfers.first());
+    longest.is_some_and(|flow| {
+        let waited_ns = flow.own_wait_ns.unwrap_or(0);
+        waited_ns > 0 && waited_ns.saturating_mul(WAITED_ONE_IN) >= flow.elapsed_ns
+    })
+}
+
 /// Returns what a queue costs that other data fills.
 fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
-    let total_ns = statistics::median(&loaded.samples_ns)?;
+    let total_ns = loaded.settled_ns()?;
     let gain_ns = total_ns.saturating_sub(idle_ns);
-    // A queue stands only in front of a link that is full.
-    if super::flows::fills_the_line(observed) == Some(false) {
+    // A queue stands only in front of a link that is full. What this side's processor holds up looks alike.
+    if super::flows::fills_the_line(observed) == Some(false) || waits_beside_output(observed) {
         return None;
     }
     // On a slow line the first flight of any sender is as long: that is the line, and not its queue.

@@ -7,7 +7,7 @@
 
 use super::files::FileSession;
 use crate::measurement::LayerTime;
-use crate::{arrivals, sizes};
+use crate::{arrivals, sizes, statistics};
 
 /// The pace of the keys of [`Observation::echo_train`], ns.
 pub const TRAIN_PACE_NS: u64 = 60_000_000;
@@ -105,6 +105,20 @@ pub struct Echoes {
 }
 
 impl Echoes {
+    /// Returns how long an echo beside other output takes once the queue has filled, ns: the first keys come
+    /// before that, and the last one finds it emptier again. Of a few, the longer ones have found it full.
+    #[must_use]
+    pub fn settled_ns(&self) -> Option<u64> {
+        let samples = &self.samples_ns;
+        if samples.len() < Self::MANY {
+            return statistics::percentile(samples, 75);
+        }
+        statistics::median(samples.get(samples.len() / 2..)?)
+    }
+
+    /// So many echoes show when they have become alike.
+    pub(crate) const MANY: usize = 8;
+
     /// Returns the samples without what this side waited for its own processor in them, ns.
     pub(super) fn without_own_wait_ns(&self) -> Vec<u64> {
         let waits = self.own_wait_ns.iter().copied().chain(std::iter::repeat(0));

@@ -129,7 +129,7 @@ fn unknown_end(unfinished: &Unfinished) -> Cause {
 pub(super) fn waits(observed: &Observation) -> Option<Cause> {
     let median_ns = |echoes: &super::Echoes| statistics::median(&echoes.samples_ns);
     let idle_ns = observed.echo.as_ref().and_then(median_ns).unwrap_or(0);
-    let loaded_ns = observed.echo_under_load.as_ref().and_then(median_ns);
+    let loaded_ns = observed.echo_under_load.as_ref().and_then(super::Echoes::settled_ns);
     let loaded = loaded_ns.map(|total_ns| beside_output(observed, idle_ns, total_ns));
     let screenful = observed.screenful.as_ref().map(|flow| {
         let advice =

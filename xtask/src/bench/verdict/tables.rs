@@ -4,7 +4,7 @@ use super::case::{Case, Service};
 use super::cause::ROWS;
 use super::score::{Gain, Outcome};
 use super::second;
-use super::trial::Ended;
+use super::trial::{self, Ended};
 use super::truth::{Time, Truth, Whole, median};
 use records::figures::UNKNOWN;
 use records::table::Table;
@@ -229,12 +229,10 @@ fn gains_of(done: &[Done]) -> Vec<Gain> {
 fn gains(done: &[Done]) -> Table {
     let mut table = Table::new().text("cause").text("of").number("predicted (ms)");
     table = table.number("measured (ms)").number("predicted / measured").text("within 20 %");
-    let mut right = 0;
     let all = gains_of(done);
     for gain in &all {
         let ratio = gain.predicted_ms / gain.measured_ms;
         let is_right = is_within(*gain);
-        right += usize::from(is_right);
         table.row([
             gain.kind.name().to_owned(),
             gain.whole.name().to_owned(),
@@ -248,14 +246,19 @@ fn gains(done: &[Done]) -> Table {
             if is_right { "yes" } else { "no" }.to_owned(),
         ]);
     }
-    table.row([
-        "all".to_owned(),
-        String::new(),
-        String::new(),
-        String::new(),
-        String::new(),
-        format!("{right} of {}", all.len()),
-    ]);
+    let mut total = |name: &str, gains: &[Gain]| {
+        let right = gains.iter().filter(|gain| is_within(**gain)).count();
+        let mut cells = [const { String::new() }; 6];
+        let [first, .., last] = &mut cells;
+        name.clone_into(first);
+        *last = format!("{right} of {}", gains.len());
+        table.row(cells);
+    };
+    total("all", &all);
+    let is_by_chance = |gain: &Gain| trial::is_random(gain.kind);
+    let (by_chance, others): (Vec<Gain>, Vec<Gain>) = all.iter().copied().partition(is_by_chance);
+    total("without causes that act by chance", &others);
+    total("causes that act by chance", &by_chance);
     table
 }
 
@@ -371,6 +374,13 @@ fn case_json(case: &Case, ended: &Ended) -> Value {
             object.insert("sentences".into(), answer.sentences.clone().into());
             object.insert("exit_code".into(), answer.exit_code.into());
             object.insert("was_interrupted".into(), answer.was_ended.into());
+            let predictions = answer.predictions.iter().map(|one| {
+                json!({
+                    "what": one.what, "bytes": one.bytes, "predicted_ms": one.predicted_ms,
+                    "measured_ms": one.measured_ms, "range_ms": one.range_ms,
+                })
+            });
+            object.insert("predictions".into(), predictions.collect());
             object.insert("relay_late_ms".into(), evidence.relay_late_ms.into());
             object.insert("stderr".into(), answer.stderr.clone().into());
             object.insert("times".into(), truth_json(&evidence.with));

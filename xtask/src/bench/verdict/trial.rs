@@ -185,7 +185,7 @@ fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<Stop> {
 
 /// Returns whether the cause acts on some packets or replies only, so that a mean says more than a
 /// median.
-const fn is_random(kind: Kind) -> bool {
+pub(super) const fn is_random(kind: Kind) -> bool {
     if let Kind::Second(fault) = kind {
         return fault.is_random();
     }

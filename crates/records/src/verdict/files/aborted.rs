@@ -5,6 +5,7 @@
 //! where no ICMP arrives (RFC 2923). A server that hangs has the same marks if nothing short has passed.
 //! Where the data connection was not established in time, a firewall drops it, or its packets are lost.
 
+use super::data::has_losses;
 use super::observed::{Aborted, FileSession};
 use crate::figures::{count, duration};
 use crate::verdict::cause::{Cause, Kind, Whole};
@@ -17,6 +18,8 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
     let those = session.transfers.iter().filter(|one| one.direction == transfer.direction);
     let passed = those.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
     let is_hole = is_connected && moved == 0;
+    // Behind the last segment of a flight nothing shows that it was lost.
+    let is_lossy = has_losses(transfer) || session.transfers.iter().any(has_losses);
     let (kind, subject, advice) = match (is_hole, passed) {
         (true, Some(passed)) => (Kind::PathMtuBlackHole, "A path MTU black hole", hole(passed.bytes)),
         (true, None) => (
@@ -32,7 +35,7 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
             "Either a firewall in front of the data port or packet loss",
             format!("{why}; to tell them apart, measure again: a firewall blocks each transfer"),
         ),
-        (false, _) if super::data::has_losses(transfer) => (
+        (false, _) if is_lossy => (
             Kind::Loss,
             "Packet loss that the connection did not survive",
             format!("{} bytes were moved before: look for what loses packets on the path", count(moved)),

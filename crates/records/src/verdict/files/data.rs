@@ -242,7 +242,12 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     let is_even = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
     // The first segments of a window pass at once, too.
     let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(FEWEST_SEGMENTS);
-    (is_fast && is_long && is_even && is_beyond_a_flight && limits::is_full(view))
+    // Most of the bytes may have passed at once, so that the rest is what the limiter makes slow.
+    let rest_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
+    let is_slow =
+        rest_ns.saturating_mul(100) >= view.shape.span_ns.saturating_mul(limits::FULL_PERCENT);
+    let is_full = limits::is_full(view) || (is_slow && !has_losses(view.transfer));
+    (is_fast && is_long && is_even && is_beyond_a_flight && is_full)
         .then_some(Bucket { bytes: knee.bytes, after_bps: knee.after_bps })
 }
 
@@ -401,6 +406,9 @@ fn own_send_buffer(view: &View<'_>) -> Option<Cause> {
 /// Fewer pauses are chance.
 const FEWEST_PAUSES: usize = 3;
 
+/// A link or a limiter lets so many segments pass at once at most, and a program writes more.
+const LINK_SEGMENTS: u64 = 2;
+
 /// Returns what it costs that the sender's program pauses: silences that are no round trips, while
 /// nothing was lost and no window was full.
 fn pauses(view: &View<'_>) -> Option<Cause> {
@@ -421,6 +429,10 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
     let gain_ns = view.excess_ns().min(view.shape.pauses_ns());
     let typical = not_of_a_trip.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
     let typical = crate::statistics::median(&typical).unwrap_or(0);
+    // Packets that come apart are those of a link or of a limiter.
+    if typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
+        return None;
+    }
     let advice = format!(
         "{} silences of up to {}, about {} bytes apart, are none of the round trip of {}, nothing was \
          lost and this host's window was open: look there at the disk and at the load",

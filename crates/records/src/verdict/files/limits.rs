@@ -3,6 +3,7 @@
 use super::data;
 use super::ftp_transfer::{View, is_far};
 use super::policer;
+use super::shape::spaced_bps;
 use crate::figures::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
@@ -20,8 +21,10 @@ const SMALL_FACTOR: u64 = 3;
 /// Returns whether packets follow each other at the rate of a link for most of the time.
 pub(super) fn is_full(view: &View<'_>) -> bool {
     let shape = &view.shape;
-    // Behind holes a rate is seen that is the sender's.
-    let is_of_the_sender = data::has_losses(view.transfer) && policer::is_in_bursts(view);
+    // Behind holes a rate is seen that is the sender's, unless a queue spaced what came before them.
+    let is_of_the_sender = data::has_losses(view.transfer)
+        && policer::is_in_bursts(view)
+        && spaced_bps(view.transfer, shape.mss).is_none();
     !is_of_the_sender
         && shape.line_ns().saturating_mul(100) >= shape.span_ns.saturating_mul(FULL_PERCENT)
 }

@@ -9,11 +9,10 @@
 use super::data::{self, FEWEST_SEGMENTS, has_losses, lost};
 use super::ftp_transfer::View;
 use super::observed::FileTransfer;
-use super::shape::{alike_percent, per_period};
+use super::shape::{alike_percent, per_period, spaced_bps};
 use crate::figures::{count, rate};
-use crate::statistics;
 use crate::verdict::cause::{Cause, Kind};
-use crate::verdict::traffic::{burst_rate_bps, rate_bps, serial_ns, span_ns};
+use crate::verdict::traffic::{rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
 
 /// Into so many parts the time of a policed transfer is cut.
@@ -35,7 +34,7 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let place =
         place.filter(|_| bursts.are_most && (is_even(view) || bursts.are_alike(ALIKE_PERCENT)));
     let is_dropped = place.is_some() || is_heavy(view) || is_in_cycles(view);
-    if passed.is_none() && (!is_dropped || fills_queue(view)) {
+    if passed.is_none() && (!is_dropped || fills_queue(view) || is_spaced(view)) {
         return None;
     }
     let ns = data::without_window_ns(view);
@@ -71,43 +70,26 @@ const QUEUE_SEGMENTS: u64 = 6;
 /// average, ns.
 const DELAYED_ACK_NS: u64 = 30_000_000;
 
-/// Returns whether a transfer fills a queue of the path, which a limiter that drops does not have.
-///
-/// Of a file that goes out the round trips grow by what the queue holds. Of one that comes in the segments
-/// before the first loss follow each other as slowly as the rest.
+/// Returns whether a file that goes out fills a queue of the path: its round trips grow by what the queue
+/// holds, which a limiter that drops does not make longer.
 pub(super) fn fills_queue(view: &View<'_>) -> bool {
-    let (shape, transfer) = (&view.shape, view.transfer);
-    let Some(mean_bps) = rate_bps(shape.bytes, shape.span_ns) else { return false };
-    match transfer.direction {
-        Direction::Outgoing => {
-            let full_ns = serial_ns(shape.mss.saturating_mul(QUEUE_SEGMENTS), mean_bps);
-            let longest_ns = full_ns.max(DELAYED_ACK_NS).saturating_add(view.trip);
-            transfer.longest_rtt_ns.is_some_and(|ns| ns >= longest_ns)
-        }
-        Direction::Incoming => is_spaced(view, mean_bps),
-    }
+    let shape = &view.shape;
+    let mean_bps = rate_bps(shape.bytes, shape.span_ns);
+    view.transfer.longest_rtt_ns.zip(mean_bps).is_some_and(|(longest_ns, mean_bps)| {
+        let full_ns = serial_ns(shape.mss.saturating_mul(QUEUE_SEGMENTS), mean_bps);
+        longest_ns >= full_ns.max(DELAYED_ACK_NS).saturating_add(view.trip)
+    })
 }
 
 /// What a queue spaces comes no faster than so many times the rest, in which losses are repaired.
 const SPACED_FACTOR: u64 = 2;
 
-/// Returns whether the segments before the first loss follow each other at about `mean_bps`.
-fn is_spaced(view: &View<'_>, mean_bps: u64) -> bool {
-    let Some(place) = view.transfer.first_loss_bytes else { return false };
-    let mut so_far = 0_u64;
-    let before = view.transfer.arrivals.iter().take_while(|one| {
-        so_far = so_far.saturating_add(one.bytes);
-        so_far <= place
-    });
-    let before: Vec<Arrival> = before.copied().collect();
-    let mss = view.shape.mss;
-    // A burst that is read at once says nothing of the gaps in it.
-    let sizes: Vec<u64> = before.iter().map(|one| one.bytes).collect();
-    let is_read_apart = statistics::median(&sizes).is_some_and(|bytes| bytes <= mss * 2);
-    place >= mss.saturating_mul(FEWEST_SEGMENTS)
-        && is_read_apart
-        && burst_rate_bps(&before)
-            .is_some_and(|rate| rate <= mean_bps.saturating_mul(SPACED_FACTOR))
+/// Returns whether the segments before the first loss have passed a queue: they come about as slowly as the
+/// rest.
+fn is_spaced(view: &View<'_>) -> bool {
+    let mean_bps = rate_bps(view.shape.bytes, view.shape.span_ns).unwrap_or(0);
+    spaced_bps(view.transfer, view.shape.mss)
+        .is_some_and(|bps| bps <= mean_bps.saturating_mul(SPACED_FACTOR))
 }
 
 /// Returns whether the parts of the time bring as much as each other.

@@ -10,7 +10,7 @@ use super::data::has_losses;
 use super::observed::FileTransfer;
 use crate::prediction::Model;
 use crate::statistics;
-use crate::verdict::traffic::{gaps, rate_bps, serial_ns, span_ns};
+use crate::verdict::traffic::{burst_rate_bps, gaps, rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
 
 /// A silence before several packets is a pause from here on, ns; below it the reader may have waited
@@ -71,7 +71,8 @@ impl Shape {
         let steady = steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes));
         let steady = offloaded.clone().unwrap_or_else(|| steady.collect());
         let line_bps = match has_losses(transfer) {
-            true => full_link_bps(transfer, mss, trip_ns)
+            true => spaced_bps(transfer, mss)
+                .or_else(|| full_link_bps(transfer, mss, trip_ns))
                 .or_else(|| rate_with_holes_bps(arrivals, &steady, mss, is_incoming)),
             false => steady_rate_bps(steady, bytes),
         };
@@ -160,6 +161,25 @@ fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64>
     let (segments, alike) = alike_percent(&per_period(&transfer.segments, part_ns))?;
     let is_full = segments >= FEWEST_IN_PART && alike >= ALIKE_PERCENT;
     rate_bps(segments.saturating_mul(mss), part_ns).filter(|_| is_full)
+}
+
+/// Fewer segments before the first loss say nothing of a rate.
+const FEWEST_SPACED: u64 = 5;
+
+/// Returns the rate at which the segments of a download before its first loss follow each other, if a queue
+/// spaces them: where they come in bursts that are read at once, nothing is known of the gaps in these.
+pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
+    let place = transfer.first_loss_bytes.filter(|_| transfer.direction == Direction::Incoming)?;
+    let mut so_far = 0_u64;
+    let before = transfer.arrivals.iter().take_while(|one| {
+        so_far = so_far.saturating_add(one.bytes);
+        so_far <= place
+    });
+    let before: Vec<Arrival> = before.copied().collect();
+    let sizes: Vec<u64> = before.iter().map(|one| one.bytes).collect();
+    let is_read_apart = statistics::median(&sizes)? <= mss.saturating_mul(2);
+    let is_long = place >= mss.saturating_mul(FEWEST_SPACED);
+    burst_rate_bps(&before).filter(|_| is_long && is_read_apart)
 }
 
 /// Returns the rate of the link behind data with holes, which a small congestion window makes slow as

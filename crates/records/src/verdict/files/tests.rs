@@ -200,7 +200,7 @@ fn segments_that_come_apart_before_the_first_loss_have_passed_a_queue() {
     let of_a_link = |place: u64| {
         let mut gaps = on_a_link(30, 10 * MS);
         // A timer runs out, and what the queue has dropped comes once more.
-        gaps.extend((0..8).flat_map(|_| [(210 * MS, MSS), (10 * MS, 11 * MSS)]));
+        gaps.extend((0..8).flat_map(|_| [(160 * MS, MSS), (10 * MS, 11 * MSS)]));
         let mut transfer = download(&gaps);
         transfer.tcp.rcv_ooopack = Some(40);
         transfer.first_loss_bytes = Some(place);

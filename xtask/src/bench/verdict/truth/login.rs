@@ -33,21 +33,14 @@ const LOAD_SECONDS: u64 = 4;
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     let mut session = Session { stream: run.connect()?, text: Vec::new(), pending: Vec::new() };
-    log_in(run, &mut session)?;
-    truth.set(Whole::Login, &[millis(run.began.elapsed())], false);
-    let began = Instant::now();
-    let mut echoes = Vec::new();
-    for (number, key) in KEYS.iter().enumerate() {
-        pause(run, number);
-        echoes.push(session.echo(*key)?);
-        if began.elapsed() > BUDGET && echoes.len() >= 10 {
-            break;
-        }
+    if log_in(run, &mut session).is_err() {
+        truth.set_limit(Whole::Login);
+        return Ok(());
     }
-    truth.set(Whole::Echo, &echoes, run.is_random);
-    // The line is taken back.
-    session.send(b"\x15\r\0")?;
-    session.await_prompt(LIMIT)?;
+    truth.set(Whole::Login, &[millis(run.began.elapsed())], false);
+    if !measure_echoes(run, &mut session, truth)? {
+        return Ok(());
+    }
     let mut repeat = |whole, command: &[u8], times: usize| -> Result<bool> {
         let (began, mut all) = (Instant::now(), Vec::new());
         for number in 0..times {
@@ -81,6 +74,31 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     let later = echoes.get(echoes.len() / 2..).unwrap_or_default();
     truth.set(Whole::EchoUnderLoad, later, run.is_random);
     Ok(())
+}
+
+/// Measures the echoes of keys, and returns whether the session can go on.
+fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Result<bool> {
+    let began = Instant::now();
+    let mut echoes = Vec::new();
+    for (number, key) in KEYS.iter().enumerate() {
+        pause(run, number);
+        let Ok(echo) = session.echo(*key) else {
+            truth.set_limit(Whole::Echo);
+            return Ok(false);
+        };
+        echoes.push(echo);
+        if began.elapsed() > BUDGET && echoes.len() >= 10 {
+            break;
+        }
+    }
+    truth.set(Whole::Echo, &echoes, run.is_random);
+    // The line is taken back.
+    session.send(b"\x15\r\0")?;
+    if session.await_prompt(LIMIT).is_err() {
+        truth.set_limit(Whole::Answer);
+        return Ok(false);
+    }
+    Ok(true)
 }
 
 /// Waits for 20 to 70 ms where a cause acts by chance, so that no key meets a processor only because
