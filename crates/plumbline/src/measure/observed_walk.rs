@@ -113,7 +113,8 @@ fn own_waits_ns(keys: &[Keystroke]) -> Vec<u64> {
 /// Returns what TCP has counted while keys were echoed: until the one that was not, if there is one.
 fn counts_of_echoes(findings: &Findings) -> FlowCounts {
     let [before, after] = &findings.status_of_echoes;
-    let at_the_end = findings.status.as_ref().filter(|_| findings.unfinished.is_some());
+    let is_silent = findings.unfinished.is_some_and(|unfinished| unfinished.is_echo);
+    let at_the_end = findings.status.as_ref().filter(|_| is_silent);
     let both = before.as_ref().zip(after.as_ref().or(at_the_end));
     both.map(|(before, after)| counts(before, after)).unwrap_or_default()
 }

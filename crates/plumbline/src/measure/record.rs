@@ -197,7 +197,7 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     measured.predictions = foretold_walk::of_walk(findings, circumstances, &measured.phases);
     measured.verdict = verdict::verdict(&measured);
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
-    // From too few echoes nothing follows, and that is said already: but not why there are no more.
+    // Too few echoes say nothing, and the verdict has said so. Why there are no more is still to be said.
     let is_enough = |count| count >= verdict::FEWEST_SAMPLES;
     let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
     if is_concluded || findings.unfinished.is_some() {

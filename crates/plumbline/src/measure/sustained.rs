@@ -57,6 +57,7 @@ pub(crate) struct Sustaining {
     probes: usize,
     probe: Option<Loaded>,
     is_last: bool,
+    has_settled: bool,
 }
 
 impl Sustaining {
@@ -77,6 +78,7 @@ impl Sustaining {
             probes: 1,
             probe: None,
             is_last: false,
+            has_settled: false,
         };
         sustaining.goes_on(first, cx).then_some(sustaining)
     }
@@ -111,7 +113,8 @@ impl Sustaining {
                     }
                     if self.is_last {
                         let probe = self.probe.take();
-                        return Ok(Some(Sustained { probe, loaded, is_settled: true }));
+                        let is_settled = self.has_settled;
+                        return Ok(Some(Sustained { probe, loaded, is_settled }));
                     }
                     self.probes += 1;
                     if !self.goes_on(&loaded, cx) {
@@ -149,8 +152,9 @@ impl Sustaining {
         let is_many = last.echoes.len() >= FEWEST_ECHOES;
         let longer = if span * TIMES <= LONG { TIMES } else { 2 };
         let may_go_on = self.probes < PROBES_MAX && span * longer <= LONG;
-        let has_settled = !are_growing(&last.echoes) || !may_go_on;
-        self.is_last = is_many && has_settled && longest.is_some_and(|echo| *echo * 2 <= span);
+        self.has_settled = !are_growing(&last.echoes);
+        let is_enough = self.has_settled || !may_go_on;
+        self.is_last = is_many && is_enough && longest.is_some_and(|echo| *echo * 2 <= span);
         let times = match self.is_last {
             true if span * 2 <= LONG => 2,
             true => 1,

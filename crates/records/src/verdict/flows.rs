@@ -114,7 +114,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let hole = long.find_map(losses::hole).filter(|_| !has_late_echoes);
     for view in &mut views {
         view.has_losses = has_losses || losses::is_lossy(view.flow);
-        view.has_losses_at_rest = has_losses_at_rest;
+        view.has_losses_at_rest = has_losses_at_rest || has_late_echoes;
         view.has_reordering = has_reordering;
         view.hole = hole;
     }
@@ -268,11 +268,33 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(rates::small_packets(&view));
     // What comes in windows leaves its line idle.
     found.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
-    if rates::full_bps(&view).is_some() || is_of_a_full_queue(&view) {
+    if rates::full_bps(&view).is_some() {
         // What finds no room in front of a link that is full is dropped there.
         found.retain(|cause| !cause.kind.is_loss());
     }
+    if is_of_a_full_queue(&view) {
+        charge_the_link(&mut found);
+    }
     found
+}
+
+/// Adds what the repair of lost packets costs to what the link costs whose queue has dropped them.
+fn charge_the_link(found: &mut Vec<Cause>) {
+    let is_line = |cause: &Cause| cause.kind == Kind::LineRate;
+    let lost_ns =
+        found.iter().filter(|cause| cause.kind.is_loss()).map(|cause| cause.cost_ns).max();
+    let (Some(lost_ns), true) = (lost_ns, found.iter().any(is_line)) else { return };
+    found.retain(|cause| !cause.kind.is_loss());
+    for cause in found.iter_mut().filter(|cause| is_line(cause)) {
+        cause.cost_ns = cause.cost_ns.saturating_add(lost_ns).min(cause.total_ns);
+        cause.gain_ns = cause.gain_ns.saturating_add(lost_ns).min(cause.cost_ns);
+        cause.advice = format!(
+            "{}, but {} of that is the repair of packets which the queue in front of it dropped: a longer \
+             queue saves it",
+            cause.advice,
+            duration(lost_ns)
+        );
+    }
 }
 
 /// A link that sends for so many parts of a hundred of an output's time was full before a packet was lost.

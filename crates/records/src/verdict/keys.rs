@@ -275,20 +275,35 @@ const fn of_pauses() -> Late {
 /// What the remote host holds is reported from one part in so many of an echo's wait on.
 const HELD_ONE_IN: u64 = 5;
 
-/// A smoothed round trip shows at least one part in so many of what a queue holds echoes up: the far
+/// A round trip shows at least one part in so many of what a queue holds echoes up: the far
 /// side's acknowledgments of a few keys are among it.
 const QUEUED_ONE_IN: u64 = 8;
 
-/// Of the time of an output one part in so many waited for this side's processor, where that holds up the
-/// echoes beside it as well.
+/// Where this side waits for its processor for one part in so many of an output, the echoes beside it do, too.
 const WAITED_ONE_IN: u64 = 4;
 
-/// Returns whether this side waited for its processor during the longest output.
-fn waits_beside_output(observed: &Observation) -> bool {
-    let longest = observed.sustained.as_ref().or(observed.transfers.first());
-    longest.is_some_and(|flow| {
-        let waited_ns = flow.own_wait_ns.unwrap_or(0);
-        waited_ns > 0 && waited_ns.saturating_mul(WAITED_ONE_IN) >= flow.elapsed_ns
+/// Returns what the wait for this side's processor costs an echo beside the longest output, if this side
+/// waited for a good part of that: as large a part of the echo.
+fn own_wait_beside_output(observed: &Observation, gain_ns: u64, total_ns: u64) -> Option<Cause> {
+    let longest = observed.sustained.as_ref().or(observed.transfers.first())?;
+    let (waited_ns, elapsed_ns) = (longest.own_wait_ns?, longest.elapsed_ns.max(1));
+    if waited_ns.saturating_mul(WAITED_ONE_IN) < elapsed_ns {
+        return None;
+    }
+    let part = u128::from(gain_ns) * u128::from(waited_ns.min(elapsed_ns)) / u128::from(elapsed_ns);
+    let ns = u64::try_from(part).unwrap_or(gain_ns);
+    Some(Cause {
+        kind: Kind::OwnProcessor,
+        of: Whole::EchoUnderLoad,
+        cost_ns: ns,
+        gain_ns: ns,
+        total_ns,
+        subject: "The wait for a processor of this machine".to_owned(),
+        advice: format!(
+            "plumb was ready to run and waited for {} of the {} of an output: look at what else runs here",
+            duration(waited_ns),
+            duration(elapsed_ns)
+        ),
     })
 }
 
@@ -297,8 +312,11 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
     let total_ns = loaded.settled_ns()?;
     let gain_ns = total_ns.saturating_sub(idle_ns);
-    // A queue stands only in front of a link that is full. What this side's processor holds up looks alike.
-    if super::flows::fills_the_line(observed) == Some(false) || waits_beside_output(observed) {
+    if let Some(cause) = own_wait_beside_output(observed, gain_ns, total_ns) {
+        return Some(cause);
+    }
+    // A queue stands only in front of a link that is full.
+    if super::flows::fills_the_line(observed) == Some(false) {
         return None;
     }
     // On a slow line the first flight of any sender is as long: that is the line, and not its queue.
@@ -320,7 +338,7 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let held = match held_ns >= gain_ns / HELD_ONE_IN {
         false => String::new(),
         true => format!(
-            "; {} more is that of output which the remote host's send buffer holds in front of the echo",
+            "; for another {} the remote host holds the echo behind output that it has not sent",
             duration(held_ns)
         ),
     };

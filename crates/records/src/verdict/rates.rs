@@ -84,7 +84,8 @@ const SMALL_FACTOR: u64 = 3;
 
 /// Returns what the headers of segments cost that are small because the largest segment is.
 fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
-    // A sender announces a larger MSS than its route takes: Linux no smaller one than 256 bytes.
+    // The announced MSS may be larger than what the route of the sender takes: Linux announces 256 bytes at
+    // least.
     let needed = view.flow.bytes.div_ceil(mss.max(1));
     let packets = data_packets(view.flow, view.path).map_or(needed, |packets| packets.max(needed));
     let fewest = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
@@ -95,7 +96,7 @@ fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
         count(view.flow.bytes / packets.max(1)),
         count(header_bytes(view.path))
     );
-    Some(view.cause(Kind::SmallPackets, gain_ns, "The size of the small segments", advice))
+    Some(view.cause(Kind::SmallPackets, gain_ns, "The header of each small segment", advice))
 }
 
 /// Returns what headers of needless packets cost.

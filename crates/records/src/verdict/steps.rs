@@ -25,8 +25,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let cause = |kind, gain_ns, subject: &str, advice: &str| Cause {
         kind,
         of: Whole::Login,
-        cost_ns: gain_ns,
-        gain_ns,
+        cost_ns: u64::min(gain_ns, total_ns),
+        gain_ns: u64::min(gain_ns, total_ns),
         total_ns,
         subject: subject.to_owned(),
         advice: advice.to_owned(),

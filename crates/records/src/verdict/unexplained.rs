@@ -20,7 +20,7 @@ use crate::statistics;
 /// that takes so long unacceptable.
 const LONG_NS: u64 = 250_000_000;
 
-/// A smoothed round trip of TCP that shows less than one part in so many of a wait does not have it.
+/// A round trip of TCP that shows less than one part in so many of a wait does not have it.
 const ANSWERED_ONE_IN: u64 = 16;
 
 /// Output of more bytes than this does not fit into the packets of an echo or of a short answer.
@@ -61,8 +61,8 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
     })
 }
 
-/// Returns whether packets of keys were lost before the one that was not echoed, which was sent again, too:
-/// an echo was late, or data came out of order.
+/// Returns whether packets of earlier keys were lost: an echo was late, or data came out of order. The key that
+/// was not echoed was sent again as well, and shows nothing.
 fn has_lost_before(observed: &Observation) -> bool {
     let Some(echo) = &observed.echo else { return false };
     let times = [echo.without_own_wait_ns(), echo.erasures_ns.clone()];

@@ -108,8 +108,8 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     let total_ns = statistics::median(late_ns)?;
     let usual_ns = statistics::median(at_once_ns)?;
     let delay_ns = total_ns.checked_sub(usual_ns)?;
-    // An answer that takes two round trips waits for the acknowledgment in one of them, and for a host that
-    // takes longer it is there already.
+    // An answer that takes two round trips waits for the acknowledgment in one of them. Where the host takes
+    // longer, the acknowledgment comes before the answer is ready.
     let acknowledged_ns = trip_ns?.saturating_mul(2);
     let is_of_trips = usual_ns <= acknowledged_ns.saturating_add(acknowledged_ns / 8);
     let saved_ns = trip_ns.filter(|_| is_of_trips).unwrap_or(0);
@@ -308,7 +308,8 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let size = view.window_bytes.unwrap_or(per_wait);
     // A loss makes the congestion window small, and a buffer that holds more than slow start sends in its
     // first two round trips is not: there the distance is the limit.
-    let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && waits < MANY_WINDOWS;
+    let may_grow = waits < MANY_WINDOWS || view.window_bytes.is_none();
+    let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && may_grow;
     if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
         return None;
     }

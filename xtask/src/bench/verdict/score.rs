@@ -193,9 +193,12 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
                 return None;
             }
             // The long outputs of a login have different lengths, and the set-ups of two FTP clients
-            // different commands: their shares are compared.
-            let of_login = if case.service.is_login() { Whole::Transfer } else { Whole::Login };
-            let scale = match whole == of_login {
+            // different numbers of commands, each of which takes a round trip: shares are compared.
+            let is_scaled = match case.service.is_login() {
+                true => whole == Whole::Transfer,
+                false => whole == Whole::Login && cause.kind == Kind::Distance,
+            };
+            let scale = match is_scaled {
                 true => evidence.with.times.get(&whole)?.ms / named.whole_ms?,
                 false => 1.0,
             };

@@ -139,6 +139,33 @@ impl Truth {
     }
 }
 
+/// A client has waited for as long as it waits.
+#[derive(Clone, Copy, Debug)]
+struct Silence;
+
+impl std::fmt::Display for Silence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "nothing for {} s", LIMIT.as_secs())
+    }
+}
+
+impl std::error::Error for Silence {}
+
+/// Returns `None` in place of an error that says that a client waited in vain.
+fn in_time<T>(result: Result<T>) -> Result<Option<T>> {
+    let is_silent = |error: &anyhow::Error| {
+        let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let is_of_a_socket =
+            matches!(io, Some(std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
+        error.is::<Silence>() || is_of_a_socket
+    };
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_silent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a client needs to know.
 struct Run<'a> {
     case: &'a Case,

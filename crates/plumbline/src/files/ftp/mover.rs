@@ -13,6 +13,7 @@ use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::listing::Collector;
 use protocols::application::ftp::user::DataFailure;
 use records::arrivals::Log;
+use records::statistics;
 use records::transfer::Tcp;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -80,13 +81,16 @@ pub(super) struct Watch {
     sampled_wait: Option<Duration>,
     /// The smallest and the largest window that the peer of an upload offered.
     pub(super) peer_window_bytes: Option<[u64; 2]>,
-    /// The longest smoothed round trip of an upload.
-    pub(super) longest_rtt: Option<Duration>,
+    /// The smoothed round trips of an upload, µs: every second one is left out when there are too many.
+    round_trips_us: Vec<u64>,
     /// The window that this side offered at the end of a download.
     pub(super) own_window_bytes: Option<u64>,
     /// The latest `tcp_info` of an upload.
     pub(super) tcp: Option<Tcp>,
 }
+
+/// Smoothed round trips of an upload that are kept.
+const ROUND_TRIPS_MAX: usize = 4_096;
 
 impl Watch {
     /// Begins to watch a transfer, and keeps at most so many arrivals.
@@ -100,10 +104,15 @@ impl Watch {
             sampling_wait: Duration::ZERO,
             sampled_wait: None,
             peer_window_bytes: None,
-            longest_rtt: None,
+            round_trips_us: Vec::new(),
             own_window_bytes: None,
             tcp: None,
         }
+    }
+
+    /// Returns the smoothed round trip that a quarter of the samples of an upload exceeds, ns.
+    pub(super) fn upper_rtt_ns(&self) -> Option<u64> {
+        statistics::percentile(&self.round_trips_us, 75).map(|us| us.saturating_mul(1_000))
     }
 
     /// Notes what TCP says of an upload.
@@ -120,8 +129,14 @@ impl Watch {
         if info.total_retransmissions > 0 {
             self.first_loss_bytes.get_or_insert(self.bytes);
         }
-        let rtt = Duration::from_micros(info.round_trip_us.into());
-        self.longest_rtt = self.longest_rtt.max(Some(rtt));
+        if self.round_trips_us.len() >= ROUND_TRIPS_MAX {
+            let mut number = 0_usize;
+            self.round_trips_us.retain(|_| {
+                number += 1;
+                number.is_multiple_of(2)
+            });
+        }
+        self.round_trips_us.push(info.round_trip_us.into());
         if let Some(window) = info.peer_window_bytes.map(u64::from) {
             let [least, most] = self.peer_window_bytes.unwrap_or([window; 2]);
             self.peer_window_bytes = Some([least.min(window), most.max(window)]);

@@ -541,7 +541,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             segments: segments.iter().map(verdict::Arrival::from).collect(),
             first_loss_bytes: watch.first_loss_bytes,
             peer_window_bytes: watch.peer_window_bytes,
-            longest_rtt_ns: watch.longest_rtt.map(nanos),
+            upper_rtt_ns: watch.upper_rtt_ns(),
             own_window_bytes: watch.own_window_bytes,
             duplicates_in: before.duplicates(),
             own_wait_ns: before.wait().map(|wait| {

@@ -5,8 +5,8 @@
 //! where no ICMP arrives (RFC 2923). A server that hangs has the same marks if nothing short has passed.
 //! Where the data connection was not established in time, a firewall drops it, or its packets are lost.
 
-use super::data::has_losses;
 use super::observed::{Aborted, FileSession};
+use super::{data, waits};
 use crate::figures::{count, duration};
 use crate::verdict::cause::{Cause, Kind, Whole};
 
@@ -18,8 +18,9 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
     let those = session.transfers.iter().filter(|one| one.direction == transfer.direction);
     let passed = those.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
     let is_hole = is_connected && moved == 0;
-    // Behind the last segment of a flight nothing shows that it was lost.
-    let is_lossy = has_losses(transfer) || session.transfers.iter().any(has_losses);
+    let is_lossy = || {
+        waits::trip_ns(session).and_then(|trip| data::of_path(session, trip)) == Some(Kind::Loss)
+    };
     let (kind, subject, advice) = match (is_hole, passed) {
         (true, Some(passed)) => (Kind::PathMtuBlackHole, "A path MTU black hole", hole(passed.bytes)),
         (true, None) => (
@@ -35,10 +36,24 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
             "Either a firewall in front of the data port or packet loss",
             format!("{why}; to tell them apart, measure again: a firewall blocks each transfer"),
         ),
-        (false, _) if is_lossy => (
+        (false, _) if data::has_losses(transfer) => (
             Kind::Loss,
-            "Packet loss that the connection did not survive",
-            format!("{} bytes were moved before: look for what loses packets on the path", count(moved)),
+            "Packet loss",
+            format!(
+                "{why}, after {} bytes, and segments were lost before: look for what loses packets on \
+                 the path",
+                count(moved)
+            ),
+        ),
+        // Behind the last segment of a flight nothing shows that it was lost.
+        (false, _) if is_lossy() => (
+            Kind::Unknown,
+            "Either packet loss or a server program that stopped",
+            format!(
+                "{why}, after {} bytes, and other transfers lost packets; to tell them apart, measure \
+                 again: packets are lost at other places each time",
+                count(moved)
+            ),
         ),
         (false, _) => (
             Kind::Unknown,

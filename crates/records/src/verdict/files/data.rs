@@ -14,7 +14,7 @@ use crate::figures::{count, duration, rate};
 use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
-use crate::verdict::{Direction, Path};
+use crate::verdict::{Arrival, Direction, Path};
 
 /// Returns what held up the data.
 pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
@@ -77,7 +77,7 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
 /// A packet that is late by less may have waited for a processor, and one that was lost is sent again no
 /// sooner than after 200 ms (Linux), ns.
 const DELAYED_NS: std::ops::Range<u64> = 20_000_000..190_000_000;
-/// So many replies that are late by as much are no chance.
+/// Fewer late replies may be chance.
 const FEWEST_DELAYED: usize = 3;
 /// Of the late replies so many parts of a hundred are late by as much.
 const DELAYED_ALIKE_PERCENT: u64 = 75;
@@ -88,7 +88,8 @@ fn before_moving(exchanges: &[Exchange]) -> &[Exchange] {
 }
 
 /// Returns whether the path delays some packets by about as much as others, where data came out of order: not
-/// more than every second reply is late, as those of a slow server are.
+/// more than every second reply is late, those to several commands are, and one of these commands is answered
+/// in time elsewhere. A slow server is slow each time.
 fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     let is_late = |one: &FileTransfer| one.tcp.rcv_ooopack.max(one.tcp.reord_seen) > Some(0);
     if !session.transfers.iter().any(is_late) {
@@ -97,10 +98,23 @@ fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     // The reply to the command that moves the file waits for the data connection.
     let of_transfers = session.transfers.iter().map(|one| before_moving(&one.exchanges));
     let all = of_transfers.chain([session.login.as_slice()]);
-    let late: Vec<u64> = all.flat_map(|exchanges| waits::each_late_ns(exchanges, trip)).collect();
-    let delayed: Vec<u64> = late.iter().copied().filter(|ns| DELAYED_NS.contains(ns)).collect();
-    let is_alike = alike_percent(&delayed).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
-    is_alike && delayed.len() >= FEWEST_DELAYED && delayed.len() * 2 <= late.len()
+    let late: Vec<(&str, u64)> = all
+        .flat_map(|exchanges| {
+            let verbs = exchanges.iter().map(|one| one.verb.as_str());
+            verbs.zip(waits::each_late_ns(exchanges, trip))
+        })
+        .collect();
+    let delayed: Vec<(&str, u64)> =
+        late.iter().copied().filter(|(_, ns)| DELAYED_NS.contains(ns)).collect();
+    let Some((first, _)) = delayed.first() else { return false };
+    let is_of_several = delayed.iter().any(|(verb, _)| verb != first);
+    let is_in_time =
+        |verb: &str| late.iter().any(|(other, ns)| *other == verb && *ns < DELAYED_NS.start);
+    let is_now_and_then = delayed.iter().any(|(verb, _)| is_in_time(verb));
+    let times: Vec<u64> = delayed.iter().map(|(_, ns)| *ns).collect();
+    let is_alike = alike_percent(&times).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
+    let is_minority = delayed.len() >= FEWEST_DELAYED && delayed.len() * 2 <= late.len();
+    is_of_several && is_now_and_then && is_alike && is_minority
 }
 
 /// Longer transfers fill the queue in front of the slowest link, and lose what finds no room there.
@@ -131,13 +145,18 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
     if let Some(cause) = policer::policer(view) {
         return Some(cause);
     }
+    let seen = match is_disordered(view.session) {
+        true => "what was sent again had not been lost",
+        false => "replies to several commands came late by as much, and others in time",
+    };
     let advice = format!(
-        "{} segments met others out of order, and what was sent again had not been lost: look for \
-         links in parallel that packets use by turns, and for wireless retransmission",
+        "{} segments met others out of order, and {seen}: look for links in parallel that packets use by \
+         turns, and for wireless retransmission",
         count(late)
     );
     let replies = waits::each_late_ns(before_moving(&view.transfer.exchanges), view.trip);
-    let replies_ns = replies.into_iter().fold(0_u64, u64::saturating_add);
+    let delayed = replies.into_iter().filter(|ns| DELAYED_NS.contains(ns));
+    let replies_ns = delayed.fold(0_u64, u64::saturating_add);
     let ns = view.excess_ns().saturating_add(replies_ns);
     Some(view.cause(Kind::Reordering, (ns, ns), "Reordering on the path", advice))
 }
@@ -242,13 +261,26 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     let is_even = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
     // The first segments of a window pass at once, too.
     let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(FEWEST_SEGMENTS);
-    // Most of the bytes may have passed at once, so that the rest is what the limiter makes slow.
+    // Most of the bytes may have passed at once, so that the rest is what the limiter makes slow: packet by
+    // packet, and not in the blocks of a program.
     let rest_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
     let is_slow =
         rest_ns.saturating_mul(100) >= view.shape.span_ns.saturating_mul(limits::FULL_PERCENT);
-    let is_full = limits::is_full(view) || (is_slow && !has_losses(view.transfer));
+    let is_by_packet = arrivals_behind(arrivals, knee.bytes)
+        .is_some_and(|bytes| bytes <= view.shape.mss.saturating_mul(LINK_SEGMENTS));
+    let is_full = limits::is_full(view) || (is_slow && is_by_packet && !has_losses(view.transfer));
     (is_fast && is_long && is_even && is_beyond_a_flight && is_full)
         .then_some(Bucket { bytes: knee.bytes, after_bps: knee.after_bps })
+}
+
+/// Returns the median size of the arrivals behind the first `bytes`.
+fn arrivals_behind(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
+    let mut so_far = 0_u64;
+    let behind = arrivals.iter().skip_while(|one| {
+        so_far = so_far.saturating_add(one.bytes);
+        so_far <= bytes
+    });
+    crate::statistics::median(&behind.map(|one| one.bytes).collect::<Vec<u64>>())
 }
 
 fn limiter(view: &View<'_>) -> Option<Cause> {
@@ -430,7 +462,7 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
     let typical = not_of_a_trip.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
     let typical = crate::statistics::median(&typical).unwrap_or(0);
     // Packets that come apart are those of a link or of a limiter.
-    if typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
+    if !is_one && typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
         return None;
     }
     let advice = format!(

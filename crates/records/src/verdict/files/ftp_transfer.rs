@@ -8,7 +8,7 @@ use super::observed::{FileSession, FileTransfer};
 use super::opening::{FAR_AWAY_NS, is_of_the_path};
 use super::shape::Shape;
 use super::waits::{self, Steps};
-use super::{data, limits};
+use super::{data, limits, policer};
 use crate::figures::{count, duration};
 use crate::verdict::Direction;
 use crate::verdict::cause::{Cause, Kind, Whole};
@@ -192,11 +192,19 @@ fn steps(view: &View<'_>) -> Vec<Cause> {
     );
     add(Kind::SlowFirstByte, steps.first_byte_ns, "The server's late first byte", advice);
     found.extend(last_reply(view));
-    let has_losses = view.session.transfers.iter().any(data::has_losses);
-    if has_losses || view.is_disordered {
-        found = found.into_iter().map(|cause| by_the_path(view, cause)).collect();
-    }
-    found
+    found.into_iter().map(|cause| by_the_path(view, cause)).collect()
+}
+
+/// A lost packet of the control connection is sent again no sooner than after so long (Linux), ns.
+const REPAIR_NS: u64 = 190_000_000;
+
+/// Returns whether a step that is late by `ns` in one transfer may have waited for a packet: in a session
+/// that loses or delays packets everywhere, or for a timer beside losses that are not those of a full queue.
+fn may_be_of_the_path(view: &View<'_>, ns: u64) -> bool {
+    let is_lost_elsewhere = view.session.transfers.iter().any(data::has_losses)
+        && !policer::fills_queue(view)
+        && ns >= REPAIR_NS;
+    view.is_lossy || view.is_disordered || is_lost_elsewhere
 }
 
 /// A SYN is sent again after one second (RFC 6298 section 2.1).
@@ -239,7 +247,8 @@ fn by_the_path(view: &View<'_>, cause: Cause) -> Cause {
         true => (Kind::Reordering, "Reordering on the path"),
         false => (Kind::Loss, "Packet loss"),
     };
-    if !is_of_the_path(kind, cause.cost_ns) || is_usual(view, &cause) {
+    let is_step = cause.kind != Kind::SlowReader && may_be_of_the_path(view, cause.cost_ns);
+    if !is_step || !is_of_the_path(kind, cause.cost_ns) || is_usual(view, &cause) {
         return cause;
     }
     let advice = format!(
@@ -266,7 +275,8 @@ fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
     });
     let late: Vec<u64> = late.collect();
     let usual = late.iter().filter(|ns| **ns >= cause.cost_ns / 2).count();
-    usual * 2 > late.len()
+    // With no other transfer nothing shows that a step is not always late.
+    late.is_empty() || usual * 2 > late.len()
 }
 
 /// Returns whether the round trip is long enough to be said.

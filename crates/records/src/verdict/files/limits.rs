@@ -50,7 +50,7 @@ pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
     let Some(line_bps) = full_line_bps(view) else { return Vec::new() };
     let mut found = Vec::new();
     let line_ns = serial_ns(shape.bytes, line_bps).min(shape.span_ns);
-    if let Some(cause) = small_segments(view, line_ns).filter(Cause::stands_out) {
+    if let Some(cause) = small_segments(view, line_ns, line_bps).filter(Cause::stands_out) {
         // The link is as slow as it is, and its headers are what can be spared.
         return vec![cause];
     }
@@ -69,7 +69,7 @@ pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
     found
 }
 
-fn small_segments(view: &View<'_>, line_ns: u64) -> Option<Cause> {
+fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause> {
     let mss = view.shape.mss;
     let full = view.transfer.tcp.pmtu?.checked_sub(HEADER_BYTES)?;
     if mss == 0 || mss.saturating_mul(SMALL_FACTOR) > full {
@@ -85,9 +85,9 @@ fn small_segments(view: &View<'_>, line_ns: u64) -> Option<Cause> {
         count(mss + HEADER_BYTES),
         count(mss),
         count(full),
-        rate(view.shape.line_bps.unwrap_or(0))
+        rate(line_bps)
     );
-    Some(view.cause(Kind::SmallPackets, (ns, ns), "The size of the small segments", advice))
+    Some(view.cause(Kind::SmallPackets, (ns, ns), "The header of each small segment", advice))
 }
 
 /// Returns what the round trips of a long path cost: those up to the first byte, and those of slow

@@ -86,8 +86,8 @@ pub struct FileTransfer {
     pub tcp: DataTcp,
     /// The smallest and the largest receive window that the peer offered while data was sent, bytes.
     pub peer_window_bytes: Option<[u64; 2]>,
-    /// The longest smoothed round trip while data was sent, ns.
-    pub longest_rtt_ns: Option<u64>,
+    /// The smoothed round trip that a quarter of the samples exceeds while data was sent, ns.
+    pub upper_rtt_ns: Option<u64>,
     /// The receive window that this side offered at the end, bytes.
     pub own_window_bytes: Option<u64>,
     /// Segments that came twice, as the kernel counted them on all connections.

@@ -70,14 +70,14 @@ const QUEUE_SEGMENTS: u64 = 6;
 /// average, ns.
 const DELAYED_ACK_NS: u64 = 30_000_000;
 
-/// Returns whether a file that goes out fills a queue of the path: its round trips grow by what the queue
-/// holds, which a limiter that drops does not make longer.
+/// Returns whether a file that goes out fills a queue of the path for a quarter of its time and more: its
+/// round trips grow by what the queue holds, and a limiter that drops does not make them longer.
 pub(super) fn fills_queue(view: &View<'_>) -> bool {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns);
-    view.transfer.longest_rtt_ns.zip(mean_bps).is_some_and(|(longest_ns, mean_bps)| {
+    view.transfer.upper_rtt_ns.zip(mean_bps).is_some_and(|(upper_ns, mean_bps)| {
         let full_ns = serial_ns(shape.mss.saturating_mul(QUEUE_SEGMENTS), mean_bps);
-        longest_ns >= full_ns.max(DELAYED_ACK_NS).saturating_add(view.trip)
+        upper_ns >= full_ns.max(DELAYED_ACK_NS).saturating_add(view.trip)
     })
 }
 

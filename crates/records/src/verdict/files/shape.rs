@@ -71,8 +71,8 @@ impl Shape {
         let steady = steady.filter(|(gap, bytes)| !is_jump(*gap, *bytes));
         let steady = offloaded.clone().unwrap_or_else(|| steady.collect());
         let line_bps = match has_losses(transfer) {
-            true => spaced_bps(transfer, mss)
-                .or_else(|| full_link_bps(transfer, mss, trip_ns))
+            true => full_link_bps(transfer, mss, trip_ns)
+                .or_else(|| spaced_bps(transfer, mss))
                 .or_else(|| rate_with_holes_bps(arrivals, &steady, mss, is_incoming)),
             false => steady_rate_bps(steady, bytes),
         };
@@ -164,7 +164,7 @@ fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64>
 }
 
 /// Fewer segments before the first loss say nothing of a rate.
-const FEWEST_SPACED: u64 = 5;
+const FEWEST_SPACED: u64 = 20;
 
 /// Returns the rate at which the segments of a download before its first loss follow each other, if a queue
 /// spaces them: where they come in bursts that are read at once, nothing is known of the gaps in these.

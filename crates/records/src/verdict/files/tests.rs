@@ -189,9 +189,9 @@ fn an_upload_that_makes_round_trips_longer_fills_a_queue_and_meets_no_policer() 
     upload.tcp.data_segs_out = Some(400);
     assert_eq!(first(vec![upload.clone()]).unwrap().0, Kind::RateLimiter);
     // Six segments take 75 ms on this link.
-    upload.longest_rtt_ns = Some(TRIP + 70 * MS);
+    upload.upper_rtt_ns = Some(TRIP + 70 * MS);
     assert_eq!(first(vec![upload.clone()]).unwrap().0, Kind::RateLimiter);
-    upload.longest_rtt_ns = Some(TRIP + 80 * MS);
+    upload.upper_rtt_ns = Some(TRIP + 80 * MS);
     assert_eq!(first(vec![upload]).unwrap().0, Kind::LineRate);
 }
 
@@ -213,14 +213,14 @@ fn segments_that_come_apart_before_the_first_loss_have_passed_a_queue() {
 
 #[test]
 fn replies_that_are_late_by_as_much_now_and_then_were_overtaken() {
-    let late_by = |late_ms: u64| {
+    let late_to = |late_ms: u64, verbs: [&str; 3]| {
         let mut at_ns = 0;
         let mut transfer = download(&[(0, 10 * MSS), (MS, 10 * MSS)]);
         let mut exchanges = Vec::new();
         for step in 0..8 {
             let sent_ns = at_ns;
-            at_ns += TRIP + if step % 3 == 0 { late_ms * MS } else { 0 };
-            exchanges.push(exchange("NOOP", sent_ns, None, at_ns));
+            at_ns += TRIP + if step % 4 == 0 || step == 7 { late_ms * MS } else { 0 };
+            exchanges.push(exchange(verbs[step % verbs.len()], sent_ns, None, at_ns));
         }
         exchanges.append(&mut transfer.exchanges);
         transfer.exchanges = exchanges;
@@ -228,7 +228,11 @@ fn replies_that_are_late_by_as_much_now_and_then_were_overtaken() {
         transfer.tcp.rcv_ooopack = Some(2);
         transfer
     };
+    let late_by = |late_ms| late_to(late_ms, ["SIZE", "MDTM", "REST"]);
     assert_eq!(first(vec![late_by(78)]).map(|found| found.0), Some(Kind::Reordering));
+    // One command that is slow is the server's.
+    let slow = late_to(78, ["SIZE"; 3]);
+    assert_ne!(first(vec![slow]).map(|found| found.0), Some(Kind::Reordering));
     // A timer is longer.
     assert_ne!(first(vec![late_by(220)]).map(|found| found.0), Some(Kind::Reordering));
     let mut in_order = late_by(78);

@@ -198,12 +198,17 @@ impl<'a> View<'a> {
         let needed = self.typical_ns.saturating_mul(u64::try_from(self.timers.len()).unwrap_or(0));
         let longest_ns = self.timers.iter().max().copied().unwrap_or(0);
         let seen = if self.has_repeats() { "" } else { ", though none came twice" };
-        let advice = format!(
-            "{} times a block came after a timer had run out, the longest wait {}{seen}: look for what \
-             loses packets on the path, and set a shorter timeout (RFC 2349)",
-            count(u64::try_from(self.timers.len()).unwrap_or(u64::MAX)),
-            duration(longest_ns)
-        );
+        let advice = match self.timers.len() {
+            0 => "blocks came twice, and windows of them ended early: look for what loses packets on the \
+                  path"
+                .to_owned(),
+            timers => format!(
+                "{} times a block came after a timer had run out, the longest wait {}{seen}: look for \
+                 what loses packets on the path, and set a shorter timeout (RFC 2349)",
+                count(u64::try_from(timers).unwrap_or(u64::MAX)),
+                duration(longest_ns)
+            ),
+        };
         let ns = late.saturating_sub(needed).saturating_add(self.short_windows_ns());
         self.cause(Kind::Loss, ns, "Packet loss", advice)
     }
@@ -233,10 +238,15 @@ impl<'a> View<'a> {
         if self.window == 1 || !self.has_repeats() {
             return 0;
         }
-        let is_wait = |ns: u64| ns >= self.trip - self.trip / 4 && !self.timers.contains(&ns);
-        let waits = gaps(&self.transfer.arrivals).filter(|(_, gap, _)| is_wait(*gap)).count();
+        let all: Vec<u64> = gaps(&self.transfer.arrivals).map(|(_, gap, _)| gap).collect();
+        // On a slow link each block takes long.
+        let block_ns = statistics::median(&all).unwrap_or(0);
+        let least_ns = block_ns.saturating_add(self.trip - self.trip / 4);
+        let waits = all.iter().filter(|ns| **ns >= least_ns && !self.timers.contains(ns)).count();
         let windows = u64::try_from(waits).unwrap_or(u64::MAX).saturating_add(1);
-        self.trip.saturating_mul(windows.saturating_sub(self.waits()))
+        let repeats = [self.transfer.repeated_blocks, self.transfer.timeouts];
+        let repeats = repeats.into_iter().flatten().fold(0, u64::saturating_add);
+        self.trip.saturating_mul(windows.saturating_sub(self.waits()).min(repeats))
     }
 
     /// Returns how often the sender has waited for an acknowledgment.

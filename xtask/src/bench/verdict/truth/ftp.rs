@@ -2,7 +2,7 @@
 
 use super::super::case::Service;
 use super::super::servers::{LARGE_FACTOR, user_of};
-use super::{BUDGET, LIMIT, Run, Truth, Whole, millis};
+use super::{BUDGET, LIMIT, Run, Truth, Whole, in_time, millis};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -24,7 +24,7 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
         client.command(&format!("PASS {password}"), &['2'])?;
     }
     truth.set(Whole::Login, &[millis(run.began.elapsed())], false);
-    if client.command("TYPE I", &['2']).is_err() {
+    if in_time(client.command("TYPE I", &['2']))?.is_none() {
         truth.set_limit(Whole::Transfer);
         return Ok(());
     }
@@ -51,9 +51,9 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     let expected_ms = times.iter().copied().fold(0.0, f64::max) * LARGE_FACTOR as f64;
     if run.case.service == Service::FtpGet && expected_ms < millis(LARGE_LIMIT) {
         let asked = Instant::now();
-        match client.retrieve("pub/large", run.case.bytes * LARGE_FACTOR) {
-            Ok(()) => truth.set(Whole::Large, &[millis(asked.elapsed())], false),
-            Err(_) => truth.set_limit(Whole::Large),
+        match in_time(client.retrieve("pub/large", run.case.bytes * LARGE_FACTOR))? {
+            Some(()) => truth.set(Whole::Large, &[millis(asked.elapsed())], false),
+            None => truth.set_limit(Whole::Large),
         }
     }
     // The server may close first.

@@ -1,6 +1,6 @@
 //! A Telnet client that logs in, types and reads: RFC 854 with every option but echo refused.
 
-use super::{BUDGET, LIMIT, Run, Truth, Whole, millis};
+use super::{BUDGET, LIMIT, Run, Silence, Truth, Whole, in_time, millis};
 use anyhow::{Result, bail};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ const LOAD_SECONDS: u64 = 4;
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     let mut session = Session { stream: run.connect()?, text: Vec::new(), pending: Vec::new() };
-    if log_in(run, &mut session).is_err() {
+    if in_time(log_in(run, &mut session))?.is_none() {
         truth.set_limit(Whole::Login);
         return Ok(());
     }
@@ -82,7 +82,7 @@ fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Re
     let mut echoes = Vec::new();
     for (number, key) in KEYS.iter().enumerate() {
         pause(run, number);
-        let Ok(echo) = session.echo(*key) else {
+        let Some(echo) = in_time(session.echo(*key))? else {
             truth.set_limit(Whole::Echo);
             return Ok(false);
         };
@@ -94,7 +94,7 @@ fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Re
     truth.set(Whole::Echo, &echoes, run.is_random);
     // The line is taken back.
     session.send(b"\x15\r\0")?;
-    if session.await_prompt(LIMIT).is_err() {
+    if in_time(session.await_prompt(LIMIT))?.is_none() {
         truth.set_limit(Whole::Answer);
         return Ok(false);
     }
@@ -154,7 +154,7 @@ impl Session {
         while !is_there(&self.text) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                bail!("nothing for {} s", limit.as_secs());
+                return Err(Silence.into());
             }
             self.read(left)?;
         }
