@@ -129,6 +129,23 @@ fn a_queue_costs_what_the_round_trip_grows_by_and_not_what_the_remote_host_holds
 }
 
 #[test]
+fn an_echo_beside_output_that_waits_for_this_sides_processor_is_in_no_queue() {
+    let mut observed = echoing(20 * MS, Some(20 * MS));
+    observed.echo_under_load = Some(Echoes { samples_ns: vec![320 * MS; 6], ..Echoes::default() });
+    let output = |own_wait_ms: u64| Flow {
+        own_wait_ns: Some(own_wait_ms * MS),
+        ..flow(&[(20 * MS, 1_448), (1_000 * MS, 1_448), (2_000 * MS, 1_448)])
+    };
+    observed.sustained = Some(output(1_000));
+    let found = causes(&observed);
+    let beside = found.iter().find(|cause| cause.of == Whole::EchoUnderLoad).unwrap();
+    assert_eq!((beside.kind, beside.gain_ns), (Kind::OwnProcessor, 150 * MS), "{found:?}");
+    observed.sustained = Some(output(400));
+    let found = causes(&observed);
+    assert!(found.iter().any(|cause| cause.kind == Kind::Queue), "{found:?}");
+}
+
+#[test]
 fn what_this_side_waits_for_its_processor_is_no_step_of_the_remote_host() {
     let mut observed = echoing(20 * MS, Some(20 * MS));
     observed.steps = Steps {
@@ -144,6 +161,10 @@ fn what_this_side_waits_for_its_processor_is_no_step_of_the_remote_host() {
     assert_eq!(kinds(&observed), [Kind::SlowLogin, Kind::SlowGreeting]);
     observed.steps.own_wait_ns = Some(400 * MS);
     assert_eq!(kinds(&observed), [Kind::OwnProcessor]);
+    // Threads that wait side by side wait for no longer than all of it takes.
+    observed.steps.own_wait_ns = Some(40_000 * MS);
+    let found = causes(&observed);
+    assert!(found.iter().all(|cause| cause.cost_ns <= cause.total_ns), "{found:?}");
 }
 
 #[test]

@@ -112,6 +112,11 @@ fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
         causes(observed).iter().map(|cause| cause.kind).collect::<Vec<Kind>>()
     };
     assert_eq!(kinds(&observed), [Kind::LineRate]);
+    let line = causes(&observed).remove(0);
+    assert!(
+        line.cost_ns > 2_000 * MS && line.advice.contains("which the queue in front of it dropped"),
+        "{line:?}"
+    );
     // Between single keys the queue is empty.
     observed.echo.as_mut().unwrap().counts = lost(1);
     assert!(

@@ -141,6 +141,20 @@ mod tests {
         let found = cause(&session).unwrap();
         assert_eq!(found.kind, Kind::Loss);
         assert!(found.subject.starts_with("Packet loss"), "{found:?}");
+        assert!(found.advice.starts_with("nothing came in time, after 9,000 bytes"), "{found:?}");
+    }
+
+    #[test]
+    fn a_transfer_that_stops_where_others_lost_packets_is_one_of_two() {
+        let mut session = session(&[1_024, 4_096], 9_000);
+        session.connect_ns = Some(20 * MS);
+        for transfer in &mut session.transfers {
+            transfer.tcp.rcv_ooopack = Some(1);
+            let at = |at_ms, bytes| Arrival { at_ns: at_ms * MS, bytes };
+            transfer.arrivals = vec![at(60, 500), at(61, 500), at(62, 500), at(300, 500)];
+        }
+        let found = cause(&session).unwrap();
+        assert!(found.subject.starts_with("Either packet loss or a server"), "{found:?}");
     }
 
     #[test]

@@ -413,8 +413,50 @@ fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
     let loss = causes(&session).into_iter().find(|cause| cause.kind == Kind::Loss).unwrap();
     // Four windows were needed.
     assert_eq!(loss.cost_ns, 3 * trip);
+    assert!(loss.advice.starts_with("blocks came twice"), "{loss:?}");
     session.transfers[0].repeated_blocks = Some(0);
     assert!(causes(&session).iter().all(|cause| cause.kind != Kind::Loss));
+    // On a link that takes as long for each block as the round trip one repeat costs one round trip at most.
+    let arrivals = &mut session.transfers[0].arrivals;
+    for (arrival, number) in arrivals.iter_mut().zip(1..) {
+        arrival.at_ns = number * 45 * MS;
+    }
+    session.transfers[0].total_ns = 64 * 45 * MS;
+    session.transfers[0].repeated_blocks = Some(1);
+    let loss = causes(&session).into_iter().find(|cause| cause.kind == Kind::Loss);
+    assert!(loss.is_none_or(|loss| loss.cost_ns <= trip), "one block was repeated");
+}
+
+#[test]
+fn what_follows_a_bucket_comes_by_the_packet_and_what_a_disk_reads_by_the_block() {
+    let behind = |each_ns: u64, bytes: u64, count: usize| {
+        let mut gaps = vec![(0, 40 * MSS), (2 * MS, 40 * MSS)];
+        gaps.resize(2 + count, (each_ns, bytes));
+        first(vec![download(&gaps)]).map(|found| found.0)
+    };
+    assert_eq!(behind(19 * MS, MSS, 16), Some(Kind::RateLimiter));
+    assert_ne!(behind(60 * MS, 8 * MSS, 12), Some(Kind::RateLimiter));
+}
+
+#[test]
+fn one_stall_behind_a_single_segment_is_a_pause_and_packets_that_come_apart_are_none() {
+    let stalled = download(&[(0, MSS), (2_000 * MS, 40 * MSS), (MS, 40 * MSS)]);
+    assert_eq!(first(vec![stalled]).map(|found| found.0), Some(Kind::SlowDisk));
+}
+
+#[test]
+fn a_late_reply_of_one_transfer_is_a_lost_packet_only_if_it_is_as_late_as_a_timer() {
+    let with_late_reply = |late_ms: u64| {
+        let usual = download(&[(0, 10 * MSS), (MS, 10 * MSS)]);
+        let mut lossy = usual.clone();
+        lossy.tcp.rcv_ooopack = Some(1);
+        let mut late = download(&[(0, 10 * MSS), (MS, 20 * MSS)]);
+        late.total_ns += late_ms * MS;
+        late.exchanges[1].replied_ns = Some(late.total_ns);
+        first(vec![usual, lossy, late]).map(|found| found.0)
+    };
+    assert_eq!(with_late_reply(150), Some(Kind::LateLastReply));
+    assert_eq!(with_late_reply(220), Some(Kind::Loss));
 }
 
 #[test]
