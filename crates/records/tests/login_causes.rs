@@ -111,6 +111,10 @@ fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
     let kinds = |observed: &Observation| {
         causes(observed).iter().map(|cause| cause.kind).collect::<Vec<Kind>>()
     };
+    let is_loss = |kind: &Kind| matches!(kind, Kind::Loss | Kind::RetransmissionTimeouts);
+    assert!(kinds(&observed).iter().any(is_loss), "no queue is known");
+    // Five segments take 210 ms.
+    observed.path.rtt_under_load_ns = Some(220 * MS);
     assert_eq!(kinds(&observed), [Kind::LineRate]);
     let line = causes(&observed).remove(0);
     assert!(

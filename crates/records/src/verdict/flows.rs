@@ -300,14 +300,23 @@ fn charge_the_link(found: &mut Vec<Cause>) {
 /// A link that sends for so many parts of a hundred of an output's time was full before a packet was lost.
 const BUSY_PERCENT: u64 = 35;
 
+/// The queue that overflows holds so many full segments at least.
+const QUEUE_SEGMENTS: u64 = 5;
+
 /// Returns whether packets of a long output were dropped by the queue in front of the slowest link: the link
-/// sent for a good part of its time, and between single keys, when the queue was empty, nothing was lost.
+/// sent for a good part of its time, the round trip beside it shows a queue, and between single keys, when the
+/// queue was empty, nothing was lost.
 fn is_of_a_full_queue(view: &View<'_>) -> bool {
     if view.whole != Whole::Transfer || view.has_losses_at_rest {
         return false;
     }
-    let line_ns = rates::seen_line_bps(view).map_or(0, |rate| serial_ns(view.flow.bytes, rate));
-    line_ns.saturating_mul(100) >= view.flow.elapsed_ns.saturating_mul(BUSY_PERCENT)
+    let Some(rate_bps) = rates::seen_line_bps(view) else { return false };
+    let line_ns = serial_ns(view.flow.bytes, rate_bps);
+    let mss_bytes = view.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
+    let queue_ns = serial_ns(mss_bytes.saturating_mul(QUEUE_SEGMENTS), rate_bps);
+    let queued_ns = view.path.rtt_under_load_ns.unwrap_or(0).saturating_sub(view.trip_or_zero());
+    queued_ns >= queue_ns
+        && line_ns.saturating_mul(100) >= view.flow.elapsed_ns.saturating_mul(BUSY_PERCENT)
 }
 
 /// Returns what this side's processor costs, by what it did.
