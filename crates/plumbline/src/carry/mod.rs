@@ -134,7 +134,7 @@ pub(crate) enum CarrierStatus {
 }
 
 impl CarrierStatus {
-    /// Returns whether the far side has acknowledged all that was sent; `None` if that is not known.
+    /// Returns whether the remote host has acknowledged all data that was sent; `None` if that is not known.
     pub(crate) fn is_acknowledged(&self) -> Option<bool> {
         match self {
             Self::Kernel(info, _) => {

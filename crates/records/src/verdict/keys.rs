@@ -272,7 +272,7 @@ const fn of_pauses() -> Late {
     }
 }
 
-/// What the remote host holds is reported from one part in so many of an echo's wait on.
+/// The output that the remote host holds is reported if it accounts for this fraction of an echo's wait.
 const HELD_ONE_IN: u64 = 5;
 
 /// A round trip shows at least one part in so many of what a queue holds echoes up: the far

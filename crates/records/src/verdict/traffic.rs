@@ -141,7 +141,7 @@ pub(super) fn data_packets(flow: &Flow, path: &Path) -> Option<u64> {
     })
 }
 
-/// What comes without a silence of half a round trip.
+/// Data that arrives without a silence of half a round trip.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     begin_ns: u64,

@@ -81,7 +81,8 @@ pub(super) fn fills_queue(view: &View<'_>) -> bool {
     })
 }
 
-/// What a queue spaces comes no faster than so many times the rest, in which losses are repaired.
+/// Segments that passed a queue arrive at no more than this multiple of the mean rate, which the repair of
+/// losses makes smaller.
 const SPACED_FACTOR: u64 = 2;
 
 /// Returns whether the segments before the first loss have passed a queue: they come about as slowly as the

@@ -181,7 +181,7 @@ fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
 
 #[test]
 fn an_upload_that_makes_round_trips_longer_fills_a_queue_and_meets_no_policer() {
-    // What the tokens of the time between two timers allow.
+    // Each burst has the bytes for which tokens accumulate between two timers.
     let gaps: Vec<(u64, u64)> = (0..12).map(|_| (300 * MS, 24 * MSS)).collect();
     let mut upload = download(&gaps);
     upload.direction = Direction::Outgoing;
