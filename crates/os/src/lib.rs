@@ -57,6 +57,7 @@ pub mod process;
 #[cfg(target_os = "linux")]
 pub mod pty;
 pub mod readiness;
+pub mod receive_delay;
 #[cfg(target_os = "linux")]
 pub mod schedule;
 pub mod serial;

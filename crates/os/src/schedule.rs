@@ -8,7 +8,9 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::ffi::OsStr;
-use std::{fs, io};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
 
 /// Returns the numbers of the processors on which the calling thread may run.
 ///
@@ -129,9 +131,20 @@ pub fn run_queue_wait() -> Option<Duration> {
 /// the kernel does not keep account.
 #[must_use]
 pub fn thread_run_queue_wait() -> Option<Duration> {
-    let account = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    waiting_nanos(&account).map(Duration::from_nanos)
+    thread_local! {
+        // Opened once: a reading beside an echo should cost little.
+        static ACCOUNT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    ACCOUNT.with(|account| {
+        let mut text = [0; ACCOUNT_LEN_MAX];
+        let len = account.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = str::from_utf8(text.get(..len)?).ok()?;
+        waiting_nanos(text).map(Duration::from_nanos)
+    })
 }
+
+/// Three numbers of 64 bits in decimal, with what separates them.
+const ACCOUNT_LEN_MAX: usize = 64;
 
 /// Reads the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.
 fn waiting_nanos(text: &str) -> Option<u64> {

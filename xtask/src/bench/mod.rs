@@ -119,7 +119,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         "echo" => |conditions, options| echo::run(conditions, options.amount),
         "meter" => |conditions, options| meter::run(conditions, options.amount),
         "predict" => |conditions, options| predict::run(conditions, options.amount),
-        "split" => |_, options| split::run(options.amount),
+        "split" => |conditions, options| split::run(conditions, options.amount),
         "terminal" => |conditions, options| terminal::run(conditions, options.amount),
         "login" => |conditions, options| login::run(conditions, options.amount, &options.paths),
         "flood" => |conditions, options| {

@@ -3,15 +3,15 @@
 //! `plumb measure` runs against a shell behind `plumb serve` and a relay of TCP connections, by turns
 //! without a delay and with one of 100 µs and of 1 ms. The delay is in one of two places:
 //!
-//! - in the relay, which is busy for that time before it passes on what came from the client. The
+//! - in the relay, which runs on the processor of the server and is busy for that time before it passes on what came from the client. The
 //!   account of the far side and the network has to grow by the same time;
 //! - in front of sendto(2), by which the client sends a key: strace(1) injects it. strace takes longer
 //!   than it is asked to, so the account of system calls has to grow as the whole echo does. The runs
 //!   without a delay are traced as well.
 
-use super::conditions::Cast;
+use super::conditions::{Cast, Conditions};
 use super::login::start_server;
-use super::telnetd::{program, set_environment, shell};
+use super::telnetd::{on_the_far_processor, program, set_environment, shell};
 use super::typing::{Amount, plumb};
 use super::{Report, Section, Verdict};
 use anyhow::{Context, Result, bail};
@@ -104,7 +104,7 @@ struct Measured {
 }
 
 /// Measures each place with each delay by turns.
-pub(super) fn run(amount: Amount) -> Result<Report> {
+pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let strace = program("strace", "strace");
     let mut notes: Vec<String> =
         strace.as_ref().err().map(|error| format!("Left out: {error:#}.")).into_iter().collect();
@@ -117,7 +117,8 @@ pub(super) fn run(amount: Amount) -> Result<Report> {
     command.args(["serve", "--json", "--tls", "off", "--listen", "127.0.0.1:0", "--exec"]);
     command.arg(shell()).arg("-i");
     set_environment(&mut command);
-    let (_server, behind) = start_server(command)?;
+    let pinning = conditions.pinning();
+    let (_server, behind) = on_the_far_processor(pinning, || start_server(command))?;
     let places = Place::ALL.into_iter().filter(|place| *place == Place::Relay || strace.is_ok());
     let mut measured: Vec<Measured> = places
         .flat_map(|place| {
@@ -127,7 +128,7 @@ pub(super) fn run(amount: Amount) -> Result<Report> {
     let keys = amount.keys.min(KEYS_MAX);
     for number in 1..=amount.rounds {
         for it in &mut measured {
-            let echo = measure(it.place, it.delay_us, keys, behind);
+            let echo = measure((it.place, it.delay_us), keys, behind, pinning);
             let what = || format!("{} µs in {} cannot be measured", it.delay_us, it.place.text());
             it.rounds.push(echo.with_context(what)?);
         }
@@ -145,7 +146,12 @@ pub(super) fn run(amount: Amount) -> Result<Report> {
 }
 
 /// Runs `plumb measure` once through a relay.
-fn measure(place: Place, delay_us: u64, keys: usize, behind: u16) -> Result<Echo> {
+fn measure(
+    (place, delay_us): (Place, u64),
+    keys: usize,
+    behind: u16,
+    pinning: Option<(usize, usize)>,
+) -> Result<Echo> {
     let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
     let target = format!("127.0.0.1:{}", listener.local_addr()?.port());
     let keys = keys.to_string();
@@ -171,7 +177,7 @@ fn measure(place: Place, delay_us: u64, keys: usize, behind: u16) -> Result<Echo
         Place::Relay => Duration::from_micros(delay_us),
         Place::Sendto => Duration::ZERO,
     };
-    let relay = Relay::begin(&listener, behind, delay)?;
+    let relay = on_the_far_processor(pinning, || Relay::begin(&listener, behind, delay))?;
     let record: Value = serde_json::from_reader(stdout).context("plumb measure has no record")?;
     drop(client);
     relay.end();
@@ -233,6 +239,8 @@ struct Growth {
     account_us: [f64; 3],
     whole_us: [f64; 3],
     other_us: [f64; 3],
+    /// Growth of the account in a hundred parts of the growth of the whole echo.
+    share_percent: [f64; 3],
 }
 
 /// Returns the median of `values`, with the least and the greatest.
@@ -247,10 +255,14 @@ fn growth(measured: &[Measured], of: &Measured) -> Option<Growth> {
     let before = measured.iter().find(is_before).filter(|_| of.delay_us > 0)?;
     let pairs = || of.rounds.iter().zip(&before.rounds);
     let name = of.place.account();
-    let account = pairs().map(|(with, without)| with.account_us(name) - without.account_us(name));
+    let account: Vec<f64> =
+        pairs().map(|(with, without)| with.account_us(name) - without.account_us(name)).collect();
+    let whole: Vec<f64> = pairs().map(|(with, without)| with.whole_us - without.whole_us).collect();
+    let shares = account.iter().zip(&whole).map(|(account, whole)| account / whole * 100.0);
     Some(Growth {
-        account_us: middle(account.collect()),
-        whole_us: middle(pairs().map(|(with, without)| with.whole_us - without.whole_us).collect()),
+        share_percent: middle(shares.collect()),
+        account_us: middle(account),
+        whole_us: middle(whole),
         other_us: middle(
             pairs().map(|(with, without)| with.other_growth_us(without, name)).collect(),
         ),
@@ -264,6 +276,7 @@ fn section(measured: &[Measured], amount: Amount, keys: usize) -> Section {
         .text("account")
         .number("it grew by (µs)")
         .number("the echo grew by (µs)")
+        .number("account of echo (%)")
         .number("any other account (µs)");
     let text = |[median, least, most]: [f64; 3]| format!("{median:.1} ({least:.1} to {most:.1})");
     let mut data = Vec::new();
@@ -283,6 +296,7 @@ fn section(measured: &[Measured], amount: Amount, keys: usize) -> Section {
             it.place.account().replace('_', " "),
             text(growth.account_us),
             text(growth.whole_us),
+            text(growth.share_percent),
             text(growth.other_us),
         ]);
     }
@@ -342,6 +356,7 @@ mod tests {
         let found = growth(&measured, &measured[1]).unwrap();
         assert_eq!(found.account_us, [104.0, 104.0, 104.0]);
         assert_eq!((found.whole_us[1], found.other_us[2]), (105.0, 6.0));
+        assert!((found.share_percent[1] - 10_400.0 / 110.0).abs() < 1e-9);
         assert_eq!(growth(&measured, &measured[0]), None);
         let verdicts = verdicts(&measured);
         assert_eq!((verdicts.len(), verdicts[0].found), (1, Some(4.0)));

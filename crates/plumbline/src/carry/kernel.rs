@@ -5,6 +5,7 @@ use super::race::{Finish, Race};
 use super::{Acknowledging, Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
 use os::readiness::{News, PollFd, PollFlags, Wake, Watched, wait};
+use os::receive_delay;
 use os::socket::{self, TcpInfo};
 use protocols::meter::{Account, Counter};
 use protocols::time::Instant;
@@ -60,6 +61,9 @@ pub(super) fn run<S: Session>(
     drop(runtime);
     socket::set_no_delay(&stream, true)?;
     socket::set_urgent_inline(&stream, true)?;
+    // Without stamps the session knows less; nothing else is wrong.
+    let is_stamped =
+        session.wants_receive_delays() && receive_delay::stamp_arrivals(&stream).is_ok();
     session.reached(address);
     session.opened(&mut bench.cx());
     let mut news = News::new()?;
@@ -72,6 +76,7 @@ pub(super) fn run<S: Session>(
     let display = session.display().map(|_| news.reserve());
     let kernel = Kernel {
         stream,
+        is_stamped,
         news,
         inputs,
         display,
@@ -125,6 +130,8 @@ pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
 
 struct Kernel<'a, S> {
     stream: TcpStream,
+    /// Whether the kernel stamps what arrives.
+    is_stamped: bool,
     /// What is known of the socket, behind it of the session's inputs, and then of its display.
     news: News,
     inputs: usize,
@@ -334,11 +341,15 @@ impl<S: Session> Kernel<'_, S> {
         let was_at_mark =
             self.is_urgent_ahead && socket::is_at_urgent_mark(&self.stream).unwrap_or(false);
         let buffer = self.buffer.get_mut(..self.read_len).unwrap_or_default();
-        let read = rustix::io::read(&self.stream, buffer);
-        let read = read.map_err(io::Error::from);
+        let read = match self.is_stamped {
+            true => receive_delay::read(&self.stream, buffer),
+            false => rustix::io::read(&self.stream, buffer)
+                .map(|count| (count, None))
+                .map_err(io::Error::from),
+        };
         self.bench.meter.enter(left);
-        let count = match read {
-            Ok(count) => count,
+        let (count, delay) = match read {
+            Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.news.clear(SOCKET, PollFlags::IN | PollFlags::ERR);
                 return Ok(());
@@ -357,6 +368,7 @@ impl<S: Session> Kernel<'_, S> {
         if count < self.read_len && !self.is_urgent_ahead {
             self.news.clear(SOCKET, PollFlags::IN);
         }
+        delay.into_iter().for_each(|delay| self.session.take_receive_delay(delay));
         let data = self.buffer.get(..count).unwrap_or_default();
         self.session.receive(data, &mut self.bench.cx());
         let is_awaited = self.session.acknowledging().at_once()(data);

@@ -96,6 +96,15 @@ pub(crate) trait Session: Stream {
         Acknowledging::Awaited
     }
 
+    /// Returns whether the session wants [`Session::take_receive_delay`] where the carrier can tell.
+    fn wants_receive_delays(&self) -> bool {
+        false
+    }
+
+    /// Takes for how long the data that [`Stream::receive`] takes next has waited to be read since it
+    /// arrived at this host.
+    fn take_receive_delay(&mut self, _delay: Duration) {}
+
     /// Takes the carrier's word that all output has been given to the device or the kernel.
     fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
 

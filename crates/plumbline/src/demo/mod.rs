@@ -129,7 +129,7 @@ fn plan() -> Plan {
         errands: ERRANDS.map(str::to_owned).to_vec(),
         patience: PATIENCE,
         cpu_time: os::clock::process_cpu_time,
-        run_queue_wait: os::schedule::run_queue_wait,
+        run_queue_wait: os::schedule::thread_run_queue_wait,
     }
 }
 

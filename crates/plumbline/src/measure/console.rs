@@ -34,13 +34,49 @@ struct Screen {
     data_at: Option<Instant>,
     /// Reads for how long this program has waited for a processor.
     run_queue_wait: fn() -> Option<Duration>,
-    /// What it said when the watch began.
-    waited: Option<Duration>,
+    /// What was read so far, and for how long it had waited to be read.
+    reads: Reads,
+    /// The waits when the watch began.
+    waited: Waits,
 }
 
-/// Returns by how much what `read` says is more than `before`.
-fn waited_since(before: Option<Duration>, read: fn() -> Option<Duration>) -> Option<Duration> {
-    Some(read()?.saturating_sub(before?))
+/// For how long this program has waited since it began.
+///
+/// A wait for a processor delays what is measured only while data waits to be read: a program that
+/// waits to be run and then waits for data has lost nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// For a processor.
+    run_queue: Option<Duration>,
+    reads: Reads,
+}
+
+/// All that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reads {
+    count: u64,
+    /// Reads whose receive delay is known: the kernel stamps only what arrives some milliseconds after
+    /// it was asked to, and not every carrier has stamps.
+    stamped: u64,
+    /// The receive delays of those.
+    delay: Duration,
+}
+
+impl Waits {
+    /// Returns for how long this program has waited for a processor since `before`.
+    pub(crate) fn run_queue_since(&self, before: &Self) -> Option<Duration> {
+        Some(self.run_queue?.saturating_sub(before.run_queue?))
+    }
+
+    /// Returns for how long this program delayed what happened since `before` by waiting for a
+    /// processor: at most as long as data waited for it, where that is known.
+    pub(crate) fn since(&self, before: &Self) -> Option<Duration> {
+        let run_queue = self.run_queue_since(before)?;
+        let is_known =
+            self.reads.count - before.reads.count == self.reads.stamped - before.reads.stamped;
+        let unread = self.reads.delay.saturating_sub(before.reads.delay);
+        Some(if is_known { run_queue.min(unread) } else { run_queue })
+    }
 }
 
 /// How often a byte has come.
@@ -165,7 +201,8 @@ impl Console {
                 tally: None,
                 data_at: None,
                 run_queue_wait: || None,
-                waited: None,
+                reads: Reads::default(),
+                waited: Waits::default(),
             },
         }
     }
@@ -173,6 +210,13 @@ impl Console {
     /// Has `read` say for how long this program has waited for a processor.
     pub(crate) fn account_run_queue(&mut self, read: fn() -> Option<Duration>) {
         self.screen.run_queue_wait = read;
+    }
+
+    /// Takes for how long the data that comes next has waited to be read.
+    pub(crate) fn take_receive_delay(&mut self, delay: Duration) {
+        let reads = &mut self.screen.reads;
+        reads.stamped += 1;
+        reads.delay = reads.delay.saturating_add(delay);
     }
 
     /// Begins to negotiate, where there is somebody to negotiate with.
@@ -225,6 +269,7 @@ impl Console {
 
     /// Takes what came from the far side.
     pub(crate) fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
+        self.screen.reads.count += 1;
         let mut open = self.screen.watch.as_mut().filter(|watch| !watch.is_complete());
         if let Some(watch) = &mut open {
             watch.on_arrival(cx);
@@ -251,15 +296,20 @@ impl Console {
     /// Begins to watch for `cells` cells.
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
         // Both readings of it lie outside of what the stamps enclose.
-        self.screen.waited = (self.screen.run_queue_wait)();
+        self.screen.waited = self.screen.waits();
         let before = Some(Stamp::now(cx));
         let asked = before;
         self.screen.watch = Some(Watch { asked, before, began: Some(cx.now), ..Watch::new(cells) });
     }
 
-    /// Returns for how long this program has waited for a processor, if that is known.
+    /// Returns for how long this program has waited.
+    pub(crate) fn waits(&self) -> Waits {
+        self.screen.waits()
+    }
+
+    /// Returns for how long this program has waited for a processor since [`Console::watch`].
     pub(crate) fn run_queue_wait(&self) -> Option<Duration> {
-        (self.screen.run_queue_wait)()
+        self.screen.waits().run_queue_since(&self.screen.waited)
     }
 
     /// Returns what has been painted since [`Console::watch`].
@@ -272,7 +322,7 @@ impl Console {
         let screen = &mut self.screen;
         let mut watch = screen.watch.take()?;
         if watch.run_queue_wait.is_none() {
-            watch.run_queue_wait = waited_since(screen.waited, screen.run_queue_wait);
+            watch.run_queue_wait = screen.waits().since(&screen.waited);
         }
         Some(watch)
     }
@@ -322,6 +372,10 @@ impl Console {
 }
 
 impl Screen {
+    fn waits(&self) -> Waits {
+        Waits { run_queue: (self.run_queue_wait)(), reads: self.reads }
+    }
+
     /// Shows a run of data.
     fn show(&mut self, run: &[u8], cx: &mut Cx<'_>) {
         self.data_at = Some(cx.now);
@@ -339,9 +393,41 @@ impl Screen {
                 let written = self.terminal.receive(run, cx);
                 watch.on_painted(before, run.len(), written.cells, cx);
                 if watch.is_complete() {
-                    watch.run_queue_wait = waited_since(self.waited, self.run_queue_wait);
+                    let waited = self.waits().since(&self.waited);
+                    if let Some(watch) = &mut self.watch {
+                        watch.run_queue_wait = waited;
+                    }
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn waits(run_queue: Duration, count: u64, stamped: u64, delay: Duration) -> Waits {
+        Waits { run_queue: Some(run_queue), reads: Reads { count, stamped, delay } }
+    }
+
+    #[test]
+    fn a_wait_for_a_processor_that_ended_before_data_arrived_is_not_counted() {
+        let before = waits(ms(5), 3, 3, ms(1));
+        assert_eq!(waits(ms(15), 4, 4, ms(3)).since(&before), Some(ms(2)));
+        assert_eq!(waits(ms(6), 4, 4, ms(3)).since(&before), Some(ms(1)), "woken late");
+        assert_eq!(waits(ms(15), 3, 3, ms(1)).since(&before), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn all_of_a_wait_counts_where_the_arrival_of_data_is_not_known() {
+        let before = waits(ms(5), 3, 0, Duration::ZERO);
+        assert_eq!(waits(ms(15), 5, 1, ms(3)).since(&before), Some(ms(10)));
+        assert_eq!(Waits::default().since(&before), None);
+        assert_eq!(before.since(&Waits::default()), None);
     }
 }

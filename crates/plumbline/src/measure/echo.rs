@@ -5,9 +5,10 @@
 //! that the line never grows: by DEL if the far side takes that back, else by backspace, else ^U
 //! clears the line from time to time.
 
-use super::console::Console;
-use super::stamp::{Spent, Stamp};
+use super::console::{Console, Waits};
+use super::stamp::{Rates, Spent, Stamp};
 use protocols::Cx;
+use protocols::meter::Account;
 use protocols::time::{Duration, Instant};
 
 const CHARACTER: u8 = b'x';
@@ -36,14 +37,24 @@ pub(crate) struct Keystroke {
     pub(crate) away: Spent,
     /// From there until the cell was written.
     pub(crate) up: Spent,
-    /// For how long this program waited for a processor in all of that.
+    /// For how long the echo waited, once it had arrived, because this program waited for a processor.
     pub(crate) run_queue_wait: Option<Duration>,
+    /// For how long this program waited for a processor until the carrier had taken the key.
+    pub(crate) send_wait: Option<Duration>,
 }
 
 impl Keystroke {
     /// Returns all of it.
     pub(crate) fn whole(&self) -> Spent {
         self.down.and(&self.away).and(&self.up)
+    }
+
+    /// Returns the keystroke without [`Self::send_wait`] in an account of ours: the kernel gives the
+    /// processor to another program before sendto(2) returns, and the key is on its way by then.
+    pub(crate) fn without_send_wait(&self, rates: Rates) -> Self {
+        let wait = self.send_wait.unwrap_or_default();
+        let down = rates.moved(&self.down, wait, Account::Interrupt, Account::Outside);
+        Self { down, ..*self }
     }
 }
 
@@ -59,9 +70,21 @@ enum Eraser {
 #[derive(Debug)]
 enum State {
     Resting { until: Instant },
-    Struck { stamp: Stamp, at: Instant, place: (u16, u16), gone: Option<Stamp> },
-    Erasing { since: Instant, place: (u16, u16), waited: Option<Duration> },
+    Struck(Struck),
+    Erasing { since: Instant, place: (u16, u16), waited: Waits },
     Clearing { since: Instant },
+}
+
+/// A key whose echo is waited for.
+#[derive(Clone, Copy, Debug)]
+struct Struck {
+    stamp: Stamp,
+    at: Instant,
+    place: (u16, u16),
+    /// When the carrier had taken it.
+    gone: Option<Stamp>,
+    /// For how long this program had waited for a processor by then.
+    send_wait: Option<Duration>,
 }
 
 /// How an echo run stands.
@@ -128,13 +151,14 @@ impl Echo {
 
     /// Returns whether a key is on its way, so that nothing else should take time.
     pub(crate) fn is_timing(&self) -> bool {
-        matches!(self.state, State::Struck { .. })
+        matches!(self.state, State::Struck(_))
     }
 
     /// Takes note that the carrier has taken what there was to send.
-    pub(crate) fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
-        if let State::Struck { gone: gone @ None, .. } = &mut self.state {
-            *gone = Some(Stamp::now(cx));
+    pub(crate) fn has_gone_out(&mut self, console: &Console, cx: &mut Cx<'_>) {
+        if let State::Struck(struck @ Struck { gone: None, .. }) = &mut self.state {
+            struck.gone = Some(Stamp::now(cx));
+            struck.send_wait = console.run_queue_wait();
         }
     }
 
@@ -144,9 +168,7 @@ impl Echo {
             let progress = match self.state {
                 State::Resting { until } if cx.now < until => return Progress::Until(until),
                 State::Resting { .. } => self.strike(console, cx),
-                State::Struck { stamp, at, place, gone } => {
-                    self.look_for_echo((stamp, at, place, gone), console, cx)
-                }
+                State::Struck(struck) => self.look_for_echo(struck, console, cx),
                 State::Erasing { since, place, waited } => {
                     self.look_for_erasure((since, place, waited), console, cx)
                 }
@@ -185,16 +207,18 @@ impl Echo {
         let stamp = Stamp::now(cx);
         self.empty.push(stamp.since(&before));
         console.strike(&[CHARACTER], cx);
-        self.state = State::Struck { stamp, at: cx.now, place, gone: None };
+        let at = cx.now;
+        self.state = State::Struck(Struck { stamp, at, place, gone: None, send_wait: None });
         None
     }
 
     fn look_for_echo(
         &mut self,
-        (stamp, at, place, gone): (Stamp, Instant, (u16, u16), Option<Stamp>),
+        struck: Struck,
         console: &mut Console,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
+        let Struck { stamp, at, place, gone, send_wait } = struck;
         let painted = console.watched().filter(|watch| watch.is_complete()).cloned();
         if painted.is_some() && !console.shows(place, char::from(CHARACTER)) {
             // Something else was written, by the host or by another user of it.
@@ -208,6 +232,7 @@ impl Echo {
                 away: arrived.since(&gone),
                 up: painted.since(&arrived),
                 run_queue_wait: watch.run_queue_wait,
+                send_wait,
             });
             self.keys_on_line += 1;
             self.erase(place, console, cx);
@@ -230,20 +255,19 @@ impl Echo {
             Eraser::KillLine | Eraser::Nothing => return self.rest(cx),
         };
         self.strikes += 1;
-        let waited = console.run_queue_wait();
+        let waited = console.waits();
         console.strike(&[key], cx);
         self.state = State::Erasing { since: cx.now, place, waited };
     }
 
     fn look_for_erasure(
         &mut self,
-        (since, place, waited): (Instant, (u16, u16), Option<Duration>),
+        (since, place, waited): (Instant, (u16, u16), Waits),
         console: &mut Console,
         cx: &mut Cx<'_>,
     ) -> Option<Progress> {
         if console.cursor() == place {
-            let waits = waited.zip(console.run_queue_wait());
-            let own_wait = waits.map_or(Duration::ZERO, |(before, now)| now.saturating_sub(before));
+            let own_wait = console.waits().since(&waited).unwrap_or_default();
             self.erasures.push((cx.now - since).saturating_sub(own_wait));
             self.keys_on_line = self.keys_on_line.saturating_sub(1);
             self.rest(cx);

@@ -229,7 +229,7 @@ impl Logins<'_> {
             errands: Vec::new(),
             patience: self.patience(),
             cpu_time: os::clock::process_cpu_time,
-            run_queue_wait: os::schedule::run_queue_wait,
+            run_queue_wait: os::schedule::thread_run_queue_wait,
         }
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     let samples: Vec<_> = findings
         .keystrokes
         .iter()
-        .map(|key| rates.echo_sample(&key.whole(), key.run_queue_wait))
+        .map(|key| rates.echo_sample(&key.without_send_wait(rates).whole(), key.run_queue_wait))
         .collect();
     let Circumstances { target, address, carrier, started_at, .. } = circumstances;
     let echo = Echo::from_samples(&samples, findings.cpu_per_key.map(nanos));
@@ -342,7 +342,7 @@ fn own_figures(status: &Status) -> TcpFigures {
 pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
     let mut keys: Vec<_> = findings.keystrokes.iter().collect();
     keys.sort_by_key(|key| rates.total_ns(&key.whole()));
-    let key = statistics::nearest_rank(&keys, 50)?;
+    let key = statistics::nearest_rank(&keys, 50)?.without_send_wait(rates);
     let mut spans = Vec::new();
     let mut add = |label: &str, layer: Layer, ns: u64| {
         let start_ns = spans.last().map_or(0, |span: &Span| span.end_ns);

@@ -105,6 +105,19 @@ impl Rates {
         self.tick.to_nanos(spent.ticks(account))
     }
 
+    /// Returns `spent` with `time` charged to the account `to` instead of `from`, as far as `from` has it.
+    pub(crate) fn moved(&self, spent: &Spent, time: Duration, from: Account, to: Account) -> Spent {
+        let ticks = u128::from(self.tick.ticks_per_second()) * time.as_nanos() / 1_000_000_000;
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX).min(spent.ticks(from));
+        let mut moved = *spent;
+        for (account, is_added) in [(from, false), (to, true)] {
+            if let Some(sum) = moved.ticks.get_mut(account as usize) {
+                *sum = if is_added { *sum + ticks } else { *sum - ticks };
+            }
+        }
+        moved
+    }
+
     /// Returns what each of our layers took, in the order of the stairs; a layer that did nothing
     /// is not among them, as TCP where it is the kernel's.
     pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
@@ -168,6 +181,19 @@ mod tests {
         let sample = rates.echo_sample(&spent, Some(Duration::from_nanos(1)));
         let layers = split(sample.total_ns, &sample.parts);
         assert_eq!(layers.iter().map(|part| part.ns).sum::<u64>(), rates.total_ns(&spent));
+    }
+
+    #[test]
+    fn time_moves_from_one_account_to_another_as_far_as_the_first_has_it() {
+        let rates = Rates { tick: TickRate::calibrate(), line_bps: None };
+        let mut spent = Spent::default();
+        spent.ticks[Account::Interrupt as usize] = rates.tick.ticks_per_second();
+        let half = Duration::from_millis(500);
+        let move_out = |time| rates.moved(&spent, time, Account::Interrupt, Account::Outside);
+        let moved = move_out(half);
+        assert_eq!(moved.total_ticks(), spent.total_ticks());
+        assert_eq!(moved.ticks(Account::Outside), rates.tick.ticks_per_second() / 2);
+        assert_eq!(move_out(Duration::MAX).ticks(Account::Interrupt), 0);
     }
 
     #[test]

@@ -15,7 +15,7 @@
 use super::answers::{Answered, Answers};
 use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
-use super::console::{Console, Watch};
+use super::console::{Console, Waits, Watch};
 use super::echo::{Echo, Keystroke, Progress};
 use super::pieces::Pieces;
 use super::progress::ProgressLine;
@@ -157,7 +157,7 @@ pub(crate) struct Walk {
     wants_status: bool,
     deadline: Option<Instant>,
     /// For how long this program had waited for a processor when the connection was established.
-    waited_before: Option<Duration>,
+    waited_before: Waits,
     interrupts: Option<UnixStream>,
     progress: ProgressLine,
     findings: Findings,
@@ -178,7 +178,7 @@ impl Walk {
             is_owed_answers: true,
             wants_status: false,
             deadline: None,
-            waited_before: None,
+            waited_before: Waits::default(),
             interrupts,
             progress,
             findings: Findings::default(),
@@ -347,8 +347,7 @@ impl Walk {
     fn begin_echo(&mut self, cx: &mut Cx<'_>) {
         let echo = Echo::new(self.plan.keys, self.plan.patience, cx.now);
         let cpu_before = (self.plan.cpu_time)();
-        let waits = self.waited_before.zip(self.console.run_queue_wait());
-        self.findings.login_wait = waits.map(|(before, now)| now.saturating_sub(before));
+        self.findings.login_wait = self.console.waits().since(&self.waited_before);
         self.wants_status = true;
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
     }
@@ -561,7 +560,7 @@ impl Walk {
 impl Stream for Walk {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.findings.opened_at = Some(cx.now);
-        self.waited_before = self.console.run_queue_wait();
+        self.waited_before = self.console.waits();
         self.console.start(cx);
         let patience = self.greeting.min(self.plan.patience);
         self.stage = Stage::FirstPrompt(Wait::new(cx.now, patience));
@@ -641,9 +640,17 @@ impl Session for Walk {
         Ok(())
     }
 
+    fn wants_receive_delays(&self) -> bool {
+        true
+    }
+
+    fn take_receive_delay(&mut self, delay: Duration) {
+        self.console.take_receive_delay(delay);
+    }
+
     fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
         if let Stage::Echo { echo, .. } = &mut self.stage {
-            echo.has_gone_out(cx);
+            echo.has_gone_out(&self.console, cx);
         }
     }
 

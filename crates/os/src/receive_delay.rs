@@ -1,0 +1,130 @@
+//! How long data lay in a socket's receive queue before it was read.
+//!
+//! With `SO_TIMESTAMPNS` (socket(7)) the kernel stamps each packet when the network device hands it
+//! over, and recvmsg(2) returns the stamp of the last byte that it copies, for TCP as well
+//! (Linux 4.10). The difference to the time of the read is what the reader took to run: the wake-up,
+//! and the wait for a processor. A wait that ended before the data arrived is not in it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Room for one control message with a `timespec`.
+const CONTROL_WORDS: usize = 8;
+
+/// Has the kernel stamp what arrives at `socket`. Where no socket of the machine had stamps before, the
+/// kernel begins some milliseconds later.
+///
+/// # Errors
+///
+/// The error of `setsockopt`.
+#[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
+pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the kernel reads an int of the length that is given.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads into `buffer`, and returns how many bytes were read and for how long the last of them had been
+/// in the receive queue; `None` where the kernel has no stamp of it.
+///
+/// A step of the clock of the day between arrival and read falsifies the delay; it is never negative.
+///
+/// # Errors
+///
+/// The error of `recvmsg`.
+pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = [0_u64; CONTROL_WORDS];
+    // SAFETY: all zeros is a message header with nothing in it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: the pointers are to what lives until the end of this function, with its lengths.
+    let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
+    let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+    let read_at = SystemTime::now().duration_since(UNIX_EPOCH).ok();
+    let arrived_at = stamp(&message);
+    let delay = read_at.zip(arrived_at).map(|(read, arrived)| read.saturating_sub(arrived));
+    Ok((count, delay))
+}
+
+/// Returns the stamp that `message` carries, as the time since 1970.
+fn stamp(message: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: the header and the control area that it points to are those that recvmsg has filled.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a header inside the control area.
+    while let Some(header) = unsafe { next.as_ref() } {
+        if (header.cmsg_level, header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+            // SAFETY: a control message of this type has a timespec, at any alignment.
+            let time: libc::timespec =
+                unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(next).cast()) };
+            let seconds = u64::try_from(time.tv_sec).ok()?;
+            return Some(Duration::new(seconds, u32::try_from(time.tv_nsec).ok()?));
+        }
+        // SAFETY: as above.
+        next = unsafe { libc::CMSG_NXTHDR(message, next) };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    const ATTEMPTS_MAX: usize = 100;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn data_that_is_read_late_has_been_in_the_queue_since_it_arrived() {
+        let (near, mut peer) = pair();
+        stamp_arrivals(&near).unwrap();
+        let mut buffer = [0; 8];
+        // The kernel begins to stamp when it has time to.
+        for _ in 0..ATTEMPTS_MAX {
+            let written_at = Instant::now();
+            peer.write_all(b"x").unwrap();
+            while written_at.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            let (count, delay) = read(&near, &mut buffer).unwrap();
+            assert_eq!((count, buffer[0]), (1, b'x'));
+            let whole = written_at.elapsed();
+            if let Some(delay) = delay {
+                // The clock of the day may be slewed while the test runs.
+                assert!(delay >= Duration::from_millis(10), "{delay:?}");
+                assert!(delay <= whole + Duration::from_millis(1), "{delay:?} of {whole:?}");
+                return;
+            }
+        }
+        panic!("the kernel has stamped none of {ATTEMPTS_MAX} packets");
+    }
+
+    #[test]
+    fn without_stamps_a_read_has_no_delay() {
+        let (near, mut peer) = pair();
+        peer.write_all(b"x").unwrap();
+        assert_eq!(read(&near, &mut [0; 8]).unwrap(), (1, None), "stamped, though not asked to");
+        drop(peer);
+        assert_eq!(read(&near, &mut [0; 8]).unwrap().0, 0);
+    }
+}
