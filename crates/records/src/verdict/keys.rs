@@ -307,6 +307,13 @@ fn own_wait_beside_output(observed: &Observation, gain_ns: u64, total_ns: u64) -
     })
 }
 
+/// Returns how long the slowest link takes for the first flight of a sender, ns, if its rate was seen.
+pub(super) fn first_flight_ns(observed: &Observation) -> Option<u64> {
+    let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
+    let rate_bps = super::flows::line_bps(observed)?;
+    Some(serial_ns(INITIAL_SEGMENTS * mss_bytes, rate_bps))
+}
+
 /// Returns what a queue costs that other data fills.
 fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
@@ -320,9 +327,7 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         return None;
     }
     // On a slow line the first flight of any sender is as long: that is the line, and not its queue.
-    let rate_bps = super::flows::line_bps(observed);
-    let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
-    let flight_ns = rate_bps.map_or(0, |rate| serial_ns(INITIAL_SEGMENTS * mss_bytes, rate));
+    let flight_ns = first_flight_ns(observed).unwrap_or(0);
     if gain_ns <= flight_ns {
         return None;
     }

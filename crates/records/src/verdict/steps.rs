@@ -32,8 +32,13 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         advice: advice.to_owned(),
     };
     let mut found = Vec::new();
-    // Which of the steps it held up is not known, so that none of them is charged with it.
-    let own_ns = steps.own_wait_ns.unwrap_or(0);
+    let trip = round_trip_ns(observed).unwrap_or(0);
+    // Which of the steps it held up is not known, so that none of them is charged with it. Without it, each
+    // step that waits for the remote host still takes a round trip.
+    let trips = [steps.connect_ns, steps.negotiation_ns, steps.login_ns];
+    let trips = trips.into_iter().flatten().filter(|ns| *ns > 0).map(|ns| ns.min(trip));
+    let beyond_trips_ns = total_ns.saturating_sub(trips.fold(0, u64::saturating_add));
+    let own_ns = steps.own_wait_ns.unwrap_or(0).min(beyond_trips_ns);
     let advice = "plumb was ready to run for so long: look at what else runs on this machine";
     found.push(cause(
         Kind::OwnProcessor,
@@ -51,7 +56,6 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         found.push(cause(Kind::NameServer, ns, "The name server", advice));
     }
     // A step that waited for a lost packet would be charged to the far host.
-    let trip = round_trip_ns(observed).unwrap_or(0);
     let late_ns = disorder_ns(observed);
     if let Some(ns) = steps.prompt_ns {
         let advice = "there it is often the lookup of this side's name that runs into its time-out";

@@ -9,8 +9,8 @@
 //! the statement that there is none.
 
 use super::cause::{Cause, Kind, Whole};
-use super::flows::has_losses;
-use super::keys::round_trip_ns;
+use super::flows::{fills_the_line, has_losses};
+use super::keys::{first_flight_ns, round_trip_ns};
 use super::losses::lateness_ns;
 use super::observation::{Observation, Path, Unfinished};
 use crate::figures::{count, duration};
@@ -30,8 +30,14 @@ const LONG_BYTES: u64 = 400;
 pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
     let unfinished = observed.unfinished.as_ref()?;
     let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
-    let found = black_hole(unfinished, mss_bytes).or_else(|| lost(unfinished, observed));
+    let found = black_hole(unfinished, mss_bytes, is_lossy(observed))
+        .or_else(|| lost(unfinished, observed));
     Some(found.unwrap_or_else(|| unknown_end(unfinished)))
+}
+
+/// Returns whether packets of the session were lost.
+fn is_lossy(observed: &Observation) -> bool {
+    has_losses(observed) == Some(true) || has_lost_before(observed)
 }
 
 /// Returns the cause if what asked for the output was lost, over a path that lost packets before.
@@ -70,8 +76,9 @@ fn has_lost_before(observed: &Observation) -> bool {
     is_late || echo.counts.out_of_order_in.is_some_and(|count| count > 0)
 }
 
-/// Returns the cause if packets are dropped for their size, as far as can be told.
-fn black_hole(unfinished: &Unfinished, mss_bytes: u64) -> Option<Cause> {
+/// Returns the cause if packets are dropped for their size, as far as can be told: where others were lost
+/// before, a burst of losses stops output as well.
+fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option<Cause> {
     let Unfinished { asked_bytes, come_bytes, whole_bytes, waited_ns, is_acknowledged, .. } =
         *unfinished;
     let is_long = asked_bytes >= LONG_BYTES && asked_bytes > whole_bytes && whole_bytes < mss_bytes;
@@ -79,20 +86,35 @@ fn black_hole(unfinished: &Unfinished, mss_bytes: u64) -> Option<Cause> {
     if !(is_long && is_silent && whole_bytes > 0 && is_acknowledged == Some(true)) {
         return None;
     }
+    let seen = format!(
+        "output of up to {} bytes came, of {} bytes none, and the remote TCP acknowledged the request",
+        count(whole_bytes),
+        count(asked_bytes)
+    );
+    let remedy = "let ICMP \"packet too big\" through, set the MTU to what the path carries, or set \
+                  net.ipv4.tcp_mtu_probing = 1 on the remote host";
+    let (kind, subject, advice) = match is_lossy {
+        false => {
+            let subject = "A size limit of the path (MTU black hole)";
+            (Kind::PathMtuBlackHole, subject, format!("{seen}: {remedy}"))
+        }
+        true => {
+            let subject = "Loss of packets, or a size limit of the path (MTU black hole),";
+            let advice = format!(
+                "{seen}; packets of any size were lost before, too: measure again, and if long output \
+                 stops each time, {remedy}; else look at the errors of the links"
+            );
+            (Kind::RetransmissionTimeouts, subject, advice)
+        }
+    };
     Some(Cause {
-        kind: Kind::PathMtuBlackHole,
+        kind,
         of: Whole::Screenful,
         cost_ns: waited_ns,
         gain_ns: waited_ns,
         total_ns: waited_ns,
-        subject: "A size limit of the path (MTU black hole)".to_owned(),
-        advice: format!(
-            "output of up to {} bytes came, of {} bytes none, and the remote TCP acknowledged the \
-             request: let ICMP \"packet too big\" through, set the MTU to what the path carries, or \
-             set net.ipv4.tcp_mtu_probing = 1 on the remote host",
-            count(whole_bytes),
-            count(asked_bytes)
-        ),
+        subject: subject.to_owned(),
+        advice,
     })
 }
 
@@ -126,10 +148,14 @@ fn unknown_end(unfinished: &Unfinished) -> Cause {
 }
 
 /// Returns the longest wait of a session in which no cause was found, if it is long.
-pub(super) fn waits(observed: &Observation) -> Option<Cause> {
+pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     let median_ns = |echoes: &super::Echoes| statistics::median(&echoes.samples_ns);
     let idle_ns = observed.echo.as_ref().and_then(median_ns).unwrap_or(0);
     let loaded_ns = observed.echo_under_load.as_ref().and_then(super::Echoes::settled_ns);
+    let held = loaded_ns.and_then(|total_ns| held_behind_a_queue(observed, idle_ns, total_ns));
+    if let Some([held, queue]) = held.filter(|[held, _]| held.stands_out()) {
+        return vec![held, queue];
+    }
     let loaded = loaded_ns.map(|total_ns| beside_output(observed, idle_ns, total_ns));
     let screenful = observed.screenful.as_ref().map(|flow| {
         let advice =
@@ -144,7 +170,56 @@ pub(super) fn waits(observed: &Observation) -> Option<Cause> {
         )
     });
     let longest = [loaded, screenful].into_iter().flatten().max_by_key(|cause| cause.cost_ns);
-    longest.filter(|cause| cause.cost_ns >= LONG_NS)
+    longest.filter(|cause| cause.cost_ns >= LONG_NS).into_iter().collect()
+}
+
+/// Returns the two causes if an echo waits behind output that the remote host has not sent, for the link
+/// behind a queue that the window keeps short: acknowledgments tell how long that queue is, and the rest of
+/// the wait is at the remote host.
+fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> Option<[Cause; 2]> {
+    let rtt_ns = observed.path.rtt_under_load_ns?;
+    let queue_ns = rtt_ns.saturating_sub(round_trip_ns(observed)?);
+    // The first flight of any sender is as long on that link, and the link was full.
+    let beyond_flight_ns =
+        queue_ns.checked_sub(first_flight_ns(observed)?).filter(|beyond_ns| *beyond_ns > 0)?;
+    let held_ns = total_ns.saturating_sub(idle_ns).checked_sub(queue_ns)?;
+    // Losses delay acknowledgments as well.
+    if fills_the_line(observed) != Some(true) || is_lossy(observed) {
+        return None;
+    }
+    let idle = duration(idle_ns);
+    let held = held(held_ns, total_ns, rtt_ns, &idle);
+    let advice = format!(
+        "an echo takes {idle} where nothing else comes; a fair or shorter queue there (fq_codel), or a \
+         smaller window here, would help"
+    );
+    let queue = Cause {
+        kind: Kind::Queue,
+        of: Whole::EchoUnderLoad,
+        cost_ns: queue_ns,
+        gain_ns: beyond_flight_ns,
+        total_ns,
+        subject: "The queue in front of the slowest link".to_owned(),
+        advice,
+    };
+    Some([held, queue])
+}
+
+/// Returns the cause if the remote host holds output for `held_ns` in front of an echo.
+fn held(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) -> Cause {
+    Cause {
+        kind: Kind::FarHost,
+        of: Whole::EchoUnderLoad,
+        cost_ns: held_ns,
+        gain_ns: held_ns,
+        total_ns,
+        subject: "Output that the remote host holds in front of an echo".to_owned(),
+        advice: format!(
+            "its TCP answers in {} meanwhile, and an echo takes {idle} where no other output comes: a \
+             smaller send buffer there (TCP_NOTSENT_LOWAT) would help",
+            duration(rtt_ns)
+        ),
+    }
 }
 
 /// Returns why an echo takes `total_ns` beside other output, in front of which no queue was found.
@@ -153,21 +228,24 @@ fn beside_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Cause {
     let idle = duration(idle_ns);
     // Acknowledgments pass the same queue of the path, and do not wait for the send buffer.
     let trip_ns = round_trip_ns(observed).unwrap_or(0);
-    match observed.path.rtt_under_load_ns {
-        Some(rtt_ns) if rtt_ns.saturating_sub(trip_ns) < cost_ns / ANSWERED_ONE_IN => Cause {
-            kind: Kind::FarHost,
-            of: Whole::EchoUnderLoad,
-            cost_ns,
-            gain_ns: cost_ns,
-            total_ns,
-            subject: "Output that the remote host holds in front of an echo".to_owned(),
+    let rtt_ns = observed.path.rtt_under_load_ns;
+    let short_ns =
+        rtt_ns.filter(|rtt_ns| rtt_ns.saturating_sub(trip_ns) < cost_ns / ANSWERED_ONE_IN);
+    let held = short_ns.map(|rtt_ns| held(cost_ns, total_ns, rtt_ns, &idle));
+    // Beside an output of which segments are lost, an echo waits until they are sent again.
+    match held {
+        Some(held) if is_lossy(observed) => Cause {
+            kind: Kind::Loss,
+            subject: "Loss of packets, or output that the remote host holds in front of an echo,"
+                .to_owned(),
             advice: format!(
-                "its TCP answers in {} meanwhile, and an echo takes {idle} where no other output \
-                 comes: a smaller send buffer there (TCP_NOTSENT_LOWAT) would help",
-                duration(rtt_ns)
+                "packets were lost in this session, and an echo takes {idle} where no other output \
+                 comes: look at the errors of the links, and measure again without them"
             ),
+            ..held
         },
-        _ => unknown(
+        Some(held) => held,
+        None => unknown(
             Whole::EchoUnderLoad,
             total_ns,
             cost_ns,
@@ -267,11 +345,72 @@ mod tests {
             echo_under_load: echoes(ns),
             ..Observation::default()
         };
-        let found = waits(&observed(545 * MS)).unwrap();
+        let [found] = waits(&observed(545 * MS)).try_into().unwrap();
         assert_eq!(
             (found.kind, found.of, found.gain_ns),
             (Kind::Unknown, Whole::EchoUnderLoad, 543 * MS)
         );
-        assert_eq!(waits(&observed(200 * MS)), None);
+        assert_eq!(waits(&observed(200 * MS)), []);
+    }
+
+    /// A session over a link of 4 Mbit/s that is full with output, in which TCP answers after `rtt_ms`.
+    fn beside_a_full_link(rtt_ms: u64) -> Observation {
+        let arrivals = (0..400).map(|index| crate::verdict::Arrival {
+            at_ns: 20 * MS + index * 2_896_000,
+            bytes: 1_448,
+        });
+        let output = crate::verdict::Flow {
+            bytes: 400 * 1_448,
+            elapsed_ns: 1_200 * MS,
+            arrivals: arrivals.collect(),
+            ..crate::verdict::Flow::default()
+        };
+        let echoes = |ns: u64| Some(Echoes { samples_ns: vec![ns; 20], ..Echoes::default() });
+        Observation {
+            echo: echoes(11 * MS),
+            echo_under_load: echoes(700 * MS),
+            transfers: vec![output],
+            path: Path {
+                rtt_ns: Some(10 * MS),
+                min_rtt_ns: Some(10 * MS),
+                rtt_under_load_ns: Some(rtt_ms * MS),
+                mss_bytes: Some(1_448),
+                ..Path::default()
+            },
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn an_echo_behind_a_short_queue_waits_for_what_the_remote_host_holds() {
+        let found = waits(&beside_a_full_link(70));
+        let kinds: Vec<_> = found.iter().map(|cause| (cause.kind, cause.cost_ns / MS)).collect();
+        assert_eq!(kinds, [(Kind::FarHost, 629), (Kind::Queue, 60)]);
+        // The first flight of any sender takes 29 ms on that link.
+        assert_eq!(waits(&beside_a_full_link(38))[0].kind, Kind::FarHost);
+        assert_eq!(waits(&beside_a_full_link(38)).len(), 1);
+    }
+
+    #[test]
+    fn where_packets_are_lost_the_remote_host_is_not_charged_alone() {
+        let mut observed = beside_a_full_link(12);
+        assert_eq!(waits(&observed)[0].kind, Kind::FarHost);
+        let late = [[11 * MS; 18].as_slice(), &[240 * MS, 640 * MS]].concat();
+        observed.echo = Some(Echoes { samples_ns: late, ..Echoes::default() });
+        assert_eq!(waits(&observed)[0].kind, Kind::Loss);
+    }
+
+    #[test]
+    fn a_black_hole_and_a_burst_of_losses_are_both_named_where_packets_were_lost() {
+        let late = [[30 * MS; 16].as_slice(), &[270 * MS, 300 * MS]].concat();
+        let echo = Echoes { samples_ns: late, ..Echoes::default() };
+        let observed = Observation {
+            unfinished: Some(never_came()),
+            echo: Some(echo),
+            ..Observation::default()
+        };
+        let found = unfinished(&observed).unwrap();
+        assert_eq!(found.kind, Kind::RetransmissionTimeouts);
+        assert!(found.subject.contains("MTU black hole"), "{found:?}");
     }
 }

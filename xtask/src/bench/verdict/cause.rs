@@ -309,6 +309,25 @@ pub(super) const ROWS: [Row; 30] = [
 ];
 
 impl Kind {
+    /// Returns whether the cause acts on some packets or replies only, so that a mean says more than a
+    /// median, and one run differs from the next.
+    pub(super) const fn is_random(self) -> bool {
+        if let Self::Second(fault) = self {
+            return fault.is_random();
+        }
+        matches!(
+            self,
+            Self::Loss
+                | Self::BurstLoss
+                | Self::Reordering
+                | Self::Stalls
+                | Self::OwnProcessor
+                | Self::ServerProcessor
+                | Self::ShortQueue
+                | Self::Policer
+        )
+    }
+
     /// Returns the row of this kind.
     pub(super) fn row(self) -> &'static Row {
         if let Self::Second(fault) = self {

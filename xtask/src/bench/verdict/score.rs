@@ -68,6 +68,9 @@ pub(super) struct Gain {
     pub(super) whole: Whole,
     pub(super) predicted_ms: f64,
     pub(super) measured_ms: f64,
+    /// The gain of the run that the report describes, where the cause acts by chance: its whole, as the
+    /// report states it, less the time without the cause. Another run meets other losses and pauses.
+    pub(super) of_that_run_ms: Option<f64>,
 }
 
 /// The score of one case.
@@ -202,11 +205,15 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
                 true => evidence.with.times.get(&whole)?.ms / named.whole_ms?,
                 false => 1.0,
             };
+            let is_comparable = cause.kind.is_random() && !is_scaled;
+            let without = evidence.without.get(number)?.times.get(&whole)?;
+            let whole_ms = named.whole_ms.filter(|_| is_comparable && !without.timed_out);
             Some(Gain {
                 kind: cause.kind,
                 whole,
                 predicted_ms: named.gain_ms? * scale,
                 measured_ms: measured.ms,
+                of_that_run_ms: whole_ms.map(|whole_ms| whole_ms - without.ms),
             })
         });
         found.extend(gain);
@@ -316,8 +323,27 @@ mod tests {
             whole: Whole::Transfer,
             predicted_ms: 2_000.0,
             measured_ms: 2_100.0,
+            of_that_run_ms: None,
         };
         assert_eq!(gains, [expected]);
+    }
+
+    #[test]
+    fn the_gain_of_a_cause_of_chance_is_that_of_the_run_that_the_report_describes() {
+        let gain_of = |kind| {
+            let case = case_with(&[kind]);
+            let record = serde_json::json!({
+                "verdict": LOSS,
+                "causes": [{
+                    "sentence": LOSS, "whole": "the transfer",
+                    "gain_ns": 2_000_000_000_u64, "whole_ns": 2_300_000_000_u64,
+                }],
+            });
+            let answer = Answer::read(&record.to_string(), "", Some(0));
+            score(&case, &evidence(3_300.0, &[200.0]), &answer).gains[0]
+        };
+        let gain = gain_of(Kind::Loss);
+        assert_eq!((gain.measured_ms, gain.of_that_run_ms), (3_100.0, Some(2_100.0)));
     }
 
     #[test]

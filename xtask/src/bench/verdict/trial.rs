@@ -7,7 +7,6 @@
 use super::super::typing::plumb;
 use super::answer::Answer;
 use super::case::{Case, Generator, Service};
-use super::cause::Kind;
 use super::interposer::{self, Protocol};
 use super::network::{Networks, OWN_TCP, SERVER};
 use super::resolver::{self, NAME, Resolver};
@@ -127,7 +126,7 @@ fn in_networks(
                 schedule::pin_to(first)?;
             }
             thread::sleep(servers::settling_time(case.peer));
-            let is_random = case.causes.iter().any(|cause| is_random(cause.kind));
+            let is_random = case.causes.iter().any(|cause| cause.kind.is_random());
             let truth = Truth::measure(case, &setup, is_random)?;
             thread::sleep(servers::settling_time(case.peer));
             let answer =
@@ -181,25 +180,6 @@ fn serve(
 fn interpose(case: &Case, delays: Delays, behind: u16) -> Result<Stop> {
     let protocol = if case.service.is_login() { Protocol::Login } else { Protocol::Ftp };
     interposer::start(protocol, port_of(case.service), behind, delays)
-}
-
-/// Returns whether the cause acts on some packets or replies only, so that a mean says more than a
-/// median.
-pub(super) const fn is_random(kind: Kind) -> bool {
-    if let Kind::Second(fault) = kind {
-        return fault.is_random();
-    }
-    matches!(
-        kind,
-        Kind::Loss
-            | Kind::BurstLoss
-            | Kind::Reordering
-            | Kind::Stalls
-            | Kind::OwnProcessor
-            | Kind::ServerProcessor
-            | Kind::ShortQueue
-            | Kind::Policer
-    )
 }
 
 /// Runs `plumb measure` in the network of the calling thread.

@@ -217,8 +217,19 @@ struct Bucket {
     after_bps: u64,
 }
 
+/// So many segments that pass a slow link at once show that it is none.
+const FEWEST_AT_ONCE: u64 = 2;
+
+/// What a smaller transfer needs to show a rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Least {
+    pub(super) segments: u64,
+    /// What it saves by being faster than the rest, ns.
+    pub(super) saved_ns: u64,
+}
+
 /// Returns the largest smaller transfer that came much faster than `line_bps`, in bytes.
-pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64) -> Option<u64> {
+pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least: Least) -> Option<u64> {
     let smaller = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction
             && other.bytes < view.transfer.bytes
@@ -226,8 +237,7 @@ pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64)
     });
     let passed = smaller.filter_map(|other| {
         let mss = view.shape.mss;
-        let behind =
-            other.bytes.checked_sub(mss).filter(|_| other.bytes >= mss * FEWEST_SEGMENTS)?;
+        let behind = other.bytes.checked_sub(mss).filter(|_| other.bytes > mss * least.segments)?;
         let slow_ns = serial_ns(behind, line_bps);
         // The round trips of slow start are in it.
         let took_ns = match other.arrivals.is_empty() {
@@ -237,9 +247,12 @@ pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least_saved_ns: u64)
         // What had come before it was read says nothing of a rate.
         let waited_ns = waits::steps(other, view.trip, 0).first_byte_ns;
         let usual_ns = view.steps.first_byte_ns;
-        let took_ns = took_ns.saturating_add(waited_ns.saturating_sub(usual_ns));
+        // A reader that waited for its processor found them together.
+        let took_ns = took_ns
+            .saturating_add(waited_ns.saturating_sub(usual_ns))
+            .saturating_add(other.own_wait_ns.unwrap_or(0));
         let is_faster = took_ns.saturating_mul(FASTER) <= slow_ns;
-        let is_seen = slow_ns.saturating_sub(took_ns) >= least_saved_ns;
+        let is_seen = slow_ns.saturating_sub(took_ns) >= least.saved_ns;
         (is_faster && is_seen).then_some(other.bytes)
     });
     passed.max()
@@ -250,7 +263,8 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     let arrivals = &view.transfer.arrivals;
     let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
     if let Some(after_bps) = line_bps
-        && let Some(bytes) = passed_before(view, after_bps, LEAST_SAVED_NS)
+        && let least = (Least { segments: FEWEST_AT_ONCE, saved_ns: LEAST_SAVED_NS })
+        && let Some(bytes) = passed_before(view, after_bps, least)
     {
         return Some(Bucket { bytes, after_bps });
     }

@@ -101,8 +101,7 @@ pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) 
     found.append(&mut of_data);
     found.extend(limits::distance(&view, has_data_cause));
     // Time that slow start, the link and the round trips explain is known, too.
-    let base_ns = view.trip.saturating_mul(view.steps.trips.saturating_add(1));
-    let known_ns = base_ns
+    let known_ns = trips_ns(&view)
         .saturating_add(of_steps)
         .saturating_add(data_ns.max(view.shape.least_ns(trip)).max(trip_bound_ns(&view)));
     found.extend(unknown(&view, known_ns));
@@ -125,10 +124,17 @@ fn trip_bound_ns(view: &View<'_>) -> u64 {
     pauses_ns.saturating_add(view.shape.line_ns())
 }
 
+/// Returns how long the round trips of the transfer's steps take, ns.
+fn trips_ns(view: &View<'_>) -> u64 {
+    view.trip.saturating_mul(view.steps.trips.saturating_add(1))
+}
+
 fn processor(view: &View<'_>) -> Cause {
-    // Waits of several threads add up, so that little of it says nothing.
+    // Waits of several threads add up, so that little of it says nothing. What the round trips take is not
+    // gained without them.
     let waited_ns = view.transfer.own_wait_ns.unwrap_or(0);
-    let ns = if waited_ns >= LEAST_STARVED_NS { waited_ns } else { 0 };
+    let beyond_trips_ns = view.transfer.total_ns.saturating_sub(trips_ns(view));
+    let ns = if waited_ns >= LEAST_STARVED_NS { waited_ns.min(beyond_trips_ns) } else { 0 };
     let advice = "this program waited so long in the run queue for a processor: look at what else \
                   runs here, and measure again without it"
         .to_owned();

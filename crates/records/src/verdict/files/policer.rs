@@ -6,7 +6,7 @@
 //! bytes in the time of each burst. Behind a link that is full, whose queue drops as well, segments
 //! follow each other without silences.
 
-use super::data::{self, FEWEST_SEGMENTS, has_losses, lost};
+use super::data::{self, FEWEST_SEGMENTS, Least, has_losses, lost};
 use super::ftp_transfer::View;
 use super::observed::FileTransfer;
 use super::shape::{alike_percent, per_period, spaced_bps};
@@ -29,7 +29,8 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
     let bursts = Bursts::of(view, LEAST_SILENCE_NS.max(view.trip / 2));
-    let passed = data::passed_before(view, mean_bps, LEAST_SAVED_NS).filter(|_| is_even(view));
+    let least = Least { segments: FEWEST_SEGMENTS, saved_ns: LEAST_SAVED_NS };
+    let passed = data::passed_before(view, mean_bps, least).filter(|_| is_even(view));
     let place = first_loss_bytes(view);
     let place =
         place.filter(|_| bursts.are_most && (is_even(view) || bursts.are_alike(ALIKE_PERCENT)));

@@ -306,7 +306,26 @@ fn a_processor_that_is_not_there_is_this_host_s() {
     transfer.own_wait_ns = Some(transfer.total_ns / 2);
     assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::OwnProcessor);
     transfer.own_wait_ns = Some(transfer.total_ns / 8);
-    assert_eq!(first(vec![transfer]).unwrap().0, Kind::LineRate);
+    assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::LineRate);
+    // Round trips are not gained without the wait.
+    transfer.own_wait_ns = Some(transfer.total_ns * 2);
+    let found =
+        causes(&FileSession { transfers: vec![transfer.clone()], ..FileSession::default() });
+    assert_eq!(found[0].kind, Kind::OwnProcessor);
+    assert!(found[0].gain_ns <= transfer.total_ns - 2 * TRIP, "{found:?}");
+}
+
+#[test]
+fn three_segments_that_pass_at_once_show_that_a_slow_link_is_a_limiter() {
+    let small = download(&[(0, 3 * MSS)]);
+    let large = download(&on_a_link(200, 17 * MS));
+    let found = |small: &FileTransfer| first(vec![small.clone(), large.clone()]).unwrap().0;
+    assert_eq!(found(&small), Kind::RateLimiter);
+    // On a link they come apart.
+    assert_eq!(found(&download(&on_a_link(3, 17 * MS))), Kind::LineRate);
+    // A reader that waited for its processor finds them together.
+    let late = FileTransfer { own_wait_ns: Some(30 * MS), ..small };
+    assert_eq!(found(&late), Kind::LineRate);
 }
 
 #[test]
