@@ -1,15 +1,15 @@
 //! The C interface of the runner, and all unsafe code of this crate.
 //!
-//! The runner looks up one symbol, `packetdrill_interface_init`, and gives it a table to fill: an
-//! opaque pointer, which comes back first in every call, and 32 functions in a fixed order. All
-//! have the meaning of POSIX and fail by -1 and `errno`, but `netdev_send`, which injects a
-//! packet, `netdev_receive`, which waits for one, and the two that give the time.
+//! The runner looks up one symbol, `packetdrill_interface_init`, and passes it a table to fill: an
+//! opaque pointer, which is the first argument of every call, and 32 functions in a fixed order.
+//! All functions have POSIX semantics and report errors with -1 and `errno`, except `netdev_send`,
+//! which injects a packet, `netdev_receive`, which waits for one, and the two that concern time.
 //!
-//! Here C's arguments become slices and numbers; what a call does is elsewhere. `fcntl` and
-//! `ioctl` are variadic in C. A function of four fixed arguments serves instead where, as on Linux
-//! on x86-64 and aarch64, the first arguments of both go in the same registers.
+//! This file only converts C arguments to slices and numbers; the calls are implemented elsewhere.
+//! `fcntl` and `ioctl` are variadic in C. A function with four fixed arguments works instead where
+//! the first arguments of both are passed in the same registers, as on Linux on x86-64 and aarch64.
 //!
-//! A panic at this border ends the process, and with it the script: it fails.
+//! A panic at this boundary ends the process, so the script fails.
 
 #![expect(unsafe_code, reason = "C's pointers come in here, and nowhere else")]
 
@@ -25,10 +25,10 @@ use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 
-/// What the functions get back first: the stage that [`packetdrill_interface_init`] has made.
+/// First argument of all functions: the stage created by [`packetdrill_interface_init`].
 type Data = *const Stage;
 
-/// The table that the runner gives to be filled.
+/// The table that the runner passes to be filled.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Interface {
@@ -91,21 +91,21 @@ pub struct Interface {
     ) -> ssize_t,
 }
 
-/// Fills `table`, which then belongs to a new host.
+/// Fills `table` with functions for a new host.
 ///
 /// # Safety
 ///
-/// `flags` is null or a string of C, and `table` has the room of an [`Interface`].
+/// `flags` must be null or a C string, and `table` must point to space for an [`Interface`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table: *mut Interface) {
     let text = if flags.is_null() {
         String::new()
     } else {
-        // SAFETY: the caller gives a string of C.
+        // SAFETY: the caller passes a C string.
         unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
     };
     let stage = Box::new(Stage::new(World::new(Flags::parse(&text))));
-    // It lives as long as the process, because threads of the runner may still be in it.
+    // The stage is leaked, because threads of the runner may use it until the process ends.
     let stage: &'static Stage = Box::leak(stage);
     _ = STAGE.set(stage);
     let interface = Interface {
@@ -143,19 +143,19 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, table:
         pipe,
         splice,
     };
-    // SAFETY: the caller gives room for a table, which holds nothing that must be dropped.
+    // SAFETY: the caller passes space for a table, whose old contents need not be dropped.
     unsafe { table.write(interface) };
 }
 
-/// The stage, for the one call of the runner that does not go by the table.
+/// The stage, for the one call of the runner that does not use the table.
 static STAGE: OnceLock<&'static Stage> = OnceLock::new();
 
-/// Stands in for the C library's function where this library is loaded first (`LD_PRELOAD`): the
-/// runner asks the machine itself for `TCP_INFO` before it runs the assertions in a script.
+/// Replaces the C library's function if this library is loaded first (`LD_PRELOAD`): before the
+/// assertions of a script, the runner queries `TCP_INFO` from the machine itself.
 ///
 /// # Safety
 ///
-/// As for getsockopt(2): `value` has room for as many bytes as `len` says.
+/// As for getsockopt(2): `value` must point to as many bytes as `len` says.
 #[unsafe(export_name = "getsockopt")]
 pub unsafe extern "C" fn preloaded_getsockopt(
     fd: c_int,
@@ -167,27 +167,28 @@ pub unsafe extern "C" fn preloaded_getsockopt(
     if let Some(stage) = STAGE.get() {
         return getsockopt(*stage, fd, level, name, value, len);
     }
-    // SAFETY: the arguments are those of this very call.
+    // SAFETY: the arguments are those of this call.
     let result = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) };
     c_int::try_from(result).unwrap_or(-1)
 }
 
-/// The exit code of a script in which nothing would ever happen again.
+/// Exit code for a script in which no further event can happen.
 const EXIT_IDLE: c_int = 3;
 
 fn stage<'a>(data: Data) -> &'a Stage {
-    // SAFETY: the runner gives back what `packetdrill_interface_init` made and nobody frees.
+    // SAFETY: the runner passes the pointer made by `packetdrill_interface_init`, which is never
+    // freed.
     unsafe { &*data }
 }
 
-/// Ends a script in which nothing would ever happen again: the runner itself would wait for ever.
+/// Exits if no further event can happen in the script: the runner itself would wait indefinitely.
 fn or_end<T>(result: Result<T, Idle>) -> T {
     result.unwrap_or_else(|Idle| std::process::exit(EXIT_IDLE))
 }
 
-/// Sets errno and returns -1 for an error.
+/// Sets errno and returns -1.
 fn fail(Errno(number): Errno) -> c_int {
-    // SAFETY: errno of this thread is always there.
+    // SAFETY: errno of this thread always exists.
     unsafe { *libc::__errno_location() = number };
     -1
 }
@@ -207,29 +208,29 @@ fn answer_count(result: Result<usize, Errno>) -> ssize_t {
     }
 }
 
-/// Returns the `len` bytes at `start`; none where there is no start.
+/// Returns the `len` bytes at `start`; an empty slice if `start` is null.
 ///
 /// # Safety
 ///
-/// The runner keeps them there for the length of the call.
+/// The runner must keep the bytes unchanged for the duration of the call.
 unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
     if start.is_null() {
         return &[];
     }
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(start.cast(), len) }
 }
 
-/// Returns the `len` bytes at `start` for writing; none where there is no start.
+/// Returns the `len` bytes at `start` for writing; an empty slice if `start` is null.
 ///
 /// # Safety
 ///
-/// The runner keeps them there for the length of the call, for this call alone.
+/// The runner must keep the bytes for the duration of the call, for exclusive use by this call.
 unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
     if start.is_null() {
         return &mut [];
     }
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts_mut(start.cast(), len) }
 }
 
@@ -237,30 +238,30 @@ unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
 ///
 /// # Safety
 ///
-/// `parts` has `count` parts, or is null.
+/// `parts` must be null or point to `count` parts.
 unsafe fn parts<'a>(parts: *const iovec, count: usize) -> &'a [iovec] {
     if parts.is_null() {
         return &[];
     }
-    // SAFETY: as the caller says.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::slice::from_raw_parts(parts, count) }
 }
 
-/// AF_INET in the width that an address has for it.
+/// AF_INET, in the type of an address family field.
 const FAMILY: libc::sa_family_t = 2;
 
 fn read_address(address: *const sockaddr, len: socklen_t) -> Option<SocketAddr> {
     if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
         return None;
     }
-    // SAFETY: there are as many bytes as an IPv4 address has; it need not be aligned.
+    // SAFETY: the buffer has at least the size of an IPv4 address, which need not be aligned.
     let address = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
     let is_ipv4 = address.sin_family == FAMILY;
     let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
     is_ipv4.then(|| SocketAddr::new(ip.into(), u16::from_be(address.sin_port)))
 }
 
-/// Writes `from` for the caller, if it wants to know.
+/// Writes `from` to the caller's buffer, unless a pointer is null.
 fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
     if to.is_null() || len.is_null() {
         return;
@@ -272,7 +273,7 @@ fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
         sin_addr: libc::in_addr { s_addr: u32::from(ip).to_be() },
         sin_zero: [0; 8],
     };
-    // SAFETY: the runner's length is how much room there is; it need not be aligned.
+    // SAFETY: `len` is the size of the runner's buffer, which need not be aligned.
     unsafe {
         let room = *len as usize;
         let count = room.min(size_of::<sockaddr_in>());
@@ -282,7 +283,7 @@ fn write_address(from: SocketAddr, to: *mut sockaddr, len: *mut socklen_t) {
 }
 
 extern "C" fn free(_: Data) {
-    // The process ends next, and the descriptors with it.
+    // The process ends next, which closes the descriptors.
 }
 
 extern "C" fn socket(data: Data, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -341,13 +342,13 @@ fn transmit(data: Data, fd: c_int, bytes: &[u8], flags: c_int) -> Result<usize, 
     or_end(stage(data).call_or_sleep(|world| world.write(fd, bytes, flags, &mut sent)))
 }
 
-/// Receives into scattered buffers: as into one, and then apart.
+/// Receives into one buffer, and copies the data to the parts of a scattered buffer.
 fn receive_parts(data: Data, fd: c_int, into: &[iovec], flags: c_int) -> Result<usize, Errno> {
     let mut whole = vec![0; into.iter().map(|part| part.iov_len).sum()];
     let count = receive(data, fd, &mut whole, flags)?;
     let mut rest = whole.get(..count).unwrap_or_default();
     for part in into {
-        // SAFETY: the runner's parts are room for this call alone.
+        // SAFETY: the runner's parts are writable, for exclusive use by this call.
         let room = unsafe { bytes_mut(part.iov_base, part.iov_len) };
         let (now, later) = rest.split_at(rest.len().min(room.len()));
         for (to, from) in room.iter_mut().zip(now) {
@@ -361,7 +362,7 @@ fn receive_parts(data: Data, fd: c_int, into: &[iovec], flags: c_int) -> Result<
 fn transmit_parts(data: Data, fd: c_int, from: &[iovec], flags: c_int) -> Result<usize, Errno> {
     let mut whole = Vec::new();
     for part in from {
-        // SAFETY: the runner's parts stay as they are for the length of the call.
+        // SAFETY: the runner's parts are unchanged for the duration of the call.
         whole.extend_from_slice(unsafe { bytes(part.iov_base, part.iov_len) });
     }
     transmit(data, fd, &whole, flags)
@@ -372,7 +373,7 @@ extern "C" fn read(data: Data, fd: c_int, buffer: *mut c_void, len: size_t) -> s
 }
 
 extern "C" fn readv(data: Data, fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the runner gives as many parts as it says.
+    // SAFETY: the runner passes as many parts as `count` says.
     let vector = unsafe { parts(vector, usize::try_from(count).unwrap_or(0)) };
     answer_count(receive_parts(data, fd, vector, 0))
 }
@@ -384,7 +385,7 @@ extern "C" fn recv(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the runner's buffer is for this call alone.
+    // SAFETY: the runner's buffer is for exclusive use by this call.
     let buffer = unsafe { bytes_mut(buffer, len) };
     answer_count(receive(data, fd, buffer, flags))
 }
@@ -398,12 +399,12 @@ extern "C" fn recvfrom(
     _source: *mut sockaddr,
     _source_len: *mut socklen_t,
 ) -> ssize_t {
-    // On a stream the source is not told.
+    // For a stream socket, the source address is not returned.
     recv(data, fd, buffer, len, flags)
 }
 
 extern "C" fn recvmsg(data: Data, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: the runner gives a message, and as many parts as it says in it.
+    // SAFETY: the runner passes a message with as many parts as it says.
     let vector = unsafe {
         (*message).msg_controllen = 0;
         (*message).msg_flags = 0;
@@ -417,7 +418,7 @@ extern "C" fn write(data: Data, fd: c_int, buffer: *const c_void, len: size_t) -
 }
 
 extern "C" fn writev(data: Data, fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the runner gives as many parts as it says.
+    // SAFETY: the runner passes as many parts as `count` says.
     let vector = unsafe { parts(vector, usize::try_from(count).unwrap_or(0)) };
     answer_count(transmit_parts(data, fd, vector, 0))
 }
@@ -429,7 +430,7 @@ extern "C" fn send(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the runner's buffer stays as it is for the length of the call.
+    // SAFETY: the runner's buffer is unchanged for the duration of the call.
     let buffer = unsafe { bytes(buffer, len) };
     answer_count(transmit(data, fd, buffer, flags))
 }
@@ -450,7 +451,7 @@ extern "C" fn sendto(
 }
 
 extern "C" fn sendmsg(data: Data, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: the runner gives a message, and as many parts as it says in it.
+    // SAFETY: the runner passes a message with as many parts as it says.
     let vector = unsafe { parts((*message).msg_iov, (*message).msg_iovlen) };
     answer_count(transmit_parts(data, fd, vector, flags))
 }
@@ -482,7 +483,7 @@ extern "C" fn ioctl(data: Data, fd: c_int, request: c_ulong, value: *mut c_int) 
         match request {
             libc::FIONREAD => {
                 let waiting = status.map_or(0, |status| status.receive_queue);
-                // A FIN that waits to be read counts as a byte on Linux's lists, not here.
+                // Linux's socket lists count an unread FIN as a byte; this number does not.
                 Ok(c_int::try_from(waiting).unwrap_or(c_int::MAX))
             }
             libc::TIOCOUTQ => {
@@ -495,7 +496,7 @@ extern "C" fn ioctl(data: Data, fd: c_int, request: c_ulong, value: *mut c_int) 
     match result {
         Ok(_) if value.is_null() => fail(Errno(libc::EFAULT)),
         Ok(number) => {
-            // SAFETY: the runner gives room for one number.
+            // SAFETY: the runner passes space for one number.
             unsafe { *value = number };
             0
         }
@@ -533,7 +534,7 @@ extern "C" fn getsockopt(
     if len.is_null() {
         return fail(Errno(libc::EFAULT));
     }
-    // SAFETY: the runner gives room for as many bytes as it says.
+    // SAFETY: the runner passes a buffer of the length in `len`.
     unsafe {
         let room = bytes_mut(value, *len as usize);
         room.iter_mut().zip(&found).for_each(|(to, from)| *to = *from);
@@ -550,7 +551,7 @@ extern "C" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // SAFETY: the runner's value stays as it is for the length of the call.
+    // SAFETY: the runner's value is unchanged for the duration of the call.
     let value = unsafe { bytes(value, len as usize) };
     answer(stage(data).call(|world| {
         let (stream, host) = world.stream(fd)?;
@@ -558,7 +559,8 @@ extern "C" fn setsockopt(
     }))
 }
 
-/// Returns the moment at which a call with this time limit in milliseconds gives up, if it does.
+/// Returns the time at which a call with `timeout` in milliseconds times out; `None` for no
+/// timeout.
 fn limit(data: Data, timeout: c_int) -> Option<protocols::Instant> {
     let millis = u64::try_from(timeout).ok()?;
     Some(stage(data).call(|world| world.now()) + Duration::from_millis(millis))
@@ -569,7 +571,8 @@ extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) 
     let fds = if fds.is_null() {
         &mut []
     } else {
-        // SAFETY: the runner gives as many entries as it says, for this call alone.
+        // SAFETY: the runner passes as many entries as `count` says, for exclusive use by this
+        // call.
         unsafe { std::slice::from_raw_parts_mut(fds, usize::try_from(count).unwrap_or(0)) }
     };
     let ready = or_end(stage(data).call_or_sleep(|world| {
@@ -588,7 +591,7 @@ extern "C" fn poll(data: Data, fds: *mut pollfd, count: nfds_t, timeout: c_int) 
 }
 
 extern "C" fn netdev_send(data: Data, packet: *const c_void, len: size_t) -> c_int {
-    // SAFETY: the runner's packet stays as it is for the length of the call.
+    // SAFETY: the runner's packet is unchanged for the duration of the call.
     stage(data).inject(unsafe { bytes(packet, len) });
     0
 }
@@ -601,7 +604,7 @@ extern "C" fn netdev_receive(
 ) -> c_int {
     let sent = or_end(stage(data).next_sent());
     let micros = sent.at.as_nanos() / 1000;
-    // SAFETY: the runner gives room for as many bytes as it says, and for both numbers.
+    // SAFETY: the runner passes a buffer of the length in `len`, and space for both numbers.
     unsafe {
         let room = bytes_mut(packet, *len);
         room.iter_mut().zip(&sent.bytes).for_each(|(to, from)| *to = *from);
@@ -620,7 +623,7 @@ extern "C" fn gettimeofday(data: Data, time: *mut libc::timeval, _zone: *mut c_v
     let micros = stage(data).look_at_clock().as_nanos() / 1000;
     let part = |micros: u64| c_long::try_from(micros).unwrap_or(c_long::MAX);
     let now = libc::timeval { tv_sec: part(micros / 1_000_000), tv_usec: part(micros % 1_000_000) };
-    // SAFETY: the runner gives room for a time.
+    // SAFETY: the runner passes space for a time.
     unsafe { time.write(now) };
     0
 }
@@ -639,7 +642,7 @@ extern "C" fn epoll_ctl(
     let (events, token) = if event.is_null() {
         (0, 0)
     } else {
-        // SAFETY: the runner gives an event.
+        // SAFETY: the runner passes an event.
         let event = unsafe { event.read_unaligned() };
         (event.events, event.u64)
     };
@@ -667,7 +670,7 @@ extern "C" fn epoll_wait(
         Err(error) => return fail(error),
     };
     for (at, (bits, token)) in told.iter().enumerate() {
-        // SAFETY: there are at most as many as the runner has room for.
+        // SAFETY: there are at most as many events as fit in the runner's array.
         unsafe { events.add(at).write_unaligned(epoll_event { events: *bits, u64: *token }) };
     }
     c_int::try_from(told.len()).unwrap_or(c_int::MAX)
@@ -676,7 +679,7 @@ extern "C" fn epoll_wait(
 extern "C" fn pipe(data: Data, ends: *mut c_int) -> c_int {
     match stage(data).call(World::pipe) {
         Ok(pair) => {
-            // SAFETY: the runner gives room for two numbers.
+            // SAFETY: the runner passes space for two numbers.
             unsafe { ends.cast::<[c_int; 2]>().write_unaligned(pair) };
             0
         }

@@ -1,12 +1,12 @@
-//! A network device that cuts super-segments, as one with TCP segmentation offload does.
+//! A network device that segments super-segments, like one with TCP segmentation offload.
 //!
-//! The stack hands over what it would hand to such a device, so the scripts see what would be on a
-//! wire: no segment is longer than its MSS, and only the last of a super-segment is pushed.
+//! The stack passes the same super-segments as to such a device, so the scripts see the packets of
+//! a wire: no segment exceeds its MSS, and only the last of a super-segment has PSH.
 //!
-//! Scripts also compare where PSH stands, which RFC 9293 §3.9.1.2 leaves to the sender but for the
-//! last byte that the user gave. Linux makes two segments at a time where the path is slow, as it
-//! is in scripts, and pushes the end of each two when it sends them first. For a script of Linux
-//! the device does the same; it never takes a PSH away.
+//! Scripts also check the position of PSH, which RFC 9293 §3.9.1.2 leaves to the sender except for
+//! the last byte that the user has written. On a slow path, as in the scripts, Linux builds two
+//! segments at a time, and sets PSH on the second when it sends them for the first time. For a
+//! script written for Linux the device does the same; it never clears PSH.
 
 use protocols::checksum::Sum;
 use protocols::transport::tcp::seq::Seq;
@@ -17,22 +17,22 @@ const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 const PROTOCOL_TCP: u8 = 6;
 
-/// The device.
+/// A device with TCP segmentation.
 #[derive(Debug, Default)]
 pub(crate) struct Device {
-    /// Whether it pushes every second segment, and up to where each connection, by its ports, has
-    /// sent.
+    /// End of the data sent so far on each connection, keyed by its ports; `None` if the device
+    /// does not set PSH on every second segment.
     pushed: Option<BTreeMap<[u8; 4], Seq>>,
 }
 
 impl Device {
-    /// Makes a device that pushes the end of each two segments.
+    /// Creates a device that sets PSH on every second segment of new data.
     pub(crate) fn pushing() -> Self {
         Self { pushed: Some(BTreeMap::new()) }
     }
 
-    /// Cuts an IPv4 datagram into segments of `segment_size` data bytes; one of no size, or one
-    /// that is short enough, stays whole.
+    /// Cuts an IPv4 datagram into segments of `segment_size` data bytes. With size 0, or if it is
+    /// short enough, it stays whole.
     pub(crate) fn cut(&mut self, datagram: Vec<u8>, segment_size: u16) -> Vec<Vec<u8>> {
         self.segments(&datagram, usize::from(segment_size)).unwrap_or_else(|| vec![datagram])
     }
@@ -67,7 +67,8 @@ impl Device {
         Some(all)
     }
 
-    /// Notes what leaves, and returns whether it leaves for the first time from a pushing device.
+    /// Records the data sent, and returns whether a device that sets PSH sends it for the first
+    /// time.
     fn is_new(&mut self, ports: [u8; 4], end: Seq) -> bool {
         let Some(pushed) = &mut self.pushed else { return false };
         let sent = pushed.get(&ports).copied();
@@ -79,7 +80,7 @@ impl Device {
     }
 }
 
-/// Puts the header of a datagram in front of a segment, and makes both checksums.
+/// Prepends the IP header `ip` to a segment, and computes both checksums.
 pub(crate) fn seal(ip: &[u8], mut tcp: Vec<u8>) -> Option<Vec<u8>> {
     let len = u16::try_from(tcp.len()).ok()?;
     let pseudo = Sum::default().bytes(ip.get(12..20)?).word(PROTOCOL_TCP.into()).word(len);

@@ -1,19 +1,19 @@
-//! The order of the options in a SYN, which differs from system to system.
+//! Order of the options in a SYN, which differs between systems.
 //!
-//! Scripts compare options byte for byte, padding included. RFC 9293 §3.1 gives no order, so a
-//! script of another system is met by laying our options out in its order: the same options with
-//! the same values, other padding. Nothing but a SYN is touched.
+//! Scripts compare options byte by byte, including padding. RFC 9293 §3.1 specifies no order. To
+//! match a script for another system, this file rewrites the options in that system's order: the
+//! same options with the same values, but different padding. Only SYNs are rewritten.
 
 use crate::device;
 
-/// The options of a SYN.
+/// Options of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SynOptions {
     mss: Option<[u8; 2]>,
     window_scale: Option<u8>,
     sack_permitted: bool,
     timestamps: Option<[u8; 8]>,
-    /// There was another one, which would be lost.
+    /// There was an option not listed here, which rewriting would lose.
     has_other: bool,
 }
 
@@ -48,8 +48,8 @@ impl SynOptions {
         }
     }
 
-    /// FreeBSD: MSS, window scale, SACK permitted, timestamps; each aligned by leading
-    /// no-operations, and the end filled with zeros.
+    /// Encodes the options like FreeBSD: MSS, window scale, SACK permitted, timestamps; each
+    /// aligned by leading no-operations, with zeros at the end.
     fn lay_out(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(40);
         if let Some([high, low]) = self.mss {
@@ -75,8 +75,8 @@ impl SynOptions {
     }
 }
 
-/// Lays the options of a SYN in an IPv4 datagram out as FreeBSD does; returns another datagram as
-/// it is.
+/// Rewrites the options of a SYN in an IPv4 datagram in FreeBSD's order; returns any other datagram
+/// unchanged.
 pub(crate) fn as_freebsd(datagram: Vec<u8>) -> Vec<u8> {
     rewritten(&datagram).unwrap_or(datagram)
 }

@@ -1,7 +1,7 @@
-//! The host under test: the engines of `protocols` with nothing but time around them.
+//! The host under test: the engines of `protocols` with only a clock around them.
 //!
-//! This is the one file that knows their interface. Whatever arrives is answered at once: there
-//! is no application between input and output, because it is the script.
+//! This is the only file that uses their interface. Arriving packets are processed at once: there
+//! is no application between input and output, because the script is the application.
 
 use crate::device::Device;
 use crate::dialect;
@@ -19,20 +19,21 @@ use protocols::{Cx, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The addresses that the runner gives its own device if nobody says otherwise.
+/// Default local address of the runner's own device.
 pub(crate) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 const PREFIX_LEN: u8 = 16;
-/// Nothing may be lost for want of a buffer: that would be a result of the bench.
+/// Number of packet buffers, large enough that none is dropped for lack of a buffer, which would be
+/// an artifact of the test setup.
 const PACKETS: usize = 4096;
-/// A run begins well after zero, as on a machine that is up.
+/// Time at the start of a run, well after zero as on a running machine.
 const START: Duration = Duration::from_secs(1000);
 
-/// A datagram that left, and when.
+/// A datagram that was sent.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    /// The datagram.
+    /// Bytes of the datagram.
     pub(crate) bytes: Vec<u8>,
-    /// When it left.
+    /// Time at which it was sent.
     pub(crate) at: Instant,
 }
 
@@ -45,18 +46,18 @@ pub(crate) struct Host {
     pool: Pool,
     internet: Internet,
     tcp: Tcp,
-    /// Whether the options of a SYN are laid out as the script's system does.
+    /// True if the options of SYNs are rewritten in FreeBSD's order.
     lays_out_syns: bool,
     device: Device,
     sent: VecDeque<Sent>,
-    /// Connections that were opened from here or have been accepted.
+    /// Connections opened by this host or already accepted.
     known: BTreeSet<ConnectionId>,
-    /// Connections that wait to be accepted, by port.
+    /// Connections waiting to be accepted, by port.
     arrived: BTreeMap<u16, VecDeque<ConnectionId>>,
 }
 
 impl Host {
-    /// Makes the host.
+    /// Creates the host.
     pub(crate) fn new(flags: &Flags) -> Self {
         let (now, is_tuned) = (Instant::ZERO + START, flags.policies == Policies::Tuned);
         let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
@@ -82,17 +83,17 @@ impl Host {
         }
     }
 
-    /// Returns the time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Instant {
         self.now
     }
 
-    /// Returns when something happens by itself.
+    /// Returns the time of the next timer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.tcp.deadline()
     }
 
-    /// Lets the time be `now`, and does what is due.
+    /// Advances the time to `now`, and runs due timers.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.tcp.deadline().is_some_and(|deadline| deadline <= self.now) {
@@ -102,7 +103,7 @@ impl Host {
         }
     }
 
-    /// Takes a datagram from the link.
+    /// Processes a datagram received from the link.
     pub(crate) fn inject(&mut self, bytes: &[u8]) {
         let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
         let Some(mut packet) = self.pool.take(cx.meter) else { return };
@@ -124,12 +125,12 @@ impl Host {
         self.flush();
     }
 
-    /// Returns the next datagram that left.
+    /// Returns the next datagram that was sent.
     pub(crate) fn next_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }
 
-    /// Puts all that is owed on the link.
+    /// Sends all pending output.
     pub(crate) fn flush(&mut self) {
         let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
         let mut leaving = Vec::new();
@@ -151,17 +152,17 @@ impl Host {
         }
     }
 
-    /// Returns whether a datagram has left.
+    /// Returns whether a datagram was sent and not yet taken.
     pub(crate) fn has_sent(&self) -> bool {
         !self.sent.is_empty()
     }
 
-    /// Returns the bytes of the longest datagram of the link.
+    /// Returns the MTU of the link in bytes.
     pub(crate) fn mtu(&self) -> u16 {
         self.internet.mtu()
     }
 
-    /// Gives a connection other policies.
+    /// Changes the policies of a connection.
     pub(crate) fn tailor(&mut self, id: ConnectionId, profile: Profile) {
         let _ = self.tcp.tailor(id, profile);
     }
@@ -188,7 +189,7 @@ impl Host {
         table
     }
 
-    /// Puts a datagram on the link.
+    /// Sends a datagram on the link.
     fn leave(&mut self, packet: Packet) {
         let (mut bytes, segment_size) = (packet.data().to_vec(), packet.offload.segment_size);
         self.pool.put(packet);
@@ -212,12 +213,12 @@ impl Host {
         Ok(id)
     }
 
-    /// Listens on `port`; false if somebody does.
+    /// Listens on `port`; returns `false` if a listener exists.
     pub(crate) fn listen(&mut self, port: u16, profile: Profile) -> bool {
         self.tcp.listen(port, profile).is_ok()
     }
 
-    /// Listens on `port` no more; who waits to be accepted is reset.
+    /// Stops listening on `port`; connections waiting to be accepted are reset.
     pub(crate) fn stop_listening(&mut self, port: u16) {
         self.tcp.stop_listening(port);
         for id in self.arrived.remove(&port).unwrap_or_default() {
@@ -225,7 +226,7 @@ impl Host {
         }
     }
 
-    /// Returns the next connection to `port` that waits to be accepted.
+    /// Returns the next connection to `port` waiting to be accepted.
     pub(crate) fn accept(&mut self, port: u16) -> Option<ConnectionId> {
         self.arrived.get_mut(&port)?.pop_front()
     }
@@ -235,39 +236,39 @@ impl Host {
         self.arrived.get(&port).is_some_and(|waiting| !waiting.is_empty())
     }
 
-    /// Returns the state of a connection, if it has not gone.
+    /// Returns the status of a connection, if it still exists.
     pub(crate) fn status(&self, id: ConnectionId) -> Option<Status> {
         self.tcp.status(id).ok()
     }
 
-    /// Returns what can be read without a break from `offset` bytes behind the next one on.
+    /// Returns the contiguous received data that starts `offset` bytes after the next byte to read.
     pub(crate) fn received_from(&self, id: ConnectionId, offset: usize) -> &[u8] {
         self.tcp.received_from(id, offset).unwrap_or_default()
     }
 
-    /// Drops `count` bytes that were read.
+    /// Discards `count` bytes that were read.
     pub(crate) fn consume(&mut self, id: ConnectionId, count: usize) {
         let _ = self.tcp.consume(id, count);
     }
 
-    /// Queues as much of `data` as there is room for, and returns how much.
+    /// Queues as much of `data` as there is space for, and returns the number of bytes.
     pub(crate) fn send(&mut self, id: ConnectionId, data: &[u8]) -> usize {
         self.tcp.send(id, data).unwrap_or(0)
     }
 
-    /// Sends nothing after what is queued.
+    /// Closes the sending side after the queued data.
     pub(crate) fn shut_down(&mut self, id: ConnectionId) {
         let _ = self.tcp.close(id);
     }
 
-    /// Gives a connection up in good order.
+    /// Closes and releases a connection.
     pub(crate) fn release(&mut self, id: ConnectionId) {
         self.tcp.release(id);
-        // The reset of a connection with unread data is found at the timers.
+        // A connection with unread data is reset when the timers run.
         self.advance(self.now);
     }
 
-    /// Gives a connection up by a reset.
+    /// Resets and releases a connection.
     pub(crate) fn abort(&mut self, id: ConnectionId) {
         let mut cx = cx(self.now, &mut self.chance, &mut self.meter);
         let _ = self.tcp.abort(id, &mut cx);
@@ -275,12 +276,12 @@ impl Host {
     }
 }
 
-/// Lends the engines what they may not get for themselves.
+/// Returns the context for calls of the engines.
 fn cx<'a>(now: Instant, chance: &'a mut Chance, meter: &'a mut Meter) -> Cx<'a> {
     Cx { now, chance, meter }
 }
 
-/// Returns the errno that tells how a connection ended.
+/// Returns the errno for the end of a connection.
 pub(crate) fn errno_of(ending: tcp::Ending) -> i32 {
     match ending {
         tcp::Ending::Closed => 0,

@@ -1,29 +1,30 @@
-//! Our TCP under the public TCP script runner, in virtual time.
+//! The TCP of `protocols` as the stack under test of the public TCP script runner, in virtual time.
 //!
 //! # Theory of operation
 //!
-//! The runner plays a script: system calls, packets for the stack, packets that the stack must
-//! send, each with its time. It loads this library and reaches the stack under test by the table
-//! of functions that `abi.rs` fills. All time comes from here too, so a script that takes an hour
-//! by its own clock runs in a moment, and a busy machine changes nothing.
+//! The runner executes a script: system calls, packets to inject, and packets expected from the
+//! stack, each with its time. It loads this library and calls the stack under test through the
+//! table of functions that `abi.rs` fills. All time comes from this library too. Therefore a script
+//! that takes an hour of virtual time runs in a moment, and the load of the machine does not affect
+//! it.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `abi.rs` | the C interface, and all unsafe code |
-//! | `stage.rs` | time, and the one call that may be blocked in it |
-//! | `host.rs` | the engines of `protocols`: all that knows their interface |
-//! | `world.rs` | descriptors: which socket, listener or set a number means |
-//! | `socket.rs` | a stream socket by the rules of POSIX |
-//! | `options.rs`, `tcp_info.rs` | socket options, and what `TCP_INFO` says |
+//! | `stage.rs` | virtual time, and the one call that may block in it |
+//! | `host.rs` | the host under test: all uses of the engines of `protocols` |
+//! | `world.rs` | descriptors: the sockets, epoll sets and pipes that they refer to |
+//! | `socket.rs` | a stream socket with POSIX semantics |
+//! | `options.rs`, `tcp_info.rs` | socket options, and the value of `TCP_INFO` |
 //! | `readiness.rs` | poll and epoll |
-//! | `settings.rs` | what the script sets beside its sockets, its dialect, and the policies |
-//! | `device.rs` | a device that cuts super-segments |
-//! | `dialect.rs` | the order of the options in a SYN, which differs from system to system |
+//! | `settings.rs` | settings of a script outside its sockets, its dialect, and the policies |
+//! | `device.rs` | a device that segments super-segments |
+//! | `dialect.rs` | the order of the options in a SYN, which differs between systems |
 //!
-//! With the tuned policies two things are rewritten on their way to the script: the options of SYNs
-//! (`dialect.rs`) and PSH (`device.rs`). With the profiles that users get nothing is.
+//! With the tuned policies two properties of sent packets are rewritten for the script: the options
+//! of SYNs (`dialect.rs`) and PSH (`device.rs`). With the profiles of users nothing is rewritten.
 //!
-//! Left out: everything but TCP over IPv4 sockets, pipes and splice between two sockets.
+//! Only TCP over IPv4 sockets, pipes, and splice between two sockets are implemented.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Socket options: what was set, and the profile of a connection that follows from it.
+//! Socket options, and the connection profile that follows from them.
 
 use crate::host::Host;
 use crate::settings::{Dialect, Policies, Sysctl};
@@ -10,10 +10,10 @@ use protocols::transport::tcp::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The level and the name of an option, as in `setsockopt`.
+/// Level and name of an option, as in `setsockopt(2)`.
 type Name = (i32, i32);
 
-/// What was set on a socket; a socket that is accepted inherits it.
+/// Options set on a socket; an accepted socket inherits them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     dialect: Dialect,
@@ -21,7 +21,7 @@ pub(crate) struct Options {
     sysctl: Sysctl,
     numbers: BTreeMap<Name, i32>,
     congestion_control: Vec<u8>,
-    /// Whether SO_LINGER is on, and for how many seconds.
+    /// SO_LINGER: whether it is on, and the time in seconds.
     linger: (i32, i32),
 }
 
@@ -29,7 +29,7 @@ const SOCKET: i32 = libc::SOL_SOCKET;
 const TCP: i32 = libc::IPPROTO_TCP;
 const IP: i32 = libc::IPPROTO_IP;
 
-/// TCP_CC_INFO, TCP_INQ and others that `libc` does not name.
+/// `TCP_CC_INFO`, `TCP_INQ` and others that `libc` does not define.
 const TCP_CC_INFO: i32 = 26;
 const TCP_NOTSENT_LOWAT: i32 = 25;
 const TCP_SAVE_SYN: i32 = 27;
@@ -37,9 +37,9 @@ const TCP_INQ: i32 = 36;
 const SO_MEMINFO: i32 = 55;
 const SO_ZEROCOPY: i32 = 60;
 
-/// The options of one number that are kept and given back, with what they are if not set.
+/// Options with one integer that are stored and returned, with their default values.
 ///
-/// Those that change what the stack does are read by [`Options::profile`] and by the calls.
+/// Those that change the behavior of the stack are read by [`Options::profile`] and by the calls.
 const NUMBERS: [(Name, i32); 29] = [
     ((SOCKET, libc::SO_REUSEADDR), 0),
     ((SOCKET, libc::SO_REUSEPORT), 0),
@@ -73,7 +73,7 @@ const NUMBERS: [(Name, i32); 29] = [
 ];
 
 impl Options {
-    /// Makes the options of a new socket.
+    /// Creates the options of a new socket.
     pub(crate) fn new(dialect: Dialect, policies: Policies, sysctl: Sysctl) -> Self {
         let congestion_control =
             sysctl.text("net.ipv4.tcp_congestion_control").unwrap_or("cubic").into();
@@ -90,12 +90,12 @@ impl Options {
         self.number(name).is_some_and(|value| value != 0)
     }
 
-    /// Returns whether close(2) is to reset: SO_LINGER of no time.
+    /// Returns whether close(2) resets the connection: SO_LINGER with time 0.
     pub(crate) fn lingers_not(&self) -> bool {
         matches!(self.linger, (on, 0) if on != 0)
     }
 
-    /// Returns what SO_SNDBUF says, in bytes.
+    /// Returns the value of SO_SNDBUF in bytes.
     fn send_space(&self) -> usize {
         let system = match self.dialect {
             Dialect::Linux => self.sysctl.number("net.ipv4.tcp_wmem").unwrap_or(4_194_304),
@@ -106,9 +106,9 @@ impl Options {
         set.unwrap_or_else(|| usize::try_from(system).unwrap_or(usize::MAX))
     }
 
-    /// Returns how many bytes may wait to be acknowledged.
+    /// Returns the limit on unacknowledged bytes.
     ///
-    /// Linux counts what it needs around the data; about two thirds of the space are data.
+    /// Linux includes its bookkeeping in the buffer size; about two thirds of the buffer are data.
     pub(crate) fn send_limit(&self) -> usize {
         match self.dialect {
             Dialect::Linux => self.send_space() / 3 * 2,
@@ -116,7 +116,8 @@ impl Options {
         }
     }
 
-    /// Returns what SO_RCVBUF says; FreeBSD makes it whole segments of `mss` once it is connected.
+    /// Returns the value of SO_RCVBUF; FreeBSD rounds it up to whole segments of `mss` once
+    /// connected.
     fn receive_space(&self, mss: Option<u32>) -> i32 {
         let set = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)).copied();
         let system = match self.dialect {
@@ -132,7 +133,7 @@ impl Options {
         }
     }
 
-    /// Returns the largest window to offer: the shift of the window follows from it.
+    /// Returns the largest window to advertise, which determines the window scale.
     fn receive_window(&self) -> usize {
         if let Some(set) = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)) {
             return usize::try_from(*set).unwrap_or(0).max(4096);
@@ -144,7 +145,7 @@ impl Options {
         usize::try_from(largest).unwrap_or(usize::MAX).min(1 << 30)
     }
 
-    /// Returns whether the extensions are offered, and whether timestamps are among them.
+    /// Returns whether the RFC 7323 extensions are offered, and whether they include timestamps.
     fn extensions(&self) -> (bool, bool) {
         match self.dialect {
             Dialect::Linux => (true, self.sysctl.is_on("net.ipv4.tcp_timestamps", true)),
@@ -160,7 +161,7 @@ impl Options {
         }
     }
 
-    /// Returns whether ECN is offered; both systems by default only accept it.
+    /// Returns whether ECN is requested; by default both systems only accept it.
     fn has_ecn(&self) -> bool {
         let name = match self.dialect {
             Dialect::Linux => "net.ipv4.tcp_ecn",
@@ -169,7 +170,7 @@ impl Options {
         self.sysctl.number(name) == Some(1)
     }
 
-    /// Returns the policies of a connection of this socket.
+    /// Returns the profile for connections of this socket.
     pub(crate) fn profile(&self) -> Profile {
         match self.policies.profile() {
             Some(profile) => self.with_wishes(profile),
@@ -177,14 +178,14 @@ impl Options {
         }
     }
 
-    /// TCP_USER_TIMEOUT as the profile has it: 0 is the system's own.
+    /// Applies TCP_USER_TIMEOUT to `profile`; 0 selects the system's default.
     fn patience(&self, profile: Patience) -> Patience {
         let set = self.numbers.get(&(TCP, libc::TCP_USER_TIMEOUT)).copied();
         let millis = set.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
         Patience { r2: millis.map(Duration::from_millis).or(profile.r2), ..profile }
     }
 
-    /// A profile as users get it, with what the script asks for by name, as a program would.
+    /// Applies the options that the script sets explicitly to a profile of users.
     fn with_wishes(&self, profile: Profile) -> Profile {
         let set = |name: Name| self.numbers.get(&name).copied();
         let bytes = |name: Name| set(name).and_then(|bytes| usize::try_from(bytes).ok());
@@ -205,15 +206,16 @@ impl Options {
         }
     }
 
-    /// The policies of the system for which the script was written.
+    /// Returns the policies of the system for which the script was written.
     fn tuned(&self) -> Profile {
         let mss = self.numbers.get(&(TCP, libc::TCP_MAXSEG));
         let (extensions, timestamps) = self.extensions();
         Profile {
             receive_window: ReceiveWindow::Bytes(self.receive_window()),
-            // Both systems send a segment for the window alone only when it has become small.
+            // Both systems send a separate window update only when the advertised window has become
+            // small.
             window_update: WindowUpdate::HalfUsed,
-            // Linux acknowledges at once until it knows that the script answers in data.
+            // Linux acknowledges at once until it detects that the script replies with data.
             acknowledgment: Acknowledgment::AtOutput,
             send_limit: SendLimit::Bytes(self.send_limit()),
             nagle: !self.is_on((TCP, libc::TCP_NODELAY)),
@@ -222,7 +224,7 @@ impl Options {
             timestamps,
             congestion: self.congestion(),
             ecn: self.has_ecn(),
-            // The scripts say when segments leave as if nothing held them back.
+            // The scripts expect segments to be sent without pacing.
             pacing: false,
             patience: self.patience(Profile::BULK.patience),
             ..Profile::BULK
@@ -262,8 +264,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Returns what SO_MEMINFO says: nine numbers of bytes, of which we know the queues and their
-    /// limits.
+    /// Returns the value of SO_MEMINFO: nine numbers of bytes, of which the queue lengths and their
+    /// limits are known.
     fn memory(&self, host: &Host) -> Vec<u8> {
         let status = self.status(host);
         let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -277,7 +279,7 @@ impl Stream {
     fn set_number(&mut self, name: Name, number: i32) -> Result<(), Errno> {
         let is_space = matches!(name, (SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF));
         let kept = match name {
-            // Linux doubles it, for what it needs around the data.
+            // Linux doubles the value to include its bookkeeping.
             _ if is_space && self.options.dialect == Dialect::Linux => number.saturating_mul(2),
             _ if is_space => number,
             (TCP, libc::TCP_MAXSEG) if (88..=32_767).contains(&number) => number,
@@ -290,7 +292,7 @@ impl Stream {
         Ok(())
     }
 
-    /// getsockopt(2): the value, as much as there is.
+    /// getsockopt(2): returns the value in its full length.
     pub(crate) fn option(&mut self, host: &Host, name: Name) -> Result<Vec<u8>, Errno> {
         let status = self.status(host);
         let number = match name {
@@ -330,7 +332,7 @@ impl Stream {
     }
 }
 
-/// Reads the number of an option, which may be of one byte.
+/// Parses the integer value of an option, which may have a single byte.
 fn number_of(value: &[u8]) -> Option<i32> {
     number_at(value, 0).or_else(|| value.first().copied().map(i32::from))
 }

@@ -1,4 +1,4 @@
-//! poll(2) and epoll(2): what can be done on a descriptor without waiting.
+//! poll(2) and epoll(2): operations that are possible on a descriptor without waiting.
 
 use crate::host::Host;
 use crate::socket::{Errno, Phase, Stream};
@@ -6,7 +6,7 @@ use crate::world::World;
 use protocols::transport::tcp::State;
 use std::collections::BTreeMap;
 
-/// The descriptors that an epoll set watches.
+/// Descriptors watched by an epoll set.
 #[derive(Debug, Default)]
 pub(crate) struct Interests(BTreeMap<i32, Interest>);
 
@@ -14,9 +14,9 @@ pub(crate) struct Interests(BTreeMap<i32, Interest>);
 struct Interest {
     events: u32,
     data: u64,
-    /// What was ready when it was last told, for a watch of edges.
+    /// Events last reported, for edge triggering.
     told: u32,
-    /// It was a watch for one event, and that has come.
+    /// The one-shot event has been reported.
     is_spent: bool,
 }
 
@@ -49,7 +49,7 @@ impl Interests {
     }
 }
 
-/// Returns what epoll tells about `set` now, at most `limit` of it: events and data.
+/// Returns at most `limit` pending reports of the epoll set `set`: events and data.
 pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(u32, u64)>, Errno> {
     let watched: Vec<i32> = world.interests(set)?.0.keys().copied().collect();
     let ready: Vec<(i32, u32)> =
@@ -73,12 +73,12 @@ pub(crate) fn collect(world: &mut World, set: i32, limit: usize) -> Result<Vec<(
     Ok(told)
 }
 
-/// The bits of poll(2) and epoll(2) are the same on Linux.
+/// Converts poll(2) bits to epoll(2) bits, which are the same on Linux.
 fn bits(events: i16) -> u16 {
     u16::from_ne_bytes(events.to_ne_bytes())
 }
 
-/// Returns what can be done on a stream socket, as bits of poll(2).
+/// Returns the readiness of a stream socket, as bits of poll(2).
 pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
     let readable = libc::POLLIN | libc::POLLRDNORM;
     let writable = libc::POLLOUT | libc::POLLWRNORM;
@@ -105,7 +105,7 @@ pub(crate) fn of_stream(stream: &Stream, host: &Host) -> i16 {
             if has_end {
                 events |= libc::POLLRDHUP;
             }
-            // Linux calls it writable when a third of the buffer is free.
+            // Linux reports a socket as writable if a third of the buffer is free.
             let queued = usize::try_from(status.send_queue).unwrap_or(usize::MAX);
             if is_shut || queued < stream.options.send_limit() / 3 * 2 {
                 events |= writable;

@@ -1,40 +1,41 @@
-//! What a script sets beside its sockets, and whose habits it expects.
+//! Settings of a script outside its sockets, and the operating system that it was written for.
 //!
-//! The runner gives the library one string (`--so_flags`) of settings with commas between them. A
-//! script also calls `sysctl`, as a program of its own; whoever starts the runner puts a program
-//! of that name first in the search path that appends `name=value` to the file `sysctl` in a
-//! folder, and the library reads that file when it opens a socket.
+//! The runner passes a string of comma-separated settings to the library (`--so_flags`). A script
+//! also runs the program `sysctl`. The caller of the runner puts a replacement first in the search
+//! path, which appends `name=value` to the file `sysctl` in a directory. The library reads that
+//! file when it opens a socket.
 
 use protocols::transport::tcp::Profile;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Whose habits a script expects where the RFCs leave the choice.
+/// Operating system whose behavior a script expects where the RFCs leave a choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// Linux: immediate acknowledgments, large buffers.
     #[default]
     Linux,
-    /// FreeBSD: its order of options in a SYN, and its sizes of buffers.
+    /// FreeBSD: its order of options in a SYN, and its buffer sizes.
     FreeBsd,
 }
 
-/// The policies with which connections run.
+/// Policies of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Policies {
-    /// Those of the system for which the script was written; the device adapts what leaves to it.
+    /// Policies of the system for which the script was written; the device adapts sent packets to
+    /// it.
     #[default]
     Tuned,
-    /// What a program gets that embeds the library: `Profile::BULK` without Nagle's algorithm.
+    /// Profile of a program that embeds the library: `Profile::BULK` without Nagle's algorithm.
     Library,
-    /// What `plumb get`, `put` and the servers of files use.
+    /// Profile of `plumb get`, `put` and the file servers.
     Files,
-    /// What the login server uses.
+    /// Profile of the login server.
     Logins,
 }
 
 impl Policies {
-    /// Returns the profile as users get it; `None` for the tuned one, which the script determines.
+    /// Returns the fixed profile; `None` for the tuned policies, which the script determines.
     pub(crate) fn profile(self) -> Option<Profile> {
         match self {
             Self::Tuned => None,
@@ -45,24 +46,24 @@ impl Policies {
     }
 }
 
-/// What was said in `--so_flags`.
+/// Settings from `--so_flags`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
-    /// Whose habits.
+    /// Operating system whose behavior the script expects.
     pub(crate) dialect: Dialect,
-    /// With which policies.
+    /// Policies of the connections.
     pub(crate) policies: Policies,
-    /// The longest datagram of the link, in bytes.
+    /// MTU of the link in bytes.
     pub(crate) mtu: u16,
-    /// Where the settings of the script are, and where the table of connections goes.
+    /// Directory for the settings of the script and for the table of connections.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// What runs over most links.
+/// MTU of most links, in bytes.
 const ETHERNET_MTU: u16 = 1500;
 
 impl Flags {
-    /// Reads `key=value,key=value`; what is unknown is left to others.
+    /// Parses `key=value,key=value`; unknown keys are ignored.
     pub(crate) fn parse(text: &str) -> Self {
         let mut flags = Self {
             dialect: Dialect::Linux,
@@ -82,7 +83,7 @@ impl Flags {
         flags
     }
 
-    /// Reads what the script has set by now.
+    /// Reads the settings that the script has made so far.
     pub(crate) fn sysctl(&self) -> Sysctl {
         let path = self.folder.as_ref().map(|folder| folder.join("sysctl"));
         let text = path.and_then(|path| std::fs::read_to_string(path).ok());
@@ -99,7 +100,7 @@ fn policies_of(name: &str) -> Policies {
     }
 }
 
-/// The settings of the system that a script has made; the last of a name counts.
+/// System settings made by a script; the last value of a name applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sysctl(BTreeMap<String, String>);
 
@@ -109,17 +110,17 @@ impl Sysctl {
         Self(pairs.map(|(name, value)| (name.trim().into(), value.trim().into())).collect())
     }
 
-    /// Returns the setting `name`, if the script has made it.
+    /// Returns the setting `name` if the script has made it.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns the last number of the setting `name`: of three sizes the largest.
+    /// Returns the last number of the setting `name`, which is the largest of three sizes.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.text(name)?.split_whitespace().next_back()?.parse().ok()
     }
 
-    /// Returns whether the setting `name` is on, or `otherwise` if the script did not say.
+    /// Returns whether the setting `name` is on, or `otherwise` if the script has not made it.
     pub(crate) fn is_on(&self, name: &str, otherwise: bool) -> bool {
         self.number(name).map_or(otherwise, |value| value != 0)
     }

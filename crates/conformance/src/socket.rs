@@ -1,4 +1,4 @@
-//! A stream socket by the rules of POSIX, over one connection or one listener of the host.
+//! A stream socket with POSIX semantics, on one connection or one listener of the host.
 
 use crate::host::{Host, LOCAL, errno_of};
 use crate::options::Options;
@@ -7,44 +7,44 @@ use crate::stage::Attempt;
 use protocols::transport::tcp::{ConnectionId, State, Status};
 use std::net::SocketAddr;
 
-/// Why a call failed, by its number in `errno.h`.
+/// Error of a call, as an errno value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) i32);
 
-/// What a socket is at present.
+/// Current role of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has a port or none, and no connection.
+    /// No connection; bound to a port or not.
     Unconnected(Option<u16>),
-    /// It takes connections to a port.
+    /// Accepts connections to a port.
     Listening(u16),
-    /// It has a connection, which may be opening or have ended.
+    /// Has a connection, which may be opening or have ended.
     Connected(ConnectionId),
 }
 
 /// A stream socket.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// What it is at present.
+    /// Current role.
     pub(crate) phase: Phase,
-    /// Whether calls return instead of waiting.
+    /// True if calls return instead of waiting.
     pub(crate) is_nonblocking: bool,
-    /// What was set.
+    /// Options set on the socket.
     pub(crate) options: Options,
-    /// Whether the caller of connect(2) has not yet been told that it is open.
+    /// True from the start of connect(2) until it has reported that the connection is open.
     is_connecting: bool,
-    /// Whether connect(2) has made its connection, and not accept(2).
+    /// True if the connection was made by connect(2), and not by accept(2).
     pub(crate) has_connected: bool,
-    /// Whether the script has said that it reads no more.
+    /// True if the script has shut down reading.
     pub(crate) is_read_shut: bool,
-    /// Whether the script has said that it writes no more.
+    /// True if the script has shut down writing.
     pub(crate) is_write_shut: bool,
-    /// Whether the script has been told how the connection ended.
+    /// True if the error of the connection has been reported to the script.
     is_error_told: bool,
 }
 
 impl Stream {
-    /// Makes a socket of nothing.
+    /// Creates an unconnected socket.
     pub(crate) fn new(flags: &Flags, sysctl: Sysctl) -> Self {
         let options = Options::new(flags.dialect, flags.policies, sysctl);
         Self::with(Phase::Unconnected(None), options)
@@ -63,7 +63,7 @@ impl Stream {
         }
     }
 
-    /// Returns the state of its connection, if it has one that has not gone.
+    /// Returns the status of the socket's connection, if it still exists.
     pub(crate) fn status(&self, host: &Host) -> Option<Status> {
         match self.phase {
             Phase::Connected(id) => host.status(id),
@@ -159,7 +159,7 @@ impl Stream {
         }
     }
 
-    /// connect(2) to nothing: the connection is gone, and another one may be opened.
+    /// connect(2) with AF_UNSPEC: resets the connection, and the socket can be connected again.
     pub(crate) fn disconnect(&mut self, host: &mut Host) {
         match self.phase {
             Phase::Connected(id) => host.abort(id),
@@ -172,14 +172,14 @@ impl Stream {
         };
     }
 
-    /// Returns how the connection ended, once, if it did not end well.
+    /// Returns the error with which the connection ended, once.
     pub(crate) fn take_error(&mut self, host: &Host) -> Option<Errno> {
         let error = self.error(host)?;
         self.is_error_told = true;
         Some(error)
     }
 
-    /// Returns how the connection ended, if it did not end well and that was not told.
+    /// Returns the error with which the connection ended, if it was not reported yet.
     pub(crate) fn error(&self, host: &Host) -> Option<Errno> {
         let ending = self.status(host).and_then(|status| status.ending)?;
         Some(Errno(errno_of(ending))).filter(|error| error.0 != 0 && !self.is_error_told)
@@ -211,7 +211,7 @@ impl Stream {
         self.would_block(flags)
     }
 
-    /// Returns whether nothing follows what can be read.
+    /// Returns whether no more data follows the data that can be read.
     pub(crate) fn has_end(&self, status: &Status) -> bool {
         let is_open = matches!(
             status.state,
@@ -224,7 +224,7 @@ impl Stream {
         self.is_read_shut || !is_open
     }
 
-    /// write(2) and send(2); `sent` is how much of `data` earlier attempts have taken.
+    /// write(2) and send(2); `sent` is the number of bytes of `data` accepted by earlier attempts.
     pub(crate) fn write(
         &mut self,
         host: &mut Host,
@@ -274,14 +274,14 @@ impl Stream {
         match self.phase {
             Phase::Unconnected(_) => {}
             Phase::Listening(port) => host.stop_listening(port),
-            // RFC 9293 §3.6.1: who will not wait at all aborts.
+            // A close that does not wait at all is an abort (RFC 9293 §3.6.1).
             Phase::Connected(id) if self.options.lingers_not() => host.abort(id),
             Phase::Connected(id) => host.release(id),
         }
     }
 }
 
-/// Copies what was received into `buffer`, and drops it unless MSG_PEEK is set.
+/// Copies received data into `buffer`, and discards it unless MSG_PEEK is set.
 fn take_bytes(host: &mut Host, id: ConnectionId, buffer: &mut [u8], flags: i32) -> usize {
     let is_peek = flags & libc::MSG_PEEK != 0;
     let mut taken = 0;
@@ -336,7 +336,7 @@ mod tests {
         })
     }
 
-    /// A socket that does not block and has begun to connect, and the first number of its SYN.
+    /// Creates a non-blocking socket that is connecting; returns it with its SYN.
     fn connecting(stage: &Stage) -> (i32, crate::testing::Seen) {
         let fd = stage.call(|world| {
             let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
@@ -406,7 +406,8 @@ mod tests {
         assert_eq!(read(&stage, fd, libc::MSG_DONTWAIT), Err(Errno(libc::EAGAIN)));
     }
 
-    /// How long data stays unacknowledged until a connection with this TCP_USER_TIMEOUT ends.
+    /// Returns the time in seconds until a connection with unacknowledged data and this
+    /// TCP_USER_TIMEOUT ends.
     fn seconds_until_timed_out(timeout_ms: i32) -> u64 {
         let stage = stage();
         let (fd, _) = accepted(&stage);
@@ -481,7 +482,7 @@ mod tests {
     fn a_connection_has_the_segment_of_its_peer() {
         let stage = stage();
         let (fd, _) = accepted(&stage);
-        // The peer of these tests says nothing, so it is the least that every host takes.
+        // The test peer sends no MSS option, so this is the default of RFC 9293 §3.7.1.
         assert_eq!(number(&stage, fd, (libc::IPPROTO_TCP, libc::TCP_MAXSEG)), Ok(536));
     }
 

@@ -1,14 +1,14 @@
-//! Time, and the one call that may be blocked in it.
+//! Virtual time, and the one call that may block in it.
 //!
-//! The runner has two threads. One, here the *driver*, plays the script: it injects packets, waits
-//! for packets and lets time pass. The other makes the system calls that the script expects to
-//! block; the runner looks into `/proc` to see whether it sleeps, so a call that blocks really
-//! sleeps, on a condition variable.
+//! The runner has two threads. One, called the *driver* here, executes the script: it injects
+//! packets, waits for packets and lets time pass. The other makes the system calls that the script
+//! expects to block. The runner looks into `/proc` to see whether that thread sleeps, so a blocking
+//! call really sleeps, on a condition variable.
 //!
-//! Time moves only in calls of the driver, from one event to the next. After each event a blocked
-//! call looks again whether it can go on, and the driver waits until it has looked. A call that
-//! does go on asks for the time next, for the runner's record of when it returned; the driver
-//! waits for that too, so that no time passes in between however the threads are scheduled.
+//! Time advances only in calls of the driver, from one event to the next. After each event a
+//! blocked call checks again whether it can continue, and the driver waits for this check. A call
+//! that continues next asks for the time, for the runner's record of its return. The driver waits
+//! for that too, so that no time passes in between, independent of the scheduling of the threads.
 
 use crate::host::Sent;
 use crate::world::World;
@@ -16,30 +16,30 @@ use protocols::Instant;
 use protocols::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
-// What is waited for here is another thread of this process, in real time.
+// These waits are for another thread of this process, in real time.
 use std::time::Duration as RealTime;
 
-/// What came of an attempt at a call.
+/// Result of an attempt at a call.
 #[derive(Debug)]
 pub(crate) enum Attempt<T> {
-    /// It is over.
+    /// The call has finished.
     Done(T),
-    /// It must wait, at most until this moment.
+    /// The call must wait, at most until this time.
     Blocked(Option<Instant>),
 }
 
-/// Nothing happens any more: no packet, no timer, no call.
+/// No further event can happen: no packet, no timer, no call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Idle;
 
-/// A call that sleeps.
+/// State of the blocked call.
 #[derive(Debug, Default)]
 struct Sleeper {
     is_asleep: bool,
-    /// It has looked since something happened.
+    /// It has checked its condition since the last event.
     has_looked: bool,
     wakes_at: Option<Instant>,
-    /// It has gone on and not yet asked for the time.
+    /// The call has continued and not yet asked for the time.
     returning: Option<ThreadId>,
 }
 
@@ -50,31 +50,31 @@ struct Scene {
     driver: Option<ThreadId>,
 }
 
-/// The world under test and the threads that act in it.
+/// The world under test and the threads that use it.
 #[derive(Debug)]
 pub(crate) struct Stage {
     scene: Mutex<Scene>,
     changed: Condvar,
 }
 
-/// The runner spins on the clock, so it must move with every look.
+/// Advance of the clock with each reading: the runner spins on the clock.
 const LOOK: Duration = Duration::from_micros(1);
-/// How long a returning call is waited for before it is taken to want no time.
+/// Maximum real time to wait until a returning call asks for the time.
 const RETURN_LIMIT: RealTime = RealTime::from_millis(200);
-/// How long another thread may take to come to where it sleeps.
+/// Real time to wait for a packet from the call of another thread if no event is pending.
 const IDLE_LIMIT: RealTime = RealTime::from_millis(50);
 
 type Guard<'a> = MutexGuard<'a, Scene>;
 
 impl Stage {
-    /// Makes the stage.
+    /// Creates the stage.
     pub(crate) fn new(world: World) -> Self {
         let scene = Scene { world, sleeper: Sleeper::default(), driver: None };
         Self { scene: Mutex::new(scene), changed: Condvar::new() }
     }
 
     fn lock(&self) -> Guard<'_> {
-        // A panic has ended the process at the C interface before anyone sees the poison.
+        // A panic ends the process at the C interface before any thread sees a poisoned lock.
         self.scene.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +87,7 @@ impl Stage {
         result
     }
 
-    /// Makes a call that may block. The driver's own calls block by letting time pass.
+    /// Makes a call that may block. In a call of the driver, blocking lets time pass.
     pub(crate) fn call_or_sleep<T>(
         &self,
         mut attempt: impl FnMut(&mut World) -> Attempt<T>,
@@ -140,7 +140,7 @@ impl Stage {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Lets the sleeper look at what has happened, and go if it can.
+    /// Lets the blocked call check its condition, and continue if it can.
     fn show<'a>(&self, mut scene: Guard<'a>) -> Guard<'a> {
         if scene.sleeper.is_asleep {
             scene.sleeper.has_looked = false;
@@ -156,7 +156,7 @@ impl Stage {
         scene
     }
 
-    /// Lets time pass to the next event, or to `until` if that is sooner.
+    /// Advances the time to the next event, or to `until` if that is earlier.
     fn next_event<'a>(
         &'a self,
         mut scene: Guard<'a>,
@@ -168,7 +168,7 @@ impl Stage {
         Ok(self.show(scene))
     }
 
-    /// Lets time pass until `to`, one event after the other.
+    /// Advances the time to `to`, one event after another.
     fn pass<'a>(&'a self, mut scene: Guard<'a>, to: Instant) -> Guard<'a> {
         loop {
             let next = [scene.world.deadline(), scene.sleeper.wakes_at];
@@ -181,16 +181,16 @@ impl Stage {
         }
     }
 
-    /// Takes a packet from the script.
+    /// Injects a packet from the script.
     pub(crate) fn inject(&self, bytes: &[u8]) {
         self.call(|world| world.inject(bytes));
     }
 
-    /// Returns the next packet that left; time passes until there is one.
+    /// Returns the next packet sent; time passes until there is one.
     ///
     /// # Errors
     ///
-    /// If there will never be one.
+    /// Returns [`Idle`] if no packet can ever be sent.
     pub(crate) fn next_sent(&self) -> Result<Sent, Idle> {
         let mut scene = self.lock();
         let mut patience = 2;
@@ -216,7 +216,7 @@ impl Stage {
         drop(self.pass(scene, to));
     }
 
-    /// Returns the time, which moves by a microsecond with every look.
+    /// Returns the time, which advances by a microsecond with each reading.
     pub(crate) fn look_at_clock(&self) -> Instant {
         let me = std::thread::current().id();
         let mut scene = self.lock();
@@ -225,8 +225,8 @@ impl Stage {
             self.changed.notify_all();
             return scene.world.now();
         }
-        // The first to ask is the thread that plays the script. The other one asks too, while it
-        // waits for the time of its call, and then it alone runs.
+        // The thread that executes the script reads the clock first. The other thread reads it too,
+        // while it waits for the start of its call, and then only that thread runs.
         scene.driver.get_or_insert(me);
         let to = scene.world.now() + LOOK;
         scene = self.pass(scene, to);

@@ -1,14 +1,15 @@
-//! What `getsockopt(TCP_INFO)` says, in the layout of Linux's `struct tcp_info`.
+//! The value of `getsockopt(TCP_INFO)`, in the layout of Linux's `struct tcp_info`.
 //!
-//! What our TCP does not know is zero, as on a Linux that is older than the field.
+//! Fields that the engine does not provide are 0, as on a Linux older than the field.
 
 use protocols::transport::tcp::{State, Status};
 use std::time::Duration;
 
-/// More bytes than any kernel's structure has: who asks for fewer gets fewer.
+/// Length in bytes, more than the structure of any kernel; a caller with a smaller buffer gets
+/// less.
 const LEN: usize = 512;
 
-/// Writes fields one behind the other, in the byte order of the machine.
+/// Appends fields in native byte order.
 #[derive(Debug)]
 struct Writer(Vec<u8>);
 
@@ -32,7 +33,7 @@ impl Writer {
     }
 }
 
-/// Linux's number for a state.
+/// Returns Linux's number for a state.
 fn number_of(state: State) -> u8 {
     match state {
         State::Established => 1,
@@ -48,7 +49,7 @@ fn number_of(state: State) -> u8 {
     }
 }
 
-/// Writes the structure for a connection in `status`, or for a socket that has none.
+/// Encodes the structure for a connection in `status`, or for a socket without one.
 pub(crate) fn encode(status: Option<&Status>) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(LEN));
     match status {
@@ -67,45 +68,45 @@ fn encode_connection(status: &Status, out: &mut Writer) {
     out.byte(number_of(status.state));
     // The congestion states have the same names and order.
     out.byte(recovery.phase as u8);
-    // Timeouts in a row, probes, back-off, options, shifts, limits.
+    // Consecutive timeouts, probes, back-off, options, shifts, limits.
     for _ in 0..6 {
         out.byte(0);
     }
     out.micros(Some(status.rto));
-    out.word(0); // How long an acknowledgment may be delayed.
+    out.word(0); // Delay of a delayed acknowledgment.
     out.word(mss);
-    out.word(mss); // The largest segment received is not kept.
+    out.word(mss); // The largest received segment is not recorded.
     out.word(segments(recovery.outstanding));
     out.word(segments(recovery.sacked));
     out.word(segments(recovery.lost));
     out.word(segments(recovery.retransmitted));
-    out.word(0); // Forward acknowledgments are of the past.
+    out.word(0); // Forward acknowledgments are obsolete.
     for _ in 0..4 {
-        out.word(0); // When something last came and went.
+        out.word(0); // Times of the last data and acknowledgments sent and received.
     }
-    out.word(0); // The MTU of the path.
+    out.word(0); // The path MTU.
     out.word(0); // The threshold of the receive window.
     out.micros(status.srtt);
     out.micros(status.rttvar);
-    // Linux's threshold before any loss.
+    // Linux's threshold before the first loss.
     let unset = 0x7FFF_FFFF;
     out.word(status.slow_start_threshold.map_or(unset, |bytes| u64::from(bytes) / mss));
     out.word(u64::from(status.congestion_window) / mss);
-    out.word(mss); // The advertised segment.
-    // Linux counts in segments, and never less than the three of RFC 5681.
+    out.word(mss); // The advertised MSS.
+    // Linux counts segments, and at least the three of RFC 5681.
     out.word(segments(recovery.reordering).max(3));
-    out.word(0); // The receiver's round trip.
-    out.word(0); // The receiver's space.
+    out.word(0); // The receiver's round-trip time.
+    out.word(0); // The receiver's buffer space.
     out.word(statistics.retransmissions);
     out.long(recovery.pacing_rate.unwrap_or(u64::MAX));
-    out.long(u64::MAX); // Its limit: none.
+    out.long(u64::MAX); // The limit of the pacing rate: none.
     out.long(statistics.bytes_acknowledged);
     out.long(statistics.bytes_in);
     out.word(statistics.segments_out);
     out.word(statistics.segments_in);
     out.word(u64::from(status.send_queue).saturating_sub(recovery.outstanding));
     out.micros(recovery.min_rtt);
-    out.word(0); // Segments with data that came and that went.
+    out.word(0); // Data segments received and sent.
     out.word(0);
     out.long(recovery.delivery_rate.unwrap_or(0));
     for time in [limited.busy, limited.peer_window, limited.send_buffer] {

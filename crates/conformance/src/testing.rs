@@ -1,4 +1,4 @@
-//! A peer for tests: datagrams by hand.
+//! A peer for tests, which builds and reads datagrams by hand.
 
 use crate::host::LOCAL;
 use crate::settings::Flags;
@@ -11,7 +11,7 @@ const PEER_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub(crate) const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(PEER_IP), 8080);
 /// The port on which tests listen.
 pub(crate) const PORT: u16 = 8080;
-/// The number of the peer's SYN.
+/// Initial sequence number of the peer.
 pub(crate) const IRS: u32 = 1000;
 
 pub(crate) const SYN: u8 = 0x02;
@@ -19,7 +19,7 @@ pub(crate) const ACK: u8 = 0x10;
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const RST: u8 = 0x04;
 
-/// A datagram as a test looks at it.
+/// The fields of a sent datagram that tests examine.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) flags: u8,
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) ack: u32,
 }
 
-/// Makes a datagram from the peer to `port`.
+/// Creates a datagram from the peer to `port`.
 pub(crate) fn datagram(port: u16, flags: u8, seq: u32, ack: u32, data: &[u8]) -> Vec<u8> {
     let len = u16::try_from(40 + data.len()).unwrap();
     let mut ip = vec![0x45, 0];
@@ -69,7 +69,7 @@ pub(crate) fn stage() -> Stage {
     Stage::new(World::new(Flags::parse("")))
 }
 
-/// Returns a listener that does not block.
+/// Creates a non-blocking listener.
 pub(crate) fn listener(stage: &Stage) -> i32 {
     stage.call(|world| {
         let fd = world.socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0).unwrap();
@@ -80,7 +80,8 @@ pub(crate) fn listener(stage: &Stage) -> i32 {
     })
 }
 
-/// Opens a connection from the peer and returns its descriptor, and the number of our first byte.
+/// Opens a connection from the peer; returns its descriptor, and the local sequence number of the
+/// first data byte.
 pub(crate) fn accepted(stage: &Stage) -> (i32, u32) {
     let listener = listener(stage);
     stage.inject(&datagram(PORT, SYN, IRS, 0, b""));
@@ -91,7 +92,7 @@ pub(crate) fn accepted(stage: &Stage) -> (i32, u32) {
     (fd, answer.seq + 1)
 }
 
-/// Returns what an attempt has come to.
+/// Returns the result of an attempt, which must not block.
 pub(crate) fn done<T>(attempt: Attempt<T>) -> T {
     match attempt {
         Attempt::Done(result) => result,

@@ -1,4 +1,4 @@
-//! Descriptors: which socket, set or pipe a number means, and the calls on them.
+//! Descriptors: the sockets, epoll sets and pipes that they refer to, and the calls on them.
 
 use crate::host::{Host, Sent};
 use crate::readiness::{self, Interests};
@@ -11,25 +11,25 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What a descriptor means.
+/// Object to which a descriptor refers.
 #[derive(Debug)]
 pub(crate) enum Meaning {
     /// A stream socket.
     Stream(Stream),
-    /// A set of descriptors that epoll watches.
+    /// An epoll set.
     Interests(Interests),
-    /// The end of a pipe that is read, by the number of the pipe.
+    /// The read end of the pipe with this number.
     PipeReader(usize),
-    /// The end of a pipe that is written.
+    /// The write end of the pipe with this number.
     PipeWriter(usize),
 }
 
-/// A number that the runner knows. It is a real descriptor, because at its end the runner closes
-/// those that the script has left open.
+/// A descriptor known to the runner. It is a real descriptor, because the runner closes those left
+/// open by the script when it ends.
 #[derive(Debug)]
 struct Descriptor {
     meaning: Meaning,
-    /// Keeps the number taken until the script closes it.
+    /// Reserves the number until the script closes it.
     _real: OwnedFd,
 }
 
@@ -40,15 +40,15 @@ pub(crate) struct World {
     flags: Flags,
     descriptors: BTreeMap<i32, Descriptor>,
     pipes: Vec<VecDeque<u8>>,
-    /// The table of connections as it was last written.
+    /// The table of connections as last written.
     published: String,
 }
 
-/// How much a pipe holds, in bytes: Linux's default.
+/// Capacity of a pipe in bytes: Linux's default.
 const PIPE_CAPACITY: usize = 65_536;
 
 impl World {
-    /// Makes a world without descriptors.
+    /// Creates a world without descriptors.
     pub(crate) fn new(flags: Flags) -> Self {
         Self {
             host: Host::new(&flags),
@@ -59,50 +59,50 @@ impl World {
         }
     }
 
-    /// Returns the time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Instant {
         self.host.now()
     }
 
-    /// Returns when something happens by itself.
+    /// Returns the time of the next timer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.host.deadline()
     }
 
-    /// Lets the time be `now`.
+    /// Advances the time to `now`.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.host.advance(now);
         self.settle();
     }
 
-    /// Does what follows from a call: what is owed leaves.
+    /// Completes a call: sends pending output and publishes the table of connections.
     pub(crate) fn settle(&mut self) {
         self.host.flush();
         self.publish();
     }
 
-    /// Writes the table of connections for the program `sockstat` of the script.
+    /// Writes the table of connections for the script's program `sockstat`.
     fn publish(&mut self) {
         let Some(folder) = &self.flags.folder else { return };
         let table = self.host.table();
         if table != self.published {
-            // A script that asks finds out that there is none.
+            // If writing fails, a script that reads the table finds none.
             let _ = std::fs::write(folder.join("sockstat"), &table);
             self.published = table;
         }
     }
 
-    /// Takes a packet from the script.
+    /// Injects a packet from the script.
     pub(crate) fn inject(&mut self, bytes: &[u8]) {
         self.host.inject(bytes);
     }
 
-    /// Returns the next packet that left.
+    /// Returns the next packet that was sent.
     pub(crate) fn next_sent(&mut self) -> Option<Sent> {
         self.host.next_sent()
     }
 
-    /// Returns whether a packet has left.
+    /// Returns whether a packet was sent and not yet taken.
     pub(crate) fn has_sent(&self) -> bool {
         self.host.has_sent()
     }
@@ -121,7 +121,7 @@ impl World {
             .ok_or(Errno(libc::EBADF))
     }
 
-    /// Returns the stream socket `fd`, with the host that it is on.
+    /// Returns the stream socket `fd` and the host.
     pub(crate) fn stream(&mut self, fd: i32) -> Result<(&mut Stream, &mut Host), Errno> {
         match self.descriptors.get_mut(&fd).map(|descriptor| &mut descriptor.meaning) {
             Some(Meaning::Stream(stream)) => Ok((stream, &mut self.host)),
@@ -143,7 +143,7 @@ impl World {
         self.add(Meaning::Stream(stream))
     }
 
-    /// accept(2): the new descriptor and the address of the peer.
+    /// accept(2): returns the new descriptor and the peer's address.
     pub(crate) fn accept(&mut self, fd: i32) -> Attempt<Result<(i32, SocketAddr), Errno>> {
         let accepted = match self.stream(fd) {
             Ok((stream, host)) => stream.accept(host),
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// write(2) and send(2); `sent` is how much of `data` earlier attempts have taken.
+    /// write(2) and send(2); `sent` is the number of bytes of `data` accepted by earlier attempts.
     pub(crate) fn write(
         &mut self,
         fd: i32,
@@ -210,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    /// pipe(2): the end to read and the end to write.
+    /// pipe(2): returns the read end and the write end.
     pub(crate) fn pipe(&mut self) -> Result<[i32; 2], Errno> {
         let number = self.pipes.len();
         self.pipes.push(VecDeque::new());
@@ -239,7 +239,7 @@ impl World {
         Ok(count)
     }
 
-    /// splice(2): what can be moved from `from` to `to` is, at most `limit` bytes.
+    /// splice(2): moves as much data as possible from `from` to `to`, at most `limit` bytes.
     pub(crate) fn splice(
         &mut self,
         from: i32,
@@ -260,7 +260,7 @@ impl World {
         self.add(Meaning::Interests(Interests::default()))
     }
 
-    /// Returns the set that epoll watches as `fd`.
+    /// Returns the epoll set `fd`.
     pub(crate) fn interests(&mut self, fd: i32) -> Result<&mut Interests, Errno> {
         match self.meaning(fd)? {
             Meaning::Interests(interests) => Ok(interests),
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// Returns what can be done on `fd`, as bits of poll(2).
+    /// Returns the readiness of `fd`, as bits of poll(2).
     pub(crate) fn readiness(&self, fd: i32) -> i16 {
         match self.descriptors.get(&fd).map(|descriptor| &descriptor.meaning) {
             Some(Meaning::Stream(stream)) => readiness::of_stream(stream, &self.host),

@@ -1,24 +1,24 @@
-//! An alarm for a thread that waits in a blocking read: a timer whose signal ends the read.
+//! A POSIX timer whose signal interrupts a thread's blocking read at a deadline.
 //!
-//! A wait for a descriptor with a deadline is one system call, the read after it another. A read
-//! that blocks is both in one, but has no deadline; so a timer of the kernel (timer_create(2))
-//! sends the thread a signal, whose handler does nothing and is not to restart the call
-//! (signal(7)), and the read returns.
+//! Waiting for a descriptor with a deadline and then reading takes two system calls. A blocking
+//! read does both in one call but has no deadline. Therefore a kernel timer (timer_create(2)) sends
+//! the thread a signal. The handler does nothing and is installed without `SA_RESTART` (signal(7)),
+//! so the read returns `EINTR`.
 //!
-//! To set a timer is a system call too. So the alarm is lazy: while it is set for a time before
-//! the deadline it is left alone, and rings too early. A transport's deadlines are moved away with
-//! nearly every segment, and what is left is one false ring per retransmission time, not one
-//! timer set per segment.
+//! Setting a timer is a system call too, so the alarm is rearmed lazily: a timer set for a time
+//! before the deadline is left alone and fires too early. A transport's deadlines move later with
+//! nearly every segment. The cost is one early signal per retransmission time instead of one timer
+//! set per segment.
 //!
-//! The signal may come between the caller's last look at the clock and its read. So the alarm
-//! rings on, once a millisecond, until it is set again or turned off.
+//! The signal may arrive between the caller's last clock reading and its read. Therefore the timer
+//! repeats every millisecond until it is set again or turned off.
 
 use crate::clock::Monotonic;
 use protocols::Instant;
 use std::io;
 use std::thread::{self, ThreadId};
 
-/// The alarm of one thread.
+/// Read timer of one thread.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: libc::timer_t,
@@ -26,27 +26,28 @@ pub(crate) struct Alarm {
     set_for: Option<Instant>,
 }
 
-// SAFETY: the timer is a number that any thread of the process may use; that its signal goes to
-// the thread that made it is what `belongs_to_this_thread` is for.
+// SAFETY: the timer is a number that any thread of the process may use. Its signal always goes to
+// the thread that created it; `belongs_to_this_thread` checks for that thread.
 unsafe impl Send for Alarm {}
 
 impl Alarm {
-    /// Makes an alarm for the calling thread, turned off.
+    /// Creates an alarm for the calling thread, turned off.
     ///
     /// # Errors
     ///
-    /// AlreadyExists, if the program handles the signal itself; else what `timer_create` says.
+    /// Returns `AlreadyExists` if the program handles the signal itself, otherwise the error of
+    /// `sigaction(2)`, `pthread_sigmask(3)` or `timer_create(2)`.
     pub(crate) fn for_this_thread() -> io::Result<Self> {
         let signal = libc::SIGRTMIN() + SIGNAL_OFFSET;
         handle(signal)?;
         unblock(signal)?;
-        // SAFETY: all zeros are an event that notifies nobody.
+        // SAFETY: an all-zero `sigevent` is valid; the notification fields are set below.
         let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = signal;
         event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
         let mut timer: libc::timer_t = core::ptr::null_mut();
-        // SAFETY: the event is read and the timer written, and both are ours.
+        // SAFETY: the event is read and the timer written; both are local variables.
         let answer =
             unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
         match answer {
@@ -60,11 +61,12 @@ impl Alarm {
         self.thread == thread::current().id()
     }
 
-    /// Has the alarm ring at `at` or before, or not later than it was set for without one.
+    /// Makes the alarm fire at `at` or earlier. With `None`, an armed alarm stays set until it has
+    /// fired and is then turned off.
     ///
     /// # Errors
     ///
-    /// What `timer_settime` says.
+    /// Returns the error of `timer_settime(2)`.
     pub(crate) fn ring_by(
         &mut self,
         at: Option<Instant>,
@@ -84,7 +86,8 @@ impl Alarm {
         let again_nanos = if at.is_some() { RING_ON_NANOS } else { 0 };
         let setting =
             libc::itimerspec { it_interval: timespec(again_nanos), it_value: timespec(at_nanos) };
-        // SAFETY: the timer is ours, the setting is read, and no old one is asked for.
+        // SAFETY: the timer belongs to `self`, the setting is read, and the old setting is not
+        // requested.
         let answer = unsafe {
             let flags = libc::TIMER_ABSTIME;
             libc::timer_settime(self.timer, flags, &raw const setting, core::ptr::null_mut())
@@ -99,19 +102,20 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        // SAFETY: the timer is ours and not used afterwards.
+        // SAFETY: the timer belongs to `self` and is not used afterwards.
         unsafe { libc::timer_delete(self.timer) };
     }
 }
 
 extern "C" fn ignore(_signal: libc::c_int) {}
 
-/// Handles the signal by doing nothing, unless the program does something with it.
+/// Installs a handler that does nothing, unless the program has its own handler for the signal.
 fn handle(signal: libc::c_int) -> io::Result<()> {
     let ours = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: all zeros are the default action; the kernel writes the present one over it.
+    // SAFETY: an all-zero `sigaction` is the default action; the kernel overwrites it with the
+    // current one.
     let mut present: libc::sigaction = unsafe { core::mem::zeroed() };
-    // SAFETY: nothing is set, and the answer is written to what is ours.
+    // SAFETY: no action is set, and the current one is written to a local variable.
     if unsafe { libc::sigaction(signal, core::ptr::null(), &raw mut present) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -121,21 +125,21 @@ fn handle(signal: libc::c_int) -> io::Result<()> {
     if present.sa_sigaction != libc::SIG_DFL {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // SAFETY: as above. No flags: a call that is broken off is not made again.
+    // SAFETY: as above. No flags: an interrupted call is not restarted.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = ours;
-    // SAFETY: the handler touches nothing at all.
+    // SAFETY: the handler accesses no memory.
     match unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Lets the signal through to the calling thread.
+/// Unblocks the signal for the calling thread.
 fn unblock(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: all zeros are a set, and it is made empty before it is used.
+    // SAFETY: an all-zero `sigset_t` is valid, and `sigemptyset` initializes it before use.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: the set is ours.
+    // SAFETY: the set is a local variable.
     let answer = unsafe {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, signal);
@@ -145,7 +149,7 @@ fn unblock(signal: libc::c_int) -> io::Result<()> {
 }
 
 fn timespec(nanos: u64) -> libc::timespec {
-    // SAFETY: all zeros are the time 0.
+    // SAFETY: an all-zero `timespec` is the time 0.
     let mut time: libc::timespec = unsafe { core::mem::zeroed() };
     time.tv_sec = libc::time_t::try_from(nanos / 1_000_000_000).unwrap_or(libc::time_t::MAX);
     time.tv_nsec = libc::c_long::try_from(nanos % 1_000_000_000).unwrap_or(0);
@@ -153,7 +157,7 @@ fn timespec(nanos: u64) -> libc::timespec {
 }
 
 const RING_ON_NANOS: u64 = 1_000_000;
-/// Above those that C libraries keep for themselves.
+/// Offset from `SIGRTMIN`; the C libraries reserve the first real-time signals for themselves.
 const SIGNAL_OFFSET: libc::c_int = 9;
 
 #[cfg(test)]

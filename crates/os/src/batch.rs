@@ -1,13 +1,14 @@
-//! Many packets to or from one device in one system call, by io_uring(7).
+//! Reads or writes many packets of one device in one system call, using io_uring(7).
 //!
-//! A TUN without offloads takes one packet a write, and a fifth of what a write costs is the
-//! system call. A ring takes 64 writes for one, or 64 reads. For a packet alone it is slower than a write, so
-//! one alone is written. Where the kernel refuses rings (ENOSYS: it has none; EPERM: they are
-//! forbidden), every packet is written by itself, and [`Batch::refused`] says why.
+//! A TUN without offloads takes one packet per write, and a fifth of the cost of a write is the
+//! system call. A ring performs 64 writes or 64 reads with one system call. For a single packet a
+//! ring is slower than a write, so a single packet is written directly. Where the kernel refuses
+//! rings (ENOSYS: not implemented; EPERM: forbidden), every packet is written by itself, and
+//! [`Batch::refused`] returns the reason.
 //!
-//! All writes of a batch have ended when [`Batch::write`] returns, so that no packet need outlive
-//! the call, and they reach the device in their order: a TUN takes or refuses a packet at once,
-//! and for a descriptor that does not block the kernel leaves no write for later.
+//! All writes of a batch have completed when [`Batch::write`] returns, so packets need not outlive
+//! the call. They reach the device in order: a TUN takes or refuses a packet at once, and the
+//! kernel defers no write to a non-blocking descriptor.
 
 use crate::tun::Tun;
 use io_uring::{IoUring, opcode, types};
@@ -15,30 +16,30 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 use std::{fmt, io};
 
-/// The most packets of one system call.
+/// Maximum number of packets per system call.
 pub const BATCH_LEN: usize = 64;
 
-/// A way to write many packets at once.
+/// Reads and writes packets in batches.
 pub struct Batch {
     ring: Option<IoUring>,
     refused: Option<Errno>,
     failure: Option<Errno>,
     parts: Vec<[libc::iovec; PARTS]>,
-    /// The buffers of one call of [`Self::read`].
+    /// Buffers of the current call of [`Self::read`].
     into: Vec<libc::iovec>,
-    /// Of each read of the last call what came of it: bytes, or an error below zero.
+    /// Result of each read of the last call: its length in bytes, or a negated error number.
     read: Vec<i32>,
     counts: Counts,
 }
 
-/// How packets went out, for the meters.
+/// Counts of packets written, for the meters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that went by a ring.
+    /// Packets written through a ring.
     pub ringed: u64,
-    /// Packets that were written by themselves.
+    /// Packets written by a system call of their own.
     pub written: u64,
-    /// System calls that all this took.
+    /// System calls for all reads and writes.
     pub calls: u64,
     /// Packets that the device did not take.
     pub failed: u64,
@@ -62,7 +63,7 @@ impl Default for Batch {
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// Makes a batch with a ring, or without one where the kernel refuses it.
+    /// Creates a batch with a ring, or without one where the kernel refuses it.
     #[must_use]
     pub fn new() -> Self {
         let entries = u32::try_from(BATCH_LEN).unwrap_or(u32::MAX);
@@ -74,7 +75,7 @@ impl Batch {
         }
     }
 
-    /// Makes a batch that writes each packet by itself.
+    /// Creates a batch that writes each packet with a system call of its own.
     #[must_use]
     pub fn plain() -> Self {
         Self::without_ring(None)
@@ -92,36 +93,36 @@ impl Batch {
         }
     }
 
-    /// Returns why the kernel gave no ring, if it refused one.
+    /// Returns the kernel's reason for refusing a ring, or for the failure of the last one.
     #[must_use]
     pub fn refused(&self) -> Option<Errno> {
         self.refused
     }
 
-    /// Returns whether packets go by a ring.
+    /// Returns whether packets are read and written through a ring.
     #[must_use]
     pub fn has_ring(&self) -> bool {
         self.ring.is_some()
     }
 
-    /// Returns how packets went out so far.
+    /// Returns the counts since the batch was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Returns what the device said of the last packet that it did not take, once.
+    /// Takes the error of the last packet that the device did not take.
     pub fn take_failure(&mut self) -> Option<Errno> {
         self.failure.take()
     }
 
-    /// Writes `packets` in their order, each in three parts, to a device that does not block and
-    /// has no offloads. Returns how many the device took; what it did not take is lost and counted.
+    /// Writes `packets` in order, each in three parts, to a non-blocking device without offloads.
+    /// Returns the number of packets that the device took; the others are lost and counted.
     ///
     /// # Errors
     ///
-    /// InvalidInput for a device with offloads. After any other error some of the packets may have
-    /// gone out.
+    /// Returns `InvalidInput` for a device with offloads. After any other error some of the packets
+    /// may have been sent.
     pub fn write(&mut self, device: &Tun, packets: &[[&[u8]; PARTS]]) -> io::Result<usize> {
         if device.offloads().is_some() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -136,13 +137,13 @@ impl Batch {
         Ok(taken)
     }
 
-    /// Reads a packet into each of `buffers`, in their order, at most [`BATCH_LEN`] of them, without
-    /// waiting. Returns the lengths of those that there were; fewer than buffers
-    /// if the device has no more. Nothing is read without a ring.
+    /// Reads a packet into each of `buffers`, in order, at most [`BATCH_LEN`] of them, without
+    /// waiting. Returns the lengths of the packets read: fewer than buffers if the device has no
+    /// more. Nothing is read without a ring.
     ///
     /// # Errors
     ///
-    /// What the kernel says of the first read that failed; what came before it is lost.
+    /// Returns the error of the first read that failed; packets read before it are lost.
     pub fn read<'a>(
         &mut self,
         device: &Tun,
@@ -150,8 +151,8 @@ impl Batch {
     ) -> io::Result<impl Iterator<Item = usize>> {
         self.read.clear();
         if let Some(ring) = &mut self.ring {
-            // The iterator runs to its end before the first entry is pushed: if it panics, no
-            // entry is left in the ring that points to a buffer of this call.
+            // Run the iterator to its end before pushing the first entry: if it panics, no entry
+            // that points to a buffer of this call is left in the ring.
             self.into.clear();
             self.into.extend(buffers.take(BATCH_LEN).map(|buffer| libc::iovec {
                 iov_base: buffer.as_mut_ptr().cast(),
@@ -161,10 +162,10 @@ impl Batch {
             for (buffer, place) in self.into.iter().zip(0..) {
                 let length = u32::try_from(buffer.iov_len).unwrap_or(u32::MAX);
                 let read = opcode::Read::new(descriptor, buffer.iov_base.cast(), length);
-                // Of a device that does not block a ring waits for a packet all the same.
+                // Without RWF_NOWAIT a ring waits for a packet even on a non-blocking device.
                 let read = read.rw_flags(libc::RWF_NOWAIT).build();
-                // SAFETY: the buffer is borrowed for 'a, which outlives this call, and no read that
-                // was submitted is still running when `wait_for_all` returns. Entries that were not
+                // SAFETY: the buffer is borrowed for 'a, which outlives this call, and no submitted
+                // read is still running when `wait_for_all` returns. Entries that were not
                 // submitted are dropped with the ring.
                 let pushed = unsafe { ring.submission().push(&read.user_data(place)) };
                 assert!(pushed.is_ok(), "a ring of {BATCH_LEN} has room for a batch");
@@ -223,8 +224,8 @@ impl Batch {
                 }
                 parts => opcode::Writev::new(descriptor, parts.as_ptr(), PARTS_U32).build(),
             };
-            // SAFETY: the bytes and the list of parts live until all writes have ended, which is
-            // waited for below; `parts` does not grow meanwhile.
+            // SAFETY: the bytes and the list of parts live until `wait_for_all` below returns,
+            // after all writes have ended; `parts` does not grow meanwhile.
             let pushed = unsafe { ring.submission().push(&write) };
             assert!(pushed.is_ok(), "a ring of {BATCH_LEN} has room for a batch");
         }
@@ -240,7 +241,8 @@ impl Batch {
         self.counts.ringed += count(taken);
         self.counts.failed += count(packets.len().saturating_sub(taken));
         if let Err(error) = ended {
-            // What was not submitted goes with the ring, and points to what goes with this call.
+            // Entries that were not submitted point to memory of this call; drop them with the
+            // ring.
             self.refused = Errno::from_io_error(&error);
             self.ring = None;
             return Err(error);
@@ -249,15 +251,15 @@ impl Batch {
     }
 }
 
-/// Submits the `pushed` entries by `enter`, and waits until all of them have ended.
+/// Submits the `pushed` entries by calling `enter`, and waits until all of them have completed.
 ///
-/// After an error nothing more is submitted, but the kernel may still be working on entries that it
-/// took before. So this returns only when each entry that was submitted has ended: the memory to
-/// which it points is the caller's again, whatever the result.
+/// After an error nothing more is submitted, but the kernel may still be working on entries
+/// submitted earlier. Therefore this returns only when each submitted entry has completed: whatever
+/// the result, the caller then owns the memory to which the entries point.
 ///
 /// # Errors
 ///
-/// The first error of `enter` that does not pass by itself.
+/// Returns the first error of `enter` that is not transient.
 fn wait_for_all(
     ring: &mut IoUring,
     pushed: usize,
@@ -277,7 +279,7 @@ fn wait_for_all(
     Ok(())
 }
 
-/// Waits until every entry that the kernel has taken of `pushed` ones has ended.
+/// Waits until each of the `pushed` entries that was submitted has completed.
 fn wait_for_submitted(ring: &mut IoUring, pushed: usize) {
     loop {
         let submitted = pushed.saturating_sub(ring.submission().len());
@@ -290,7 +292,7 @@ fn wait_for_submitted(ring: &mut IoUring, pushed: usize) {
         let waited =
             unsafe { ring.submitter().enter::<libc::sigset_t>(0, wanted, GET_EVENTS, None) };
         if waited.is_err() {
-            // The kernel completes entries without being asked to wait for them.
+            // The kernel completes entries even if no call waits for them.
             std::thread::yield_now();
         }
     }
@@ -307,7 +309,7 @@ fn count(packets: usize) -> u64 {
 
 const PARTS: usize = 3;
 const PARTS_U32: u32 = 3;
-/// IORING_ENTER_GETEVENTS: wait for completions.
+/// `IORING_ENTER_GETEVENTS`: wait for completions.
 const GET_EVENTS: u32 = 1;
 
 #[cfg(test)]
@@ -331,7 +333,7 @@ mod tests {
         (tun, UdpSocket::bind((KERNEL, PORT)).unwrap())
     }
 
-    /// The headers of a UDP datagram to the kernel's socket, without a checksum of its own.
+    /// Returns the headers of a UDP datagram to the kernel's socket, with a UDP checksum of 0.
     fn headers(payload_len: u16) -> [u8; HEADERS_LEN] {
         let mut headers = [0; HEADERS_LEN];
         headers[0] = 0x45;
@@ -360,7 +362,7 @@ mod tests {
             let lengths: Vec<_> =
                 batch.read(&tun, buffers.iter_mut().map(|one| &mut one[..])).unwrap().collect();
             let packets = buffers.iter().zip(lengths).map(|(one, length)| &one[..length]);
-            // The kernel also looks for IPv6 routers.
+            // Skip the kernel's IPv6 router solicitations.
             let ours = packets.filter(|packet| (packet[0] >> 4, packet[9]) == (4, 17));
             assert!(ours.map(|packet| packet[HEADERS_LEN]).eq(0..5));
             let none = batch.read(&tun, buffers.iter_mut().map(|one| &mut one[..])).unwrap();
@@ -368,7 +370,8 @@ mod tests {
         });
     }
 
-    /// One read by a ring: the packet is for `kept`, unless an entry of an earlier call takes it.
+    /// Reads one packet through a ring. The packet must arrive in `kept`; a leftover entry of the
+    /// earlier call would take it.
     #[test]
     fn an_iterator_that_panics_leaves_no_entry_in_the_ring() {
         in_new_network(|| {
@@ -403,26 +406,27 @@ mod tests {
         let mut buffers = [[0_u8; 4]; 2];
         for buffer in &mut buffers {
             let read = opcode::Read::new(types::Fd(reader.as_raw_fd()), buffer.as_mut_ptr(), 4);
-            // SAFETY: the buffers outlive the ring's work, which ends before they are looked at.
+            // SAFETY: the buffers outlive the ring's work, which ends before they are read.
             unsafe { ring.submission().push(&read.build()).unwrap() };
         }
         let mut ended_later = None;
         let waited = wait_for_all(ring, 2, &mut 0, |ring, _| {
-            // The kernel takes both reads, neither can end, and the next call fails.
+            // The kernel takes both reads, neither can complete, and the next call fails.
             assert_eq!(ring.submit().unwrap(), 2);
             let mut writer = writer.try_clone().unwrap();
             ended_later = Some(std::thread::spawn(move || writer.write_all(b"abcdefgh").unwrap()));
             Err(io::Error::from_raw_os_error(libc::ENOMEM))
         });
         let ended = ring.completion().len();
-        // Whatever was asserted, nothing may write to the buffers after this test.
+        // Complete both reads before the assertions, so that nothing writes to the buffers after
+        // this test.
         writer.write_all(b"abcdefgh").unwrap();
         ended_later.unwrap().join().unwrap();
         while ring.completion().len() < 2 {
             ring.submit_and_wait(2).unwrap();
         }
         assert_eq!(waited.unwrap_err().raw_os_error(), Some(libc::ENOMEM));
-        // The kernel chooses which of the two reads comes first.
+        // The kernel chooses the order of the two reads.
         buffers.sort_unstable();
         assert_eq!((ended, buffers), (2, [*b"abcd", *b"efgh"]));
     }

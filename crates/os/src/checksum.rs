@@ -1,12 +1,13 @@
-//! The Internet checksum (RFC 1071) as fast as this processor can: sums, and copies that sum.
+//! Internet checksum (RFC 1071) with the fastest routines of this processor: sums, and copies that
+//! sum.
 //!
-//! With AVX2 64 bytes a round, whose words of 16 bits go into four vectors of 32-bit sums, in the
-//! machine's own order of bytes (RFC 1071 §2 B). What is left over, and every processor without
-//! it, is for [`Routines::PORTABLE`], which adds words of 64 bits.
+//! The AVX2 routines process 64 bytes per round. They add the 16-bit words to four vectors of
+//! 32-bit sums, in the machine's own byte order (RFC 1071 §2 B). The remainder, and all data on
+//! processors without AVX2, goes to [`Routines::PORTABLE`], which adds 64-bit words.
 
 pub use protocols::checksum::Routines;
 
-/// Returns the fastest routines that this processor has.
+/// Returns the fastest routines that this processor supports.
 #[must_use]
 pub fn routines() -> Routines {
     #[cfg(target_arch = "x86_64")]
@@ -16,7 +17,7 @@ pub fn routines() -> Routines {
     Routines::PORTABLE
 }
 
-/// Returns what [`routines`] has found, for the head of a report.
+/// Returns the name of the routines that [`routines`] returns, for the header of a report.
 #[must_use]
 pub fn name() -> &'static str {
     if has_avx2() { "AVX2" } else { "64-bit words" }
@@ -47,7 +48,7 @@ mod avx2 {
             return (Routines::PORTABLE.sum)(bytes);
         }
         let (blocks, rest) = bytes.as_chunks::<BLOCK_LEN>();
-        // SAFETY: `routines` gives this out only where the processor has AVX2.
+        // SAFETY: `routines` returns this function only where the processor has AVX2.
         let sum = unsafe { sum_blocks(blocks) };
         finish(sum, (Routines::PORTABLE.sum)(rest))
     }
@@ -58,12 +59,12 @@ mod avx2 {
         }
         let (to_blocks, to_rest) = to.as_chunks_mut::<BLOCK_LEN>();
         let (from_blocks, from_rest) = from.as_chunks::<BLOCK_LEN>();
-        // SAFETY: `routines` gives this out only where the processor has AVX2.
+        // SAFETY: `routines` returns this function only where the processor has AVX2.
         let sum = unsafe { copy_blocks(to_blocks, from_blocks) };
         finish(sum, (Routines::PORTABLE.copy_and_sum)(to_rest, from_rest))
     }
 
-    /// Folds the sum of the blocks, turns it to big-endian words, and adds that of the rest.
+    /// Folds the sum of the blocks, converts it to big-endian words, and adds the sum of the rest.
     fn finish(blocks: u64, rest: u16) -> u16 {
         let words = blocks.to_le_bytes();
         let (words, _) = words.as_chunks::<2>();
@@ -100,7 +101,7 @@ mod avx2 {
         sum
     }
 
-    /// Sums of 16-bit words in 32 bits: the words at even places and at odd places, of the two
+    /// Sums of 16-bit words in 32 bits: the words at even and at odd positions, for each of the two
     /// halves of a block.
     struct Lanes {
         even: [__m256i; 2],
@@ -130,7 +131,7 @@ mod avx2 {
             ];
         }
 
-        /// Returns the sum of all; it has less than 48 bits.
+        /// Returns the total of all lanes, which is less than 2^48.
         #[target_feature(enable = "avx2")]
         #[inline]
         fn total(&self) -> u64 {
@@ -140,7 +141,7 @@ mod avx2 {
                 let (even, odd) = (_mm256_and_si256(*lane, low), _mm256_srli_epi64::<32>(*lane));
                 _mm256_add_epi64(sum, _mm256_add_epi64(even, odd))
             });
-            // SAFETY: both are 32 bytes of plain numbers.
+            // SAFETY: both types are 32 bytes of plain integers.
             let words: [u64; 4] = unsafe { core::mem::transmute(wide) };
             words.iter().sum()
         }
@@ -150,7 +151,7 @@ mod avx2 {
     #[inline]
     fn load(block: &[u8; BLOCK_LEN]) -> [__m256i; 2] {
         let place: *const __m256i = block.as_ptr().cast();
-        // SAFETY: a block has room for two vectors, and the loads need no alignment.
+        // SAFETY: a block holds two vectors, and the loads need no alignment.
         unsafe { [_mm256_loadu_si256(place), _mm256_loadu_si256(place.add(1))] }
     }
 
@@ -158,7 +159,7 @@ mod avx2 {
     #[inline]
     fn store(block: &mut [u8; BLOCK_LEN], [first, second]: [__m256i; 2]) {
         let place: *mut __m256i = block.as_mut_ptr().cast();
-        // SAFETY: a block has room for two vectors, and the stores need no alignment.
+        // SAFETY: a block holds two vectors, and the stores need no alignment.
         unsafe {
             _mm256_storeu_si256(place, first);
             _mm256_storeu_si256(place.add(1), second);
@@ -166,9 +167,10 @@ mod avx2 {
     }
 
     const BLOCK_LEN: usize = 64;
-    /// For less it is not worth to fold vectors.
+    /// Shorter data goes to the portable routines: folding vectors costs more than they save.
     const SHORT_LEN: usize = 160;
-    /// A block adds less than 2^16 to a sum of 32 bits: so many may be added before it is full.
+    /// Maximum number of blocks added to a 32-bit sum before it can overflow; each adds less than
+    /// 2^16.
     const RUN_BLOCKS: usize = 1 << 15;
 }
 
@@ -177,7 +179,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// RFC 1071 §1, pair by pair.
+    /// Reference implementation of RFC 1071 §1: adds one pair of bytes at a time.
     fn sum_of_pairs(bytes: &[u8]) -> u16 {
         let mut sum: u64 = bytes
             .chunks(2)

@@ -1,9 +1,10 @@
-//! Clocks: a cycle counter for the meter, its rate, the time of a run, and CPU time.
+//! Clocks: a cycle counter for the meter, its tick rate, the time since the start of a run, and CPU
+//! time.
 //!
-//! The counter is what costs least to read: the time stamp counter where the kernel itself
-//! trusts it, the generic timer on 64-bit ARM, else CLOCK_MONOTONIC in nanoseconds. It is read
-//! without a fence: a reading may slip by some tens of cycles, but as each one both ends an
-//! account and starts the next, nothing is lost or counted twice.
+//! The counter is the cheapest one to read: the time stamp counter where the kernel itself trusts
+//! it, the generic timer on 64-bit ARM, otherwise CLOCK_MONOTONIC in nanoseconds. It is read
+//! without a fence, so a reading may be off by some tens of cycles. Each reading both ends one
+//! account and starts the next, so nothing is lost or counted twice.
 
 use protocols::Instant;
 use protocols::time::Duration;
@@ -11,22 +12,22 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::sync::OnceLock;
 use std::thread;
 
-/// Returns the reading of the machine's cheapest free-running counter, in its ticks.
+/// Returns the reading of the machine's cheapest free-running counter, in ticks.
 ///
-/// It fits `protocols::meter::Clock::Counter`; [`TickRate`] says what a tick is worth.
+/// It fits `protocols::meter::Clock::Counter`; [`TickRate`] converts ticks to nanoseconds.
 #[must_use]
 pub fn ticks() -> u64 {
     if has_cycle_counter() { cycles() } else { monotonic_nanos() }
 }
 
-/// Returns [`ticks`] without its question which counter the machine has: for a meter, which reads
-/// it a dozen times for a segment.
+/// Returns [`ticks`] with the choice of the counter already made, for a meter, which reads it a
+/// dozen times per segment.
 #[must_use]
 pub fn counter() -> fn() -> u64 {
     if has_cycle_counter() { cycles } else { monotonic_nanos }
 }
 
-/// Returns what [`ticks`] reads, for the head of a report.
+/// Returns the name of the counter that [`ticks`] reads, for the header of a report.
 #[must_use]
 pub fn source() -> &'static str {
     match (has_cycle_counter(), cfg!(target_arch = "aarch64")) {
@@ -43,7 +44,8 @@ fn has_cycle_counter() -> bool {
         let kernel = std::fs::read_to_string(CLOCK_SOURCE).unwrap_or_default();
         match kernel.trim() {
             "tsc" => true,
-            // A guest's clock is made from the counter; whether that is steady, the flags say.
+            // A virtual machine derives its clock from the counter; the CPU flags tell whether it
+            // is steady.
             "kvm-clock" | "hyperv_clocksource_tsc_page" => has_steady_counter(),
             _ => false,
         }
@@ -62,7 +64,7 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 
 #[cfg(target_arch = "x86_64")]
 fn cycles() -> u64 {
-    // SAFETY: every x86_64 processor has the instruction, and it touches no memory.
+    // SAFETY: every x86_64 processor has the instruction, and it accesses no memory.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -74,7 +76,7 @@ fn has_cycle_counter() -> bool {
 #[cfg(target_arch = "aarch64")]
 fn cycles() -> u64 {
     let count: u64;
-    // SAFETY: reads a register that the kernel opens to user space; touches no memory.
+    // SAFETY: reads a register that the kernel opens to user space; accesses no memory.
     unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack)) };
     count
 }
@@ -89,33 +91,33 @@ fn cycles() -> u64 {
     monotonic_nanos()
 }
 
-/// What a tick of [`ticks`] is worth.
+/// Length of a tick of [`ticks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRate {
-    /// Nanoseconds per tick, as a fixed-point number with 32 bits after the point.
+    /// Nanoseconds per tick, as a fixed-point number with 32 fractional bits.
     nanos_per_tick: u64,
 }
 
 impl TickRate {
-    /// A tick of a nanosecond, as of a clock that is not the machine's.
+    /// A tick of one nanosecond, for a clock other than the machine's counter.
     pub const NANOSECOND: Self = Self { nanos_per_tick: 1 << 32 };
 
     /// Measures the counter against CLOCK_MONOTONIC, which takes 10 milliseconds.
     ///
-    /// A [`Calibration`] that spans the run takes no time of its own and is more exact.
+    /// A [`Calibration`] that spans the run takes no extra time and is more exact.
     #[must_use]
     pub fn calibrate() -> Self {
         Calibration::start().finish()
     }
 
-    /// Returns the nanoseconds that `ticks` ticks last.
+    /// Returns the duration of `ticks` ticks in nanoseconds.
     #[must_use]
     pub fn to_nanos(self, ticks: u64) -> u64 {
         let nanos = (u128::from(ticks) * u128::from(self.nanos_per_tick)) >> 32;
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// Returns how many ticks a second has.
+    /// Returns the number of ticks per second.
     #[must_use]
     pub fn ticks_per_second(self) -> u64 {
         let ticks = (1_000_000_000_u128 << 32).checked_div(u128::from(self.nanos_per_tick));
@@ -123,7 +125,7 @@ impl TickRate {
     }
 }
 
-/// The first half of a measurement of the tick's length.
+/// First half of a measurement of the tick length.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     nanos: u64,
@@ -131,11 +133,11 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Reads both clocks for the first time.
+    /// Takes the first reading of both clocks.
     #[must_use]
     pub fn start() -> Self {
-        // Of some pairs the one is best between whose readings least time has passed: the
-        // others were broken off by an interrupt.
+        // Of several pairs of readings take the one with the least time in between: the others were
+        // interrupted.
         let pairs = (0..8).map(|_| {
             let before = ticks();
             let nanos = monotonic_nanos();
@@ -146,7 +148,8 @@ impl Calibration {
         best.map_or(Self { nanos: 0, ticks: 0 }, |(_, pair)| pair)
     }
 
-    /// Reads both again, at least 10 milliseconds after the start, and works the rate out.
+    /// Takes the second reading of both clocks, at least 10 milliseconds after the start, and
+    /// computes the rate.
     #[must_use]
     pub fn finish(self) -> TickRate {
         let spent = Duration::from_nanos(monotonic_nanos().saturating_sub(self.nanos));
@@ -158,10 +161,10 @@ impl Calibration {
     }
 }
 
-/// A reading is good to some 50 ns at either end, so this makes 10 parts in a million.
+/// Each reading is accurate to some 50 ns, so this gives 10 parts per million.
 const CALIBRATION_TIME: Duration = Duration::from_millis(10);
 
-/// The time of a run, which CLOCK_MONOTONIC moves.
+/// Time since the start of a run, measured with CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct Monotonic {
     started_nanos: u64,
@@ -174,32 +177,32 @@ impl Monotonic {
         Self { started_nanos: monotonic_nanos() }
     }
 
-    /// Returns the time since the run began.
+    /// Returns the time since the start of the run.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::from_nanos(monotonic_nanos().saturating_sub(self.started_nanos))
     }
 
-    /// Returns what CLOCK_MONOTONIC reads at the time `at` of the run, in nanoseconds.
+    /// Converts the time `at` of the run to CLOCK_MONOTONIC nanoseconds.
     #[cfg(target_os = "linux")]
     pub(crate) fn nanos_at(&self, at: Instant) -> u64 {
         self.started_nanos.saturating_add(at.as_nanos())
     }
 }
 
-/// Returns the CPU time that the calling thread has used, in user and in system mode.
+/// Returns the CPU time of the calling thread in user and system mode.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
     Duration::from_nanos(nanos_of(clock_gettime(ClockId::ThreadCPUTime)))
 }
 
-/// Returns the CPU time that all threads of the process have used, in user and in system mode.
+/// Returns the CPU time of all threads of the process in user and system mode.
 #[must_use]
 pub fn process_cpu_time() -> Duration {
     Duration::from_nanos(nanos_of(clock_gettime(ClockId::ProcessCPUTime)))
 }
 
-/// Returns the time since the machine was started, with what it slept.
+/// Returns the time since boot, including time suspended.
 #[must_use]
 pub fn boot_time() -> Duration {
     Duration::from_nanos(nanos_of(clock_gettime(ClockId::Boottime)))

@@ -1,13 +1,14 @@
-//! The kernel's own UDP, many datagrams at a time.
+//! UDP sockets of the kernel that send and receive many datagrams per system call.
 //!
-//! What a call costs is paid once for a window: datagrams of one length that follow each other go
-//! down as one long buffer, which the kernel cuts (`UDP_SEGMENT`), and come up as one that it has
-//! joined (`UDP_GRO`); the rest go side by side (`sendmmsg`, `recvmmsg`). Where the kernel or the
-//! device refuses to cut, they go side by side too.
+//! The cost of a call is paid once per window. Consecutive datagrams of equal length are sent as
+//! one long buffer, which the kernel segments (`UDP_SEGMENT`), and received as one buffer, which it
+//! has coalesced (`UDP_GRO`). Other datagrams go in separate buffers of the same call (`sendmmsg`,
+//! `recvmmsg`). Where the kernel or the device does not segment, all datagrams go in separate
+//! buffers.
 //!
-//! A socket here is not connected: a datagram of a stranger is seen, and can be answered. What the
-//! network says of a datagram that did not arrive is kept with its destination, and taken by
-//! [`DatagramSocket::bounce`].
+//! The sockets are not connected: a datagram from an unexpected address is received and can be
+//! answered. The kernel's error reports about undelivered datagrams are kept with the destination,
+//! and taken by [`DatagramSocket::bounce`].
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -18,57 +19,59 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most datagrams that the kernel cuts from one buffer, in every version that cuts at all.
+/// Maximum number of datagrams that the kernel cuts from one buffer, in every version that supports
+/// `UDP_SEGMENT`.
 const SEGMENTS_MAX: usize = 64;
-/// The most bytes of such a buffer: those of the longest UDP datagram in IPv4.
+/// Maximum length of such a buffer in bytes: that of the longest UDP payload in IPv4.
 const SEGMENTED_MAX_BYTES: usize = 65_507;
-/// The most buffers of one call to send.
+/// Maximum number of buffers per call to send.
 const OUT_MAX: usize = 16;
-/// The buffers of an [`Inbox`], each with room for the longest datagram.
+/// Number of buffers of an [`Inbox`], each large enough for the longest datagram.
 const IN_MAX: usize = 8;
 const BUFFER_LEN: usize = 65_536;
-/// Room for the control messages of a datagram that we ask for.
+/// Size of the buffer for the control messages of a datagram, in 64-bit words.
 const CONTROL_WORDS: usize = 16;
-/// An error of the queue has the destination, the reason and who gave it.
+/// Size of the control buffer for an entry of the error queue, in 64-bit words. An entry has the
+/// destination, the error and the host that reported it.
 const BOUNCE_CONTROL_WORDS: usize = 64;
 
-/// A UDP socket that does not block.
+/// A non-blocking UDP socket.
 #[derive(Debug)]
 pub struct DatagramSocket {
     fd: OwnedFd,
     is_ipv4: bool,
-    /// The kernel has not refused to cut.
+    /// True until the kernel refuses to segment.
     segments: AtomicBool,
 }
 
-/// What the network says of a datagram that was sent.
+/// Error report about a datagram that was sent.
 #[derive(Debug)]
 pub struct Bounce {
-    /// Where it was to go.
+    /// Destination of the datagram.
     pub to: SocketAddr,
-    /// Why it did not arrive.
+    /// Reason for which it was not delivered.
     pub error: io::Error,
 }
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// Who has sent it.
+    /// Address of the sender.
     pub from: SocketAddr,
-    /// To which of our addresses, if [`DatagramSocket::tell_destinations`] was asked.
+    /// Local destination address, if [`DatagramSocket::tell_destinations`] was called.
     pub to: Option<IpAddr>,
-    /// Whether it was sent to this host alone; a socket that is not asked takes it to be so.
+    /// True if it was sent to this host alone, or if destinations were not requested.
     pub is_unicast: bool,
-    /// What it holds.
+    /// Payload.
     pub data: &'a [u8],
 }
 
 impl DatagramSocket {
-    /// Binds a socket at `place`; port 0 is any. An IPv6 socket takes IPv6 alone.
+    /// Binds a socket to `place`; port 0 selects any port. An IPv6 socket accepts IPv6 only.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
     pub fn bind(place: SocketAddr) -> io::Result<Self> {
         let is_ipv4 = place.is_ipv4();
         let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -85,39 +88,40 @@ impl DatagramSocket {
             (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
         );
         socket.set(level, name, 1)?;
-        // Without it datagrams come one by one.
+        // Without UDP_GRO, datagrams arrive one by one.
         _ = socket.set(libc::SOL_UDP, libc::UDP_GRO, 1);
         Ok(socket)
     }
 
-    /// Returns where it is bound.
+    /// Returns the local address.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         SocketAddr::try_from(rustix::net::getsockname(&self.fd)?).map_err(io::Error::from)
     }
 
-    /// Asks for room for `bytes` of what has come, and returns how much there is, in bytes as the
-    /// kernel counts them, with its bookkeeping.
+    /// Requests a receive buffer of `bytes` and returns its actual size. Both count bytes as the
+    /// kernel does, including its bookkeeping.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `setsockopt(2)` or `getsockopt(2)`.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<usize> {
-        // Beyond the system's limit only for who may; the kernel doubles what it is told.
+        // Only a privileged process may exceed the system's limit. The kernel doubles the requested
+        // size.
         if sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes / 2).is_err() {
             sockopt::set_socket_recv_buffer_size(&self.fd, bytes / 2)?;
         }
         Ok(sockopt::socket_recv_buffer_size(&self.fd)?)
     }
 
-    /// Has each datagram that comes say to which of our addresses.
+    /// Enables reporting of the local destination address with each received datagram.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `setsockopt(2)`.
     pub fn tell_destinations(&self) -> io::Result<()> {
         let (level, name) = pick(
             self.is_ipv4,
@@ -129,7 +133,7 @@ impl DatagramSocket {
 
     #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        // SAFETY: the kernel reads an int of the length that is told.
+        // SAFETY: the kernel reads an int of the length passed.
         let answer = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
@@ -142,13 +146,13 @@ impl DatagramSocket {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends the datagrams that stand one behind the other in `bytes`, with these lengths, and
-    /// returns how many have gone: fewer than there are when there is no more room, or when the
-    /// next would fail.
+    /// Sends the datagrams that lie one after another in `bytes`, with the lengths `lens`. Returns
+    /// the number sent, which is smaller if the send buffer is full or if the next datagram would
+    /// fail.
     ///
     /// # Errors
     ///
-    /// What the kernel says of the first; `WouldBlock` if there is no room.
+    /// Returns the error of sending the first datagram; `WouldBlock` if the send buffer is full.
     pub fn send(&self, bytes: &[u8], lens: &[usize], to: SocketAddr) -> io::Result<usize> {
         if let [len] = lens {
             let datagram = bytes.get(..*len).unwrap_or(bytes);
@@ -170,8 +174,8 @@ impl DatagramSocket {
                         break;
                     }
                 }
-                // No checksums by the device (EIO), datagrams that must be cut by IP too (EINVAL,
-                // EMSGSIZE), or a kernel that does not know of it.
+                // The device computes no checksums (EIO), the datagrams need IP fragmentation too
+                // (EINVAL, EMSGSIZE), or the kernel does not support `UDP_SEGMENT`.
                 Err(Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)
                     if self.segments.load(Ordering::Relaxed) =>
                 {
@@ -184,14 +188,14 @@ impl DatagramSocket {
         Ok(sent)
     }
 
-    /// Cuts what is to go into what goes down in one piece.
+    /// Groups the datagrams into buffers that the kernel accepts in one piece.
     fn buffers<'a>(&self, mut bytes: &'a [u8], mut lens: &[usize]) -> Vec<Outgoing<'a>> {
         let mut buffers = Vec::with_capacity(OUT_MAX);
         while let Some((&segment, behind)) = lens.split_first() {
             let (mut count, mut total) = (1, segment);
             let most = if self.segments.load(Ordering::Relaxed) { SEGMENTS_MAX } else { 1 };
             for &len in behind {
-                // The last of them may be shorter, and ends the buffer.
+                // The last datagram may be shorter, which ends the buffer.
                 let was_shorter = total < segment * count;
                 let is_over = total + len > SEGMENTED_MAX_BYTES || count == most;
                 if len > segment || was_shorter || is_over || segment == 0 || len == 0 {
@@ -215,7 +219,7 @@ impl DatagramSocket {
         let mut controls = [Control::<CONTROL_WORDS>::ZERO; OUT_MAX];
         let mut messages = Vec::with_capacity(OUT_MAX);
         for ((buffer, part), control) in buffers.iter().zip(&mut parts).zip(&mut controls) {
-            // SAFETY: all zeros is a message header with nothing in it.
+            // SAFETY: an all-zero message header is valid and empty.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_name = (&raw mut name).cast();
             message.msg_hdr.msg_namelen = name_len;
@@ -227,18 +231,18 @@ impl DatagramSocket {
             messages.push(message);
         }
         let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
-        // SAFETY: every pointer in the messages is to something that lives until the end of this
-        // function, and each length is that of what its pointer leads to.
+        // SAFETY: every pointer in the messages points to memory that lives until the end of this
+        // function, and each length is that of its memory.
         let sent = unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count, 0) };
         usize::try_from(sent).map_err(|_| last_errno())
     }
 
-    /// Takes what has come, until `inbox` is full or nothing is left. Returns whether there may be
-    /// more.
+    /// Receives datagrams until `inbox` is full or none is left. Returns whether more may be
+    /// waiting.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `WouldBlock` if nothing has come.
+    /// Returns the error of `recvmmsg(2)`; `WouldBlock` if no datagram is waiting.
     pub fn receive(&self, inbox: &mut Inbox) -> io::Result<bool> {
         inbox.arrivals.clear();
         inbox.make_buffers();
@@ -252,7 +256,7 @@ impl DatagramSocket {
         for (((buffer, name), control), part) in places {
             part.iov_base = buffer.as_mut_ptr().cast();
             part.iov_len = buffer.len();
-            // SAFETY: all zeros is a message header with nothing in it.
+            // SAFETY: an all-zero message header is valid and empty.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_name = (&raw mut *name).cast();
             message.msg_hdr.msg_namelen = Name::LEN;
@@ -264,8 +268,8 @@ impl DatagramSocket {
         }
         let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
         let none = std::ptr::null_mut();
-        // SAFETY: every pointer in the messages is to something that lives until the end of this
-        // function, and each length is that of what its pointer leads to.
+        // SAFETY: every pointer in the messages points to memory that lives until the end of this
+        // function, and each length is that of its memory.
         let came = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -285,19 +289,20 @@ impl DatagramSocket {
         Ok(came == IN_MAX)
     }
 
-    /// Takes what the network has said of a datagram that was sent from here.
+    /// Takes the next error report about a datagram sent from this socket.
     #[must_use]
     pub fn bounce(&self) -> Option<Bounce> {
         let mut name = Name::ZERO;
         let mut control = Control::<BOUNCE_CONTROL_WORDS>::ZERO;
-        // SAFETY: all zeros is a message header with nothing in it.
+        // SAFETY: an all-zero message header is valid and empty.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = (&raw mut name).cast();
         message.msg_namelen = Name::LEN;
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control.0);
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the pointers are to what lives until the end of this function, with its lengths.
+        // SAFETY: the pointers point to memory of the given lengths that lives until the end of
+        // this function.
         let came = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) };
         if came < 0 {
             return None;
@@ -309,7 +314,7 @@ impl DatagramSocket {
                 (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
             );
             if is_error && let Some(bytes) = data.first_chunk() {
-                // The first field of sock_extended_err.
+                // The first field of sock_extended_err is the error number.
                 code = i32::try_from(u32::from_ne_bytes(*bytes)).ok();
             }
         });
@@ -329,29 +334,29 @@ impl AsRawFd for DatagramSocket {
     }
 }
 
-/// What goes down in one piece.
+/// A buffer that the kernel takes in one piece.
 struct Outgoing<'a> {
     bytes: &'a [u8],
-    /// The length of each datagram in it but the last, which may be shorter.
+    /// Length in bytes of each datagram in it except the last, which may be shorter.
     segment: usize,
     count: usize,
 }
 
 impl Outgoing<'_> {
     fn part(&self) -> libc::iovec {
-        // What is sent is only read.
+        // The kernel only reads the bytes to send, so casting away const is sound.
         libc::iovec { iov_base: self.bytes.as_ptr().cast_mut().cast(), iov_len: self.bytes.len() }
     }
 }
 
-/// Room for what comes, shared by the sockets of a thread.
+/// Receive buffers, shared by the sockets of a thread.
 #[derive(Debug, Default)]
 pub struct Inbox {
     bytes: Vec<u8>,
     arrivals: Vec<Arrival>,
 }
 
-/// What has come into one buffer: datagrams of one length and one sender.
+/// Contents of one buffer: datagrams of equal length from one sender.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     from: Option<SocketAddr>,
@@ -362,33 +367,33 @@ struct Arrival {
 }
 
 impl Inbox {
-    /// Returns room for one datagram of another kind of socket, which [`Self::put`] makes one of
-    /// these.
+    /// Returns a buffer for one datagram from another kind of socket. [`Self::put`] then adds that
+    /// datagram to the inbox.
     pub fn room(&mut self) -> &mut [u8] {
         self.arrivals.clear();
         self.make_buffers();
         self.bytes.get_mut(..BUFFER_LEN).unwrap_or_default()
     }
 
-    /// Makes the buffers, if there are none yet: one that has never received anything has none.
+    /// Allocates the buffers on first use: an inbox that has never received anything has none.
     fn make_buffers(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = vec![0; IN_MAX * BUFFER_LEN];
         }
     }
 
-    /// Says that a datagram of so many bytes has come into the room.
+    /// Records that a datagram of `len` bytes was read into the buffer of [`Self::room`].
     pub fn put(&mut self, from: SocketAddr, len: usize) {
         let (from, is_unicast) = (Some(from), true);
         self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
     }
 
-    /// Returns the datagrams of the last [`DatagramSocket::receive`], in their order.
+    /// Returns the datagrams of the last [`DatagramSocket::receive`], in order.
     pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
         let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
         buffers.flat_map(|(buffer, arrival)| {
             let bytes = buffer.get(..arrival.len).unwrap_or(buffer);
-            // Chunks of nothing are none, and an empty datagram is one.
+            // `chunks` yields nothing for an empty slice, but an empty datagram is a datagram.
             let empty: Option<&[u8]> = bytes.is_empty().then_some(bytes);
             let pieces = bytes.chunks(arrival.segment.max(1)).chain(empty);
             arrival.from.into_iter().flat_map(move |from| {
@@ -419,8 +424,8 @@ impl Arrival {
         arrival
     }
 
-    /// Takes an `in_pktinfo`: the interface, our address, and the one in the header, which is
-    /// another one when the datagram was for many.
+    /// Parses an `in_pktinfo`: the interface, the local address, and the destination in the header,
+    /// which differs from the local address if the datagram was broadcast or multicast.
     fn take_ipv4(&mut self, data: &[u8]) {
         let octets = |at: usize| data.get(at..)?.first_chunk::<4>().copied().map(Ipv4Addr::from);
         let (ours, header) = (octets(4), octets(8));
@@ -429,7 +434,7 @@ impl Arrival {
     }
 }
 
-/// A socket's address as the kernel has it.
+/// A socket address in the kernel's layout.
 #[repr(C)]
 union Name {
     ipv4: libc::sockaddr_in,
@@ -437,7 +442,7 @@ union Name {
 }
 
 impl Name {
-    // SAFETY: all zeros is an address of no family.
+    // SAFETY: an all-zero address has family AF_UNSPEC.
     const ZERO: Self = unsafe { std::mem::zeroed() };
     #[expect(clippy::cast_possible_truncation, reason = "it is 28")]
     const LEN: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
@@ -469,12 +474,12 @@ impl Name {
     }
 
     fn address(&self) -> Option<SocketAddr> {
-        // SAFETY: the family stands in the same place of both, and all bytes are set, by us or by
-        // the kernel.
+        // SAFETY: the family is at the same offset in both variants, and all bytes are initialized,
+        // here or by the kernel.
         let family = unsafe { self.ipv4.sin_family };
         match libc::c_int::from(family) {
             libc::AF_INET => {
-                // SAFETY: the kernel has said that it is one of these.
+                // SAFETY: the family says that this variant is set.
                 let name = unsafe { self.ipv4 };
                 let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
                 Some(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
@@ -491,7 +496,7 @@ impl Name {
     }
 }
 
-/// Room for control messages, aligned as their headers are.
+/// Buffer for control messages, aligned like their headers.
 #[derive(Clone, Copy)]
 struct Control<const WORDS: usize>([u64; WORDS]);
 
@@ -499,7 +504,7 @@ impl<const WORDS: usize> Control<WORDS> {
     const ZERO: Self = Self([0; WORDS]);
 }
 
-/// Has the kernel cut the buffer of `message`.
+/// Requests segmentation of the buffer of `message` into datagrams of `segment` bytes.
 fn put_segment_len(
     message: &mut libc::msghdr,
     control: &mut Control<CONTROL_WORDS>,
@@ -507,8 +512,8 @@ fn put_segment_len(
 ) {
     let segment = u16::try_from(segment).unwrap_or(u16::MAX);
     message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: CMSG_SPACE only calculates; the room is larger and aligned, so that the first header
-    // lies in it with its two bytes of data.
+    // SAFETY: CMSG_SPACE only calculates. The control buffer is larger and aligned, so that the
+    // first header with its two bytes of data lies in it.
     unsafe {
         message.msg_controllen = libc::CMSG_SPACE(2) as usize;
         let header = libc::CMSG_FIRSTHDR(message);
@@ -519,10 +524,10 @@ fn put_segment_len(
     }
 }
 
-/// Calls `each` with level, type and data of every control message that the kernel has put there.
+/// Calls `each` with level, type and data of every control message that the kernel has written.
 fn each_control(message: &libc::msghdr, mut each: impl FnMut(libc::c_int, libc::c_int, &[u8])) {
-    // SAFETY: the kernel has filled the room that `message` leads to with whole control messages
-    // and set its length to theirs; the macros step from one to the next within that.
+    // SAFETY: the kernel has filled the control buffer of `message` with whole control messages and
+    // set its length accordingly; the macros step from one to the next within it.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = header.as_ref() {

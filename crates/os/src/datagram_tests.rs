@@ -12,7 +12,7 @@ fn socket(at: &str) -> (DatagramSocket, SocketAddr) {
     (socket, at)
 }
 
-/// Takes `count` datagrams.
+/// Receives `count` datagrams.
 fn take(socket: &DatagramSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
     let (mut inbox, mut taken) = (Inbox::default(), Vec::new());
     while taken.len() < count {

@@ -1,4 +1,4 @@
-//! The device below a station: one face for TUN, TAP and packet sockets.
+//! The device below a station: a common interface to TUN, TAP and packet sockets.
 
 use crate::packet_socket::PacketSocket;
 use crate::tun::{Kind, Tun};
@@ -25,7 +25,7 @@ impl Device {
         }
     }
 
-    /// Returns whether packets may be unfinished in both directions.
+    /// Returns whether packets may have unfinished checksums or segmentation in both directions.
     #[must_use]
     pub fn has_offloads(&self) -> bool {
         match self {
@@ -34,7 +34,7 @@ impl Device {
         }
     }
 
-    /// Returns whether UDP datagrams may be given as one packet that is cut.
+    /// Returns whether the device segments UDP super-datagrams.
     #[must_use]
     pub fn cuts_datagrams(&self) -> bool {
         match self {
@@ -43,11 +43,11 @@ impl Device {
         }
     }
 
-    /// Makes reads wait for a packet, or not.
+    /// Makes [`Self::receive`] wait for a packet, or not.
     ///
     /// # Errors
     ///
-    /// As [`Tun::set_blocking`].
+    /// Returns the errors of [`Tun::set_blocking`].
     pub fn set_blocking(&self, is_blocking: bool) -> io::Result<()> {
         match self {
             Self::Tun(tun) => tun.set_blocking(is_blocking),
@@ -55,11 +55,11 @@ impl Device {
         }
     }
 
-    /// Reads the next packet, and waits for it if the device blocks.
+    /// Reads the next packet; waits for it if the device is blocking.
     ///
     /// # Errors
     ///
-    /// As [`Tun::receive`] and [`PacketSocket::receive`].
+    /// Returns the errors of [`Tun::receive`] and [`PacketSocket::receive`].
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         match self {
             Self::Tun(tun) => tun.receive(buffer),
@@ -67,11 +67,11 @@ impl Device {
         }
     }
 
-    /// Reads the next packet if there is one.
+    /// Reads the next packet if one is waiting.
     ///
     /// # Errors
     ///
-    /// As [`Tun::receive_now`] and [`PacketSocket::receive_now`].
+    /// Returns the errors of [`Tun::receive_now`] and [`PacketSocket::receive_now`].
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         match self {
             Self::Tun(tun) => tun.receive_now(buffer),
@@ -83,7 +83,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As [`Tun::write_vectored`] and [`PacketSocket::write_vectored`].
+    /// Returns the errors of [`Tun::write_vectored`] and [`PacketSocket::write_vectored`].
     pub fn write_vectored(&self, header: &Header, parts: [&[u8]; 3]) -> io::Result<Option<usize>> {
         match self {
             Self::Tun(tun) => tun.write_vectored(header, parts),

@@ -1,12 +1,13 @@
-//! A file that takes its name when it is whole.
+//! A file that appears under its name only when it is complete.
 //!
-//! It is written under a name of its own in the folder where it will be, brought to the disk, and
-//! renamed; then the folder is brought to the disk. A crash before the rename leaves the old file,
-//! or none; one behind it leaves the new file. What it leaves besides is known by its name, and
-//! told from a draft that is being written by the lock that its writer holds.
+//! The file is written under a temporary name in its destination directory, synced to disk, and
+//! renamed; then the directory is synced. A crash before the rename leaves the old file, or none; a
+//! crash after it leaves the new file. Drafts left over by a crash are recognized by their names.
+//! The lock that a writer holds distinguishes them from drafts that are being written.
 //!
-//! A draft that begins with a key can be resumed: its name is made of the key, so that a later process
-//! with the same key finds what a crash has left. Others are of no use once their writer has gone.
+//! A draft created with a key can be resumed: its name is derived from the key, so that a later
+//! process with the same key finds the data left by a crash. Other drafts are useless once their
+//! writer has exited.
 
 use crate::file_rights::FileRights;
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
@@ -23,47 +24,48 @@ mod placement;
 
 use placement::Placement;
 
-/// How the name of a draft begins.
+/// Prefix of the name of a draft.
 const PREFIX: &[u8] = b".plumb-draft-";
-/// The directory at the root of a jail in which drafts are kept that were broken off.
+/// Directory at the root of a jail for interrupted drafts.
 pub(crate) const KEPT_FOLDER: &str = ".plumb-partial";
-/// What follows it in the name of a draft that can be resumed.
+/// Byte after [`PREFIX`] in the name of a resumable draft.
 const RESUMABLE: u8 = b'r';
-/// How long a draft that can be resumed is kept after its last change; our own choice.
+/// Time for which a resumable draft is kept after its last change; our own choice.
 const RESUMABLE_MAX_AGE: Duration = Duration::from_secs(24 * 3600);
-/// How often another name is tried.
+/// Maximum number of random names tried.
 const ATTEMPTS: usize = 16;
 
-/// What becomes of a file that has the name already.
+/// Treatment of a file that already has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and the new one is refused.
+    /// Keep it, and refuse the new file.
     Keep,
-    /// The new one takes its place, at once and with its permissions.
+    /// Replace it atomically; the new file gets its permissions.
     Replace,
 }
 
-/// A file that is being written. Dropped, it goes.
+/// A file that is being written. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Draft {
     folder: OwnedFd,
-    /// Its name for now, until it has the right one.
+    /// Current temporary name; `None` once the file has its final name.
     draft_name: Option<Vec<u8>>,
     name: Vec<u8>,
     existing: Existing,
     file: File,
-    /// Whose it is, if not that of whoever runs this.
+    /// Credentials of the owner, if the file does not belong to the user of this process.
     rights: Option<Arc<FileRights>>,
-    /// How it was placed, if it was.
+    /// Method by which [`Self::place`] gave the file its name, if it was called.
     placement: Option<Placement>,
 }
 
 impl Draft {
-    /// Begins the file `name`, a single component, in `folder`, which must be open to be read.
+    /// Creates a draft of the file `name`, a single component, in `folder`, which must be open for
+    /// reading.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `EEXIST` if there is one that is to be kept.
+    /// Returns the error of the failed system call; `EEXIST` if a file exists that is to be kept.
     pub fn begin(folder: OwnedFd, name: &[u8], existing: Existing) -> io::Result<Self> {
         let mode = mode_of_old(&folder, name, existing)?;
         let (draft_name, file) = create_random(&folder)?;
@@ -78,20 +80,20 @@ impl Draft {
         mode: Option<Mode>,
     ) -> Self {
         if let Some(mode) = mode {
-            // Where the file system has no permissions it has none to keep.
+            // A file system without permissions has none to keep.
             _ = fs::fchmod(&file, mode);
         }
         let (draft_name, name) = (Some(draft_name), name.to_vec());
         Self { folder, draft_name, name, existing, file, rights: None, placement: None }
     }
 
-    /// Begins the file `name` as [`Self::begin`], under a name made of `key`. What a process that was
-    /// killed has left of the same key is the beginning of the file; it is empty otherwise, and also
-    /// while another process writes a draft of that key.
+    /// Creates a draft of the file `name` like [`Self::begin`], under a temporary name derived from
+    /// `key`. The draft starts with the data that a killed process left under the same key.
+    /// Otherwise it is empty, also while another process is writing a draft of that key.
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`].
+    /// Returns the errors of [`Self::begin`].
     pub fn begin_resumable(
         folder: OwnedFd,
         name: &[u8],
@@ -108,50 +110,50 @@ impl Draft {
         };
         let begun = match file {
             Some(file) => (draft_name, file),
-            // Another process writes it.
+            // Another process is writing it.
             None => create_random(&folder)?,
         };
         Ok(Self::of(folder, name, existing, begun, mode))
     }
 
-    /// Has the rest done with the rights of whoever it belongs to.
+    /// Performs further operations with `rights`, the credentials of the file's owner.
     pub(crate) fn with_rights(self, rights: Option<Arc<FileRights>>) -> Self {
         let mut draft = self;
         draft.rights = rights;
         draft
     }
 
-    /// Puts bytes behind what there is, into the room that its owner has on the disk.
+    /// Appends `bytes`, with the owner's credentials so that the owner's disk quota applies.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `write(2)`.
     pub fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         lend(self.rights.as_deref(), || (&self.file).write_all(bytes))
     }
 
-    /// Has `work` write to the file, as [`Self::write_all`].
+    /// Lets `work` write to the file with the owner's credentials, like [`Self::write_all`].
     ///
     /// # Errors
     ///
-    /// What `work` says.
+    /// Returns the error of `work`.
     pub fn fill<T>(&self, work: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
         lend(self.rights.as_deref(), || work(&self.file))
     }
 
-    /// Returns the file, to write to it.
+    /// Returns the file for writing.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Makes the file what its name stands for, when all of it is on the disk. This waits for the
+    /// Syncs the file to disk, gives it its final name, and syncs the directory. This waits for the
     /// disk.
     ///
     /// # Errors
     ///
-    /// What the kernel says, and then the draft is gone; `EEXIST` if a file has come up meanwhile
-    /// that is to be kept.
+    /// Returns the error of the failed system call, after which the draft is removed; `EEXIST` if a
+    /// file to be kept has appeared meanwhile.
     pub fn commit(mut self) -> io::Result<()> {
         let rights = self.rights.clone();
         lend(rights.as_deref(), || {
@@ -161,12 +163,13 @@ impl Draft {
         })
     }
 
-    /// Takes up what [`Self::keep_as`] has left under the single component `kept`, to go on with
-    /// it. With a `key` it can be resumed, as one of [`Self::begin_resumable`].
+    /// Reopens the file that [`Self::keep_as`] left under the single component `kept`, to continue
+    /// it. With a `key` it becomes resumable like a draft of [`Self::begin_resumable`].
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if a process writes it.
+    /// Returns the errors of [`Self::begin`]; `ENOENT` if there is no such file, and `EBUSY` if a
+    /// process is writing it.
     pub fn take_up(
         folder: OwnedFd,
         kept: &[u8],
@@ -178,7 +181,7 @@ impl Draft {
         Self::take_from(&from, kept, folder, name, existing, key)
     }
 
-    /// As [`Self::take_up`], of what is in the directory `from`.
+    /// Like [`Self::take_up`], with `kept` in the directory `from`.
     pub(crate) fn take_from(
         from: &OwnedFd,
         kept: &[u8],
@@ -197,7 +200,7 @@ impl Draft {
             return Err(Errno::BUSY.into());
         }
         let free = key.map(keyed_name).filter(|name| {
-            // One of another process stays its own.
+            // A draft that another process is writing keeps its name.
             !matches!(open_locked(&folder, name), Ok(None))
         });
         let draft_name = free.map_or_else(random_name, Ok)?;
@@ -206,11 +209,12 @@ impl Draft {
         Ok(Self { folder, draft_name, name, existing, file, rights: None, placement: None })
     }
 
-    /// Leaves what there is under the single component `kept`, if nothing has that name.
+    /// Keeps the draft under the single component `kept`, if that name is free.
     ///
     /// # Errors
     ///
-    /// `EEXIST` if something has the name, and other errors of `renameat2`; then the draft is gone.
+    /// Returns `EEXIST` if the name is taken, and other errors of `renameat2(2)`; the draft is then
+    /// removed.
     pub fn keep_as(mut self, kept: &[u8]) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
@@ -219,7 +223,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Leaves what there is under the single component `kept` of another directory.
+    /// Keeps the draft under the single component `kept` of another directory, replacing any file
+    /// there.
     pub(crate) fn keep_in(mut self, folder: &OwnedFd, kept: &[u8]) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(kept));
@@ -228,16 +233,16 @@ impl Draft {
         Ok(())
     }
 
-    /// Brings the bytes to the disk. This waits for it.
+    /// Syncs the data to disk. This waits for the disk.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `fsync(2)`.
     pub fn sync(&self) -> io::Result<()> {
         lend(self.rights.as_deref(), || Ok(fs::fsync(&self.file)?))
     }
 
-    /// Returns the length of the regular file that [`Self::take_name`] would replace now, bytes;
+    /// Returns the length in bytes of the regular file that [`Self::take_name`] would replace now;
     /// `None` if there is none.
     #[must_use]
     pub fn replaced_bytes(&self) -> Option<u64> {
@@ -250,31 +255,31 @@ impl Draft {
         .unwrap_or(None)
     }
 
-    /// Makes the file what its name stands for. The name is lasting behind [`Self::sync_name`].
+    /// Gives the file its final name. The name is durable after [`Self::sync_name`].
     ///
     /// # Errors
     ///
-    /// As [`Self::commit`], but the draft is still there.
+    /// Returns the errors of [`Self::commit`], but the draft is kept.
     pub fn take_name(&mut self) -> io::Result<()> {
         let rights = self.rights.clone();
         lend(rights.as_deref(), || self.publish())
     }
 
-    /// Brings the name to the disk. This waits for it.
+    /// Syncs the directory, which makes the name durable. This waits for the disk.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `fsync(2)`.
     pub fn sync_name(&self) -> io::Result<()> {
         lend(self.rights.as_deref(), || Ok(fs::fsync(&self.folder)?))
     }
 
-    /// Makes the file what its name stands for, without waiting for the disk: a crash of the
-    /// machine soon after may leave less of it.
+    /// Gives the file its final name without waiting for the disk: a system crash soon afterwards
+    /// may truncate it.
     ///
     /// # Errors
     ///
-    /// As [`Self::commit`].
+    /// Returns the errors of [`Self::commit`].
     pub fn commit_soon(mut self) -> io::Result<()> {
         let rights = self.rights.clone();
         lend(rights.as_deref(), || self.publish())
@@ -288,7 +293,8 @@ impl Draft {
             Existing::Replace => fs::renameat(folder, from, folder, to)?,
             Existing::Keep => {
                 match fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-                    // A file system without it; a link does not replace either.
+                    // The file system lacks RENAME_NOREPLACE; a hard link does not replace a file
+                    // either.
                     Err(Errno::INVAL | Errno::NOSYS) => {
                         fs::linkat(folder, from, folder, to, AtFlags::empty())?;
                         fs::unlinkat(folder, from, AtFlags::empty())?;
@@ -303,10 +309,10 @@ impl Draft {
 }
 
 impl Draft {
-    /// Removes what was written.
+    /// Removes the draft.
     fn discard(&mut self) {
         if let Some(name) = self.draft_name.take() {
-            // What cannot be removed is swept another time.
+            // If the removal fails, a later sweep removes the file.
             let name = OsStr::from_bytes(&name);
             _ = lend(self.rights.as_deref(), || {
                 Ok(fs::unlinkat(&self.folder, name, AtFlags::empty())?)
@@ -321,7 +327,7 @@ impl Drop for Draft {
     }
 }
 
-/// Returns the permissions of the regular file that has the name, which the new one is to have too.
+/// Returns the permissions of the regular file that has the name, for the new file to take over.
 fn mode_of_old(folder: &OwnedFd, name: &[u8], existing: Existing) -> io::Result<Option<Mode>> {
     let old = match fs::statat(folder, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
         Ok(_) if existing == Existing::Keep => return Err(Errno::EXIST.into()),
@@ -335,7 +341,7 @@ fn mode_of_old(folder: &OwnedFd, name: &[u8], existing: Existing) -> io::Result<
     }
 }
 
-/// Creates and locks a draft under a name that nothing else has.
+/// Creates and locks a draft under an unused random name.
 fn create_random(folder: &OwnedFd) -> io::Result<(Vec<u8>, File)> {
     for _ in 0..ATTEMPTS {
         let draft_name = random_name()?;
@@ -354,8 +360,8 @@ fn keyed_name(key: u64) -> Vec<u8> {
     [PREFIX, &[RESUMABLE], format!("{key:016x}").as_bytes()].concat()
 }
 
-/// Opens and locks a draft that exists; `None` if another process writes it, or if it is not a plain
-/// file of ours, which must not become the beginning of one.
+/// Opens and locks an existing draft. Returns `None` if another process is writing it, or if it is
+/// not a regular file of this user with one link, which must not be continued.
 fn open_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let name = OsStr::from_bytes(name);
@@ -369,14 +375,14 @@ fn open_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     }
     let about = fs::fstat(&file)?;
     let is_ours = about.st_uid == rustix::process::geteuid().as_raw() && about.st_nlink == 1;
-    // It may have been renamed by its writer before the lock was ours.
+    // Its writer may have renamed it before this process got the lock.
     let there = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     let is_there = there.is_ok_and(|there| there.st_ino == about.st_ino);
     let is_file = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
     Ok((is_ours && is_there && is_file).then_some(file))
 }
 
-/// Does `work` with `rights`, or with our own.
+/// Runs `work` with `rights`, or with the credentials of this process if `None`.
 pub(crate) fn lend<T>(
     rights: Option<&FileRights>,
     work: impl FnOnce() -> io::Result<T>,
@@ -387,8 +393,8 @@ pub(crate) fn lend<T>(
     }
 }
 
-/// Creates a draft and locks it; `None` if somebody else has the name, or has swept it before the
-/// lock was ours.
+/// Creates and locks a draft. Returns `None` if the name is taken, or if another process swept the
+/// file before it was locked.
 fn create_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let name = OsStr::from_bytes(name);
@@ -400,34 +406,34 @@ fn create_locked(folder: &OwnedFd, name: &[u8]) -> io::Result<Option<File>> {
     match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Ok(None),
-        // A file system without locks: nothing is ever swept there by somebody else in time.
+        // On a file system without locks `sweep` removes nothing, because it cannot lock either.
         Err(_) => return Ok(Some(file)),
     }
     let ours = fs::fstat(&file)?;
     if ours.st_nlink > 0 {
         return Ok(Some(file));
     }
-    // It has no name any more, or the file system counts none.
+    // The file has been unlinked, or the file system does not count links.
     let there = fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     Ok(there.is_ok_and(|there| there.st_ino == ours.st_ino).then_some(file))
 }
 
-/// Returns whether this is a name that only this module uses.
+/// Returns whether `name` is reserved for this module.
 pub(crate) fn is_internal(name: &[u8]) -> bool {
     is_draft(name) || name == KEPT_FOLDER.as_bytes()
 }
 
-/// Returns whether this is the name of a draft.
+/// Returns whether `name` is the name of a draft.
 fn is_draft(name: &[u8]) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Removes the drafts in `folder` that no process writes, and returns how many. Those that can be
-/// resumed stay for a day after their last change.
+/// Removes the drafts in `folder` that no process is writing, and returns their number. Resumable
+/// drafts are kept for a day after their last change.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn sweep(folder: &impl AsFd) -> io::Result<usize> {
     let mut swept = 0;
     for entry in Dir::read_from(folder)? {
@@ -449,16 +455,16 @@ pub fn sweep(folder: &impl AsFd) -> io::Result<usize> {
     Ok(swept)
 }
 
-/// Returns whether a draft was changed within [`RESUMABLE_MAX_AGE`].
+/// Returns whether the draft was changed within [`RESUMABLE_MAX_AGE`].
 fn is_recent(file: &File) -> bool {
     let modified = file.metadata().and_then(|about| about.modified());
     modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < RESUMABLE_MAX_AGE))
 }
 
-/// Renames a file within a directory, unless something has the new name.
+/// Renames a file within a directory, unless the new name is taken.
 fn rename_new(folder: &OwnedFd, from: &OsStr, to: &OsStr) -> io::Result<()> {
     match fs::renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE) {
-        // Not every file system has the flag.
+        // Not every file system supports the flag.
         Err(Errno::INVAL | Errno::NOSYS) => {}
         renamed => return Ok(renamed?),
     }
@@ -473,7 +479,7 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// A folder of the test's own, with the file `name` that says "old".
+    /// A temporary directory with the file `name`, which contains "old".
     pub(super) struct Desk(pub(super) PathBuf);
 
     impl Desk {
@@ -508,7 +514,7 @@ mod tests {
         }
     }
 
-    /// Ends a draft as a crash does: its lock goes, its name stays.
+    /// Simulates a crash: the draft's lock is released and its name stays.
     fn crash(mut draft: Draft) {
         draft.draft_name = None;
     }

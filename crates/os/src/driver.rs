@@ -1,30 +1,31 @@
-//! The run-to-completion driver: one device, one station, and the thread that calls.
+//! The run-to-completion driver: one device and one station, run by the calling thread.
 //!
 //! # A turn
 //!
-//! 1. Wait for a packet, until the earliest deadline; the read is the wait, where it can be.
-//! 2. Read on, at most [`BATCH`] packets, straight into packets of the station.
-//! 3. Let the timers that are due run out.
+//! 1. Wait for a packet until the earliest deadline; where possible the read itself is the wait.
+//! 2. Read more packets, at most [`BATCH`], directly into packets of the station.
+//! 3. Run the timers that are due.
 //! 4. Run the application.
-//! 5. Write all that is owed, gathered from where it lies.
+//! 5. Write all pending output, gathered from where it lies.
 //!
-//! Whether there is more to read costs a read to find out. After a short packet that had to be
-//! waited for there hardly is, so the turn goes on without asking: an echo is one read and one
-//! write. What was there already, or is long, is part of a stream, and is read on.
+//! Finding out whether there is more to read costs a read. After a short packet that had to be
+//! waited for there hardly ever is, so the turn goes on without that read: an echo takes one read
+//! and one write. A packet that was already there, or is long, is probably part of a stream, so
+//! reading continues.
 //!
 //! # Unfinished packets
 //!
-//! What the device leaves to us and we leave to it goes through [`crate::vnet`]. TCP and UDP take
-//! their super-segments, super-datagrams and unfinished checksums as they are; the checksum of
-//! anything else is finished here.
+//! Checksums and segmentation that the device leaves to the station, or the station to the device,
+//! are described by [`crate::vnet`]. TCP and UDP take their super-segments, super-datagrams and
+//! unfinished checksums as they are; the driver finishes the checksum of any other packet.
 //!
-//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy of
-//! each. While packets stream in, it is asked for a batch too.
+//! A device without offloads is given packets in batches (see [`crate::batch`]), which costs a copy
+//! of each. While packets stream in, they are read in batches too.
 //!
 //! # Accounts
 //!
-//! Waiting and the application are charged to [`Account::Outside`], with the read that is the wait;
-//! other reads, writes and the driver itself to [`Account::Interrupt`].
+//! Waiting and the application are charged to [`Account::Outside`], with the read that is the wait.
+//! Other reads, writes and the driver itself are charged to [`Account::Interrupt`].
 
 use crate::batch::{BATCH_LEN, Batch};
 use crate::checksum;
@@ -44,52 +45,53 @@ use protocols::{Cx, Instant};
 use rustix::io::Errno;
 use std::io;
 
-/// The most packets that are read before anything is answered.
+/// Maximum number of packets read in a turn before replies are written.
 pub const BATCH: usize = 64;
 
-/// A station on a device.
+/// A station running on a device.
 #[derive(Debug)]
 pub struct Driver {
     station: Station,
     device: Device,
     waiter: Waiter,
     outbox: Option<Outbox>,
-    /// The way to the stations beside this one, if it is one of several.
+    /// Connection to the neighboring stations, if this is one of several.
     exchange: Option<Exchange>,
     clock: Monotonic,
     chance: Chance,
     meter: Meter,
-    /// The packet that is read into next.
+    /// Packet for the next read.
     reading: Option<Packet>,
-    /// Room for those that are read at once; empty between two reads.
+    /// Packets for a batched read; empty between two reads.
     ahead: Vec<Packet>,
-    /// The device had no room for a packet.
+    /// The device had no space for the last packet.
     is_full: bool,
 }
 
-/// What a turn did.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The time of the turn, at which the wait ended.
+    /// Time of the turn, at which the wait ended.
     pub now: Instant,
-    /// How long the processor worked for nothing.
+    /// Time that the turn spent polling.
     pub spun: Duration,
-    /// How long it slept.
+    /// Time that the turn spent sleeping.
     pub blocked: Duration,
-    /// Packets that the device gave.
+    /// Number of packets read from the device.
     pub packets_in: usize,
-    /// Packets that it took.
+    /// Number of packets written to the device.
     pub packets_out: usize,
 }
 
 impl Driver {
-    /// Makes a station with `link` on `device`, which waits as `wait` says.
+    /// Creates a station with `link` on `device`, which waits with the strategy `wait`.
     ///
-    /// Of `settings`, what the device does for the station and the loops over data are set here.
+    /// The fields of `settings` for the device's offloads and for the checksum routines are
+    /// replaced.
     ///
     /// # Errors
     ///
-    /// As [`Device::set_blocking`].
+    /// Returns the errors of [`Device::set_blocking`].
     pub fn new(
         device: Device,
         link: Link,
@@ -126,12 +128,13 @@ impl Driver {
         })
     }
 
-    /// Makes the station one of several on the queues of one interface ([`crate::exchange`]). It
-    /// waits in `ppoll` from now on, after it has spun if it was told so.
+    /// Makes the station one of several on the queues of one interface ([`crate::exchange`]). From
+    /// now on it waits in `ppoll`, after polling if its strategy includes that.
     ///
     /// # Errors
     ///
-    /// InvalidInput for a device of Ethernet frames; else as [`Device::set_blocking`].
+    /// Returns `InvalidInput` for a device of Ethernet frames, otherwise the errors of
+    /// [`Device::set_blocking`].
     pub fn join(&mut self, exchange: Exchange) -> io::Result<()> {
         if self.device.has_frames() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -142,37 +145,39 @@ impl Driver {
         Ok(())
     }
 
-    /// Returns the bell that rings when another station has handed something over.
+    /// Returns the exchange, whose descriptor is readable when another station has handed over a
+    /// packet.
     #[must_use]
     pub fn exchange(&self) -> Option<&Exchange> {
         self.exchange.as_ref()
     }
 
-    /// Returns the station and what its calls need, at the time of now.
+    /// Returns the station and the context for its calls, at the current time.
     pub fn parts(&mut self) -> (&mut Station, Cx<'_>) {
         let now = self.clock.now();
         let cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         (&mut self.station, cx)
     }
 
-    /// Returns when [`Self::turn`] has something to do, if no packet comes before.
+    /// Returns the deadline of the station, at which [`Self::turn`] must run even if no packet
+    /// arrives.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.station.deadline()
     }
 
-    /// Writes all that is owed now, outside of a turn, and returns how many packets that were.
+    /// Writes all pending output now, outside of a turn, and returns the number of packets written.
     ///
     /// # Errors
     ///
-    /// As [`Self::turn`].
+    /// Returns the errors of [`Self::turn`].
     pub fn flush(&mut self) -> io::Result<usize> {
         let written = self.write(self.clock.now());
         self.meter.enter(Account::Outside);
         written
     }
 
-    /// Returns whether the device had no room for the last packet, which waits.
+    /// Returns whether a packet is waiting for space in the device.
     #[must_use]
     pub fn waits_for_room(&self) -> bool {
         self.is_full
@@ -190,13 +195,13 @@ impl Driver {
         &self.meter
     }
 
-    /// Returns the clock of the station's time.
+    /// Returns the clock that provides the station's time.
     #[must_use]
     pub fn clock(&self) -> &Monotonic {
         &self.clock
     }
 
-    /// Returns how packets went out in batches, if they do.
+    /// Returns the batch through which packets are written, if the driver uses one.
     #[must_use]
     pub fn batch(&self) -> Option<&Batch> {
         self.outbox.as_ref().map(|outbox| &outbox.batch)
@@ -206,8 +211,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// What the device says, if it carries nothing any more: EIO or ENETDOWN while its interface
-    /// is down. What is wrong with one packet is counted.
+    /// Returns the error of a device that no longer works: EIO or ENETDOWN while its interface is
+    /// down. An error that concerns a single packet is counted instead.
     pub fn turn(
         &mut self,
         application: &mut dyn Application,
@@ -223,7 +228,7 @@ impl Driver {
         application: &mut dyn Application,
         until: Option<Instant>,
     ) -> io::Result<Turn> {
-        // A timer that what arrives now sets is not due before the next turn.
+        // Timers set by packets that arrive in this turn are not due before the next turn.
         let deadline = self.station.deadline();
         let (mut turn, mut may_have_more) = self.wait(application, (deadline, until))?;
         let mut is_stream = false;
@@ -236,7 +241,7 @@ impl Driver {
             let read = self.waiter.read_now(&self.device, packet.spare_mut());
             let length = self.accept(packet, read, &mut turn)?;
             may_have_more = length.is_some();
-            // Acknowledgments come a few at a time.
+            // Acknowledgments arrive a few at a time, so only long packets indicate a stream.
             let is_long = length.is_some_and(|length| length > SHORT_LEN);
             is_stream = is_long && turn.packets_in >= STREAM;
         }
@@ -246,14 +251,14 @@ impl Driver {
         Ok(turn)
     }
 
-    /// Returns whether many packets can be read at once.
+    /// Returns whether many packets can be read in one system call.
     fn reads_by_ring(&self) -> bool {
         let has_ring = self.outbox.as_ref().is_some_and(|outbox| outbox.batch.has_ring());
         has_ring && self.waiter.reads_at_once(&self.device)
     }
 
-    /// Reads some packets at once from a device without offloads; returns whether there may be
-    /// more.
+    /// Reads several packets in one system call from a device without offloads. Returns whether
+    /// there may be more.
     fn read_many(&mut self, turn: &mut Turn) -> io::Result<bool> {
         let mut packets = core::mem::take(&mut self.ahead);
         packets.extend(self.reading.take());
@@ -282,7 +287,8 @@ impl Driver {
         Ok(read? == wanted && wanted > 0)
     }
 
-    /// Takes what another station has handed over, and hands over what is not for this one.
+    /// Takes the packets that another station has handed over, and hands over those not for this
+    /// station.
     fn exchange_strays(&mut self, now: Instant) {
         let Some(exchange) = &self.exchange else { return };
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
@@ -293,8 +299,8 @@ impl Driver {
         self.meter.add(Counter::StraysDropped, lost as u64);
     }
 
-    /// Waits for a packet until the `deadline` of the station, or `until`, and takes it; returns
-    /// whether another one may be there.
+    /// Waits for a packet until the station's `deadline` or `until`, and accepts it. Returns
+    /// whether another packet may be waiting.
     fn wait(
         &mut self,
         application: &dyn Application,
@@ -340,8 +346,8 @@ impl Driver {
         Ok((turn, length.is_some_and(|length| was_there || length > SHORT_LEN)))
     }
 
-    /// Waits until the device takes packets again; where all packets are lent instead, the
-    /// application has to give some back, and is asked again soon.
+    /// Waits until the device accepts packets again. If instead all packets are lent, the
+    /// application has to return some, so the wait ends after [`LOOK_AGAIN_AFTER`].
     fn wait_for_room(&mut self, until: Option<Instant>, turn: &mut Turn) -> io::Result<()> {
         let (flags, until) = if self.is_full {
             (PollFlags::OUT, until)
@@ -359,13 +365,14 @@ impl Driver {
         waited.map(|_| ())
     }
 
-    /// Returns a packet to read into, or `None` if the station has lent all.
+    /// Returns a packet to read into, or `None` if the station has lent all its packets.
     fn empty_packet(&mut self, now: Instant) -> Option<Packet> {
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         self.reading.take().or_else(|| self.station.lend(&mut cx))
     }
 
-    /// Gives the station what was read into `packet`, and returns its length, if it was one.
+    /// Passes the contents read into `packet` to the station. Returns the length, or `None` if no
+    /// packet was read.
     fn accept(
         &mut self,
         mut packet: Packet,
@@ -397,8 +404,8 @@ impl Driver {
         Ok(Some(length))
     }
 
-    /// Takes in what the station has sent to itself, lets timers run out if the `deadline` that
-    /// the station had is due, and runs the application if there is anything for it.
+    /// Processes the packets that the station sent to itself, runs timers if the station's
+    /// `deadline` is due, and runs the application if it has something to do.
     fn run(&mut self, application: &mut dyn Application, deadline: Option<Instant>, now: Instant) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
@@ -418,7 +425,7 @@ impl Driver {
         }
     }
 
-    /// Writes all that is owed, and returns how many packets that were.
+    /// Writes all pending output, and returns the number of packets written.
     fn write(&mut self, now: Instant) -> io::Result<usize> {
         if !self.station.has_output() && !self.has_waiting() {
             return Ok(0);
@@ -451,15 +458,16 @@ impl Driver {
         Ok(packets)
     }
 
-    /// Returns whether a packet waits for which the device had no room.
+    /// Returns whether a packet is waiting for space in the device.
     fn has_waiting(&self) -> bool {
         matches!(self.station.link(), Link::Datagram(_) | Link::Ethernet(_))
             && self.station.link().has_output()
     }
 }
 
-/// Tells the station what the device has left unfinished about a packet that was read
-/// `packet_start` bytes behind [`HEADROOM`], and finishes the checksum of anything but TCP and UDP.
+/// Records in `packet` what the device has left unfinished, for a packet that was read
+/// `packet_start` bytes after [`HEADROOM`]. Finishes the checksum of any protocol except TCP and
+/// UDP.
 pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     packet.offload.segment_size = header.segmentation.map_or(0, |cut| cut.segment_size_bytes);
     packet.offload.checksum = match header.checksum {
@@ -476,29 +484,30 @@ pub fn describe(packet: &mut Packet, header: &Header, packet_start: usize) {
     };
 }
 
-/// Puts the sum of what follows `start` into the field that holds the sum of the pseudo-header.
+/// Sums the bytes from `start` on, and writes the checksum into the field that held the sum of the
+/// pseudo-header.
 fn finish_checksum(packet: &mut [u8], start: usize, offset: usize) {
     let Some(transport) = packet.get_mut(start..) else { return };
     let sum = !(checksum::routines().sum)(transport);
-    // RFC 768: a sum of zero is sent as all ones.
+    // RFC 768: a checksum of zero is sent as all ones.
     let sum = if sum == 0 { u16::MAX } else { sum };
     if let Some(field) = transport.get_mut(offset..offset.saturating_add(2)) {
         field.copy_from_slice(&sum.to_be_bytes());
     }
 }
 
-/// Writes one packet as it lies; `false` if the device has no room for it.
+/// Writes one packet without copying it. Returns `false` if the device has no space for it.
 ///
 /// # Errors
 ///
-/// As [`Device::write_vectored`].
+/// Returns the errors of [`Device::write_vectored`].
 pub fn write_frame(device: &Device, frame: &Frame<'_>) -> io::Result<bool> {
     let [front, back] = frame.tail;
     let header = unfinished(frame, device.has_frames());
     Ok(device.write_vectored(&header, [frame.packet.data(), front, back])?.is_some())
 }
 
-/// Returns what is left for the device to do.
+/// Describes the checksum and segmentation left for the device.
 fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
     let packet = frame.packet;
     let Some((start, field)) = packet.checksum_left() else { return Header::default() };
@@ -522,7 +531,7 @@ fn unfinished(frame: &Frame<'_>, has_frames: bool) -> Header {
     Header { checksum, segmentation: Some(cut) }
 }
 
-/// Returns whether no packet at all can be written or read, and not just this one.
+/// Returns whether the error concerns the whole device and not just one packet.
 #[must_use]
 pub fn is_about_the_device(error: &io::Error) -> bool {
     let of_device =
@@ -530,14 +539,14 @@ pub fn is_about_the_device(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| of_device.contains(&error))
 }
 
-/// Packets that go out together: a copy of each, one behind the other.
+/// Packets that are written together: their bytes, copied one after another.
 #[derive(Debug)]
 struct Outbox {
     batch: Batch,
     bytes: Vec<u8>,
-    /// Where each ends.
+    /// End offset of each packet in `bytes`.
     ends: Vec<usize>,
-    /// Packets that the device did not take.
+    /// Number of packets that the device did not take.
     lost: u64,
 }
 
@@ -581,20 +590,20 @@ impl Outbox {
     }
 }
 
-/// After so many packets of a turn a device without offloads is asked for [`AHEAD`] at once: to ask
-/// in vain costs a tenth of a packet.
+/// Number of packets in a turn after which [`AHEAD`] packets are read at once from a device without
+/// offloads. A read that finds nothing costs a tenth of a packet.
 const STREAM: usize = 8;
 const AHEAD: usize = 16;
-/// A wait that is shorter was none: the packet was there.
+/// A shorter wait means that the packet was already there.
 const AT_ONCE: Duration = Duration::from_nanos(3_000);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
-/// A packet that is longer is part of a stream.
+/// Maximum length in bytes of a packet that is not taken as part of a stream.
 const SHORT_LEN: usize = 512;
 const ETHERNET_HEADER_LEN: usize = 14;
 const UDP_HEADER_LEN: usize = 8;
-/// Where TCP's checksum is in its header, in bytes (RFC 9293 §3.1).
+/// Offset in bytes of the checksum in the TCP header (RFC 9293 §3.1).
 const TCP_CHECKSUM: u16 = 16;
-/// Where UDP's checksum is in its header, in bytes (RFC 768).
+/// Offset in bytes of the checksum in the UDP header (RFC 768).
 const UDP_CHECKSUM: u16 = 6;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The kernel's TCP against a station on each device, with each way to wait.
+//! Connections between the kernel's TCP and a station, on each device and with each wait strategy.
 
 use super::*;
 use crate::entropy;
@@ -19,7 +19,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const PORT: u16 = 7;
 const MTU: u16 = 1500;
 
-/// Sends back what comes, on any number of connections.
+/// Echoes all data on any number of connections.
 #[derive(Default)]
 struct Echo {
     open: Vec<ConnectionId>,
@@ -73,7 +73,8 @@ fn driver(options: Options, wait: Wait) -> Driver {
     driver
 }
 
-/// Runs `client` in a thread of the same network while the driver turns, until it has ended.
+/// Runs `client` in a thread of the same network while the driver turns, until the client has
+/// ended.
 fn serve<R: Send>(driver: &mut Driver, echo: &mut Echo, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -119,7 +120,8 @@ const PLAIN: Options = Options { is_offloading: false, ..OFFLOADING };
 fn a_megabyte_is_echoed_on_a_tun_with_offloads_in_super_segments() {
     in_new_network(|| {
         let driver = echoes_a_megabyte(OFFLOADING, Wait::Block);
-        // Ordinary segments would be 685 each way, and an acknowledgment for each second one.
+        // Without offloads there would be 685 segments each way, and an acknowledgment for every
+        // second one.
         assert!(driver.meter().counted(Counter::LinkPacketsIn) < 600);
         assert!(driver.meter().counted(Counter::LinkPacketsOut) < 600);
     });
@@ -185,7 +187,7 @@ fn an_echo_is_one_packet_read_and_one_written() {
         });
         let after = [Counter::LinkPacketsIn, Counter::LinkPacketsOut]
             .map(|counter| driver.meter().counted(counter));
-        // The kernel may acknowledge the last one, and look for routers.
+        // The kernel may acknowledge the last echo, and solicit routers.
         assert!((ECHOES..ECHOES + 10).contains(&(after[0] - before[0])));
         assert_eq!(after[1] - before[1], ECHOES);
     });

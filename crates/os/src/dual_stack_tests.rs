@@ -1,4 +1,4 @@
-//! The kernel's IP against ours on a TUN: both families, and datagrams in fragments.
+//! IPv4 and IPv6 between the kernel and a station on a TUN, including fragmented datagrams.
 
 use crate::device::Device;
 use crate::driver::Driver;
@@ -30,11 +30,11 @@ const MTU: u16 = 1500;
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 const TRIES: usize = 100;
 
-/// Sends back every datagram and every byte, and asks for echoes.
+/// Echoes all datagrams and stream data, and sends echo requests.
 #[derive(Default)]
 struct Mirror {
     socket: Option<SocketId>,
-    /// Where it listens; 0 for anywhere.
+    /// Port to listen on; 0 to send echo requests only.
     port: u16,
     connections: Vec<ConnectionId>,
     to_ping: Option<(IpAddr, u16)>,
@@ -97,11 +97,12 @@ fn driver(is_offloading: bool) -> Driver {
     driver
 }
 
-/// Runs `client` in a thread of the same network while the driver turns, until it has ended.
+/// Runs `client` in a thread of the same network while the driver turns, until the client has
+/// ended.
 fn serve<R: Send>(driver: &mut Driver, client: impl FnOnce() -> R + Send) -> R {
     let has_ended = AtomicBool::new(false);
     let mut mirror = Mirror { port: PORT, ..Mirror::default() };
-    // It listens before anybody calls.
+    // Open the listener before the client connects.
     let now = driver.clock().now();
     driver.turn(&mut mirror, Some(now)).unwrap();
     thread::scope(|scope| {
@@ -122,8 +123,9 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
 
-/// Sends a datagram of `len` bytes from a socket of the kernel until one comes back, and returns
-/// that: the kernel takes a moment before a new address of IPv6 is its own.
+/// Sends a datagram of `len` bytes from a socket of the kernel until one returns, and returns its
+/// bytes. Repetition is needed because the kernel takes a moment to accept a new IPv6 address as
+/// its own.
 fn mirrored(local: IpAddr, ours: IpAddr, len: usize) -> Vec<u8> {
     let socket = UdpSocket::bind((local, 0)).unwrap();
     socket.set_read_timeout(Some(RETRY_AFTER)).unwrap();
@@ -182,7 +184,7 @@ fn the_kernels_tcp_speaks_to_ours_over_ipv6_with_super_segments() {
     });
 }
 
-/// Asks for an echo of `len` bytes until it comes.
+/// Sends echo requests of `len` bytes until a reply arrives.
 fn echoed(driver: &mut Driver, to: IpAddr, len: u16) -> EchoReply {
     let mut mirror = Mirror::default();
     for _ in 0..TRIES {

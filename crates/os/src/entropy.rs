@@ -1,18 +1,19 @@
-//! Chance from the kernel, to seed the engines' own.
+//! Random numbers from the kernel, to seed the engines' own generator.
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 
-/// Returns 64 bits that nobody can foresee, for `protocols::chance::Chance::from_seed`.
+/// Returns 64 unpredictable bits, for `protocols::chance::Chance::from_seed`.
 ///
 /// # Errors
 ///
-/// Only where the kernel has no `getrandom`.
+/// Returns an error only where the kernel has no `getrandom(2)`.
 pub fn seed() -> io::Result<u64> {
     let mut bytes = [0; 8];
     loop {
-        // Up to 256 bytes come whole or not at all; only an early boot makes the call wait.
+        // `getrandom` never returns fewer than requested for up to 256 bytes; it blocks only early
+        // at boot.
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(_) => return Ok(u64::from_ne_bytes(bytes)),
             Err(Errno::INTR) => {}

@@ -1,25 +1,27 @@
 //! Several stations on the queues of one interface: one host on several processors.
 //!
-//! An interface with several queues ([`crate::tun::Tun::open_queues`]) gives each packet to one of
-//! them. A queue has a station, a [`crate::driver::Driver`] and a thread of its own, and nothing is
-//! shared: no lock is taken for a packet. The kernel gives what belongs to a flow to the queue that
-//! has sent for it last; what it has not heard of for three seconds goes where the hash of its
-//! addresses and ports says. So
+//! An interface with several queues ([`crate::tun::Tun::open_queues`]) delivers each packet to one
+//! of them. Each queue has its own station, [`crate::driver::Driver`] and thread, and nothing is
+//! shared: no lock is taken per packet. The kernel delivers a packet to the queue that last sent
+//! for its flow. After three seconds without such a packet it selects the queue by the hash of
+//! addresses and ports. Therefore:
 //!
-//! - a connection that comes from outside stays where its SYN came, which is any station: all of
-//!   them listen on the same ports;
-//! - a connection that a station opens is answered there, but after a pause the next packet may
-//!   come to another station. That one hands it over ([`protocols::station::Stray`]), and the next
-//!   segment that its owner sends leads the flow back.
+//! - An inbound connection stays with the station that received its SYN, which may be any: all
+//!   stations listen on the same ports.
+//! - Replies to an outbound connection arrive at the station that opened it, but after a pause the
+//!   next packet may arrive at another station. That station hands it over
+//!   ([`protocols::station::Stray`]), and the next segment that the owner sends directs the flow
+//!   back to its queue.
 //!
-//! The stations stand in a ring, and each hands to the next what is not for it. The way between two
-//! of them is a short queue, and a bell that ends the wait of who is at the other end. What the
-//! queue has no room for is dropped and counted, as a packet on any wire.
+//! The stations form a ring, and each one hands packets that are not its own to the next. Between
+//! two stations there is a short queue, and an eventfd that ends the wait of the receiving station.
+//! Packets that do not fit in the queue are dropped and counted, as on any link.
 //!
-//! Only for interfaces of IP packets: on a TAP the answers of neighbours belong to every station, and
-//! each would ask a server for an address of its own. Not for a [`crate::host::Host`] either: all that
-//! it knows is behind one lock, which every call of the program takes, so that a second queue would
-//! wait for the first. Who has more than one processor to spare makes a driver for each.
+//! This works only for interfaces of IP packets: on a TAP every station would need the replies of
+//! neighbors, and each would request an address of its own from a server. It does not work for a
+//! [`crate::host::Host`] either: its whole state is behind one lock, which every call of the
+//! program takes, so that a second queue would wait for the first. A program with more than one
+//! processor to spare creates a driver for each.
 
 use protocols::station::Stray;
 use rustix::event::{EventfdFlags, eventfd};
@@ -30,10 +32,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Strays that may wait for one station.
+/// Maximum number of packets waiting for one station.
 const WAITING_MAX: usize = 256;
 
-/// One station's place among those of a host.
+/// One station's connections to its neighbors in the ring.
 #[derive(Debug)]
 pub struct Exchange {
     number: u16,
@@ -42,20 +44,20 @@ pub struct Exchange {
     next: Arc<Mailbox>,
 }
 
-/// What waits for one station.
+/// Packets waiting for one station.
 #[derive(Debug)]
 struct Mailbox {
     strays: Mutex<VecDeque<Stray>>,
-    /// Readable while the bell rings.
+    /// An eventfd that is readable while packets are waiting.
     bell: OwnedFd,
     is_ringing: AtomicBool,
 }
 
-/// Makes the places of `count` stations, at least one.
+/// Creates the exchanges of `count` stations, at least one.
 ///
 /// # Errors
 ///
-/// If there are no descriptors left.
+/// Returns an error if no file descriptors are left.
 pub fn among(count: u16) -> io::Result<Vec<Exchange>> {
     let count = count.max(1);
     let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| Mailbox::new().map(Arc::new)).collect();
@@ -66,19 +68,19 @@ pub fn among(count: u16) -> io::Result<Vec<Exchange>> {
 }
 
 impl Exchange {
-    /// Returns which of the stations has this place.
+    /// Returns the number of this station, counted from 0.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Returns how many stations there are.
+    /// Returns the number of stations.
     #[must_use]
     pub fn count(&self) -> u16 {
         self.count
     }
 
-    /// Hands `strays` to the next station; returns how many of them it had no room for.
+    /// Hands `strays` to the next station. Returns the number dropped because its queue was full.
     pub(crate) fn hand_over(&self, strays: impl Iterator<Item = Stray>) -> usize {
         let (mut has_new, mut lost) = (false, 0);
         for stray in strays {
@@ -96,7 +98,7 @@ impl Exchange {
         lost
     }
 
-    /// Takes what the station before has handed over, and stops the bell.
+    /// Takes the packets that the previous station has handed over, and resets the eventfd.
     pub(crate) fn take(&self) -> VecDeque<Stray> {
         if !self.is_ringing() {
             return VecDeque::new();
@@ -105,13 +107,13 @@ impl Exchange {
         core::mem::take(&mut *self.own.strays())
     }
 
-    /// Returns whether something waits for this station.
+    /// Returns whether packets are waiting for this station.
     pub(crate) fn is_ringing(&self) -> bool {
         self.own.is_ringing.load(Ordering::Acquire)
     }
 }
 
-/// The bell: readable while something waits.
+/// The eventfd, which is readable while packets are waiting.
 impl AsFd for Exchange {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.own.bell.as_fd()
@@ -125,19 +127,22 @@ impl Mailbox {
     }
 
     fn strays(&self) -> MutexGuard<'_, VecDeque<Stray>> {
-        // A queue is whole between two calls, whoever has panicked.
+        // No operation leaves the queue in an invalid state, so a poisoned lock is safe to use.
         self.strays.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ring(&self) {
         if !self.is_ringing.swap(true, Ordering::AcqRel) {
-            // One that is full rings already.
+            // The write fails only if the counter is full, and then the eventfd is readable
+            // already.
             _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Before the queue is emptied: what comes later rings anew. The bell is silenced first, or
-    /// one that is rung between the two would be taken to ring already.
+    /// Resets the eventfd before the queue is emptied, so that packets added later set it again.
+    /// The eventfd is read before the flag is cleared. In the opposite order, a packet added
+    /// between the two steps would set both, the read would reset the eventfd, and the flag that
+    /// stays set would suppress further wake-ups.
     fn stop(&self) {
         let stopped = rustix::io::read(&self.bell, &mut [0; 8]);
         debug_assert!(matches!(stopped, Ok(_) | Err(Errno::AGAIN)), "{stopped:?}");

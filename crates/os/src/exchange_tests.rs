@@ -1,4 +1,4 @@
-//! The kernel at the other end of an interface with two queues, and a station on each.
+//! The kernel as peer on an interface with two queues, and a station on each queue.
 
 use super::*;
 use crate::device::Device;
@@ -49,7 +49,7 @@ fn station(device: Device, place: Exchange, wait: Wait) -> Driver {
     driver
 }
 
-/// Has every driver turn in a thread of its own while `client` runs.
+/// Runs every driver in a thread of its own while `client` runs.
 fn serve<R>(
     drivers: &mut [Driver],
     applications: &mut [&mut (dyn Application + Send)],
@@ -72,7 +72,7 @@ fn serve<R>(
     })
 }
 
-/// Sends back what comes.
+/// Echoes all data.
 #[derive(Default)]
 struct Echo;
 
@@ -96,7 +96,7 @@ impl Application for Echo {
     }
 }
 
-/// Sends datagrams back to where they came from.
+/// Returns datagrams to their senders.
 struct DatagramEcho(SocketId);
 
 impl Application for DatagramEcho {
@@ -113,7 +113,7 @@ impl Application for DatagramEcho {
     }
 }
 
-/// Calls the kernel, and gives what comes to the test.
+/// Connects to the kernel, and passes received data to the test.
 struct Caller {
     remote: SocketAddr,
     connection: Option<ConnectionId>,
@@ -150,7 +150,7 @@ fn hear(heard: &Receiver<Vec<u8>>, count: usize) {
     }
 }
 
-/// Returns a segment of the connection of which all but the ports is wrong.
+/// Returns a segment for the connection in which everything except the ports is wrong.
 fn poke(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let mut packet = vec![0; 40];
     packet[0] = 0x45;
@@ -202,9 +202,10 @@ fn what_comes_to_the_wrong_station_reaches_the_connection_of_the_other() {
         serve(&mut drivers, &mut [&mut caller, &mut Echo], || {
             let (mut stream, _) = listener.accept().unwrap();
             let local = is_open.recv_timeout(SHORT).unwrap();
-            // The stray of the last round may be handed over when the stations have ended.
+            // The packet of the last round may be handed over when the stations have already ended.
             for _ in 0..6 {
-                // Who has sent for a flow gets it, even if nobody understands what it was.
+                // The queue that sends for a flow gets its packets, even if the sent packet is
+                // meaningless.
                 let packet = [&Header::default().encode()[..], &poke(local, remote)].concat();
                 rustix::io::write(&other, &packet).unwrap();
                 stream.write_all(&[7; 3000]).unwrap();

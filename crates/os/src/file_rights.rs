@@ -1,28 +1,29 @@
-//! The rights of one user at files, lent to one thread for as long as one call takes.
+//! File access rights of one user, lent to one thread for the duration of one call.
 //!
-//! A server of many users is one process, which may do everything; a file must be opened, made,
-//! renamed or removed by whoever asks for it. Linux keeps a user for files beside the effective one
-//! (`setfsuid`, made for servers of files), and keeps it for each thread: what other threads do at
-//! the same time is not touched, and the user cannot send signals to us or trace us meanwhile, as he
-//! could if the effective user were his. So a call that names a file runs between `enter` and
-//! `leave`: groups, group and user for files are his, and no capability is in force, so that
-//! reserved blocks and quotas hold for him too.
+//! A server for many users is one privileged process, but it must open, create, rename and remove
+//! files with the rights of the user who requests it. Linux keeps a file-system user ID beside the
+//! effective one (`setfsuid(2)`, made for file servers), separately for each thread. Other threads
+//! are not affected, and the user cannot send signals to the process or trace it meanwhile, as
+//! would be possible with the user's effective user ID. Therefore a call that names a file runs
+//! with the groups, group and file-system user ID of the user, and without effective capabilities,
+//! so that reserved blocks and quotas apply to the user too.
 //!
-//! A worker process for each user would need the control connection, its TLS and every data
-//! connection handed over; this needs nothing but system calls, about two microseconds a call. Its
-//! danger is a way back that fails: then the process ends at once, as nothing that a thread with
-//! the wrong user does can be right.
+//! The alternative, a worker process per user, would need the control connection, its TLS state and
+//! every data connection handed over. This needs only system calls, which take about two
+//! microseconds per call. The risk is a failure to restore the original rights. In that case the
+//! process aborts at once, because a thread with the wrong user can do nothing right.
 //!
-//! An open file needs no rights: the kernel asks when it is opened.
+//! An open file needs no rights: the kernel checks them when the file is opened.
 
 use crate::user::User;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What `setfsuid` and `setfsgid` take to change nothing and say what there is.
+/// Argument with which `setfsuid` and `setfsgid` change nothing and return the current ID.
 const ASK: u32 = u32::MAX;
-/// The number of the call whose groups have 32 bits. The library's own sets those of all threads.
+/// System call number of `setgroups` with 32-bit group IDs. The C library's function would change
+/// all threads.
 #[cfg(any(target_arch = "x86", target_arch = "arm"))]
 const SETGROUPS: libc::c_long = libc::SYS_setgroups32;
 #[cfg(not(any(target_arch = "x86", target_arch = "arm")))]
@@ -30,10 +31,10 @@ const SETGROUPS: libc::c_long = libc::SYS_setgroups;
 /// `_LINUX_CAPABILITY_VERSION_3`.
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
-/// The rights of a user at files.
+/// The file access rights of a user.
 #[derive(Debug)]
 pub struct FileRights {
-    /// `None` for the user who runs this, to whom nothing needs to be lent.
+    /// `None` for the user of this process, for whom nothing needs to be changed.
     user: Option<Ids>,
     own: Ids,
 }
@@ -45,7 +46,7 @@ struct Ids {
     groups: Vec<libc::gid_t>,
 }
 
-/// The sets of capabilities of a thread, each in two words: effective, permitted, inheritable.
+/// Capability sets of a thread, as two groups of words: effective, permitted, inheritable.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Capabilities([[u32; 3]; 2]);
@@ -61,7 +62,8 @@ impl FileRights {
     ///
     /// # Errors
     ///
-    /// If his groups cannot be read; `EPERM` if this process may not lend them.
+    /// Returns an error if the user's groups cannot be read; `EPERM` if this process may not assume
+    /// them.
     pub fn of(user: &User) -> io::Result<Self> {
         let own = Ids::own()?;
         if user.uid() == own.uid {
@@ -74,12 +76,12 @@ impl FileRights {
         Ok(Self { user: Some(user), own })
     }
 
-    /// Returns the rights of whoever `folder` belongs to, in no group but the folder's; our own
-    /// where this process may not lend any.
+    /// Returns the rights of the owner of `folder`, with the directory's group as the only group.
+    /// Returns this process's own rights if it may not assume others.
     ///
     /// # Errors
     ///
-    /// What the kernel says of the folder.
+    /// Returns the error of `stat(2)` for `folder`.
     pub fn of_owner(folder: &Path) -> io::Result<Self> {
         let status = std::fs::metadata(folder)?;
         let own = Ids::own()?;
@@ -88,15 +90,16 @@ impl FileRights {
         Ok(Self { user: is_other.then_some(user), own })
     }
 
-    /// Does `work` on this thread with these rights at files.
+    /// Runs `work` on this thread with these file access rights.
     ///
     /// # Errors
     ///
-    /// What `work` says; `EPERM` if the rights cannot be had, and then nothing is done.
+    /// Returns the error of `work`; `EPERM` if the rights cannot be assumed, and then `work` does
+    /// not run.
     pub fn lend<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(user) = &self.user else { return work() };
         if fs_uid() == user.uid {
-            // They are lent already, by a call around this one.
+            // A surrounding call has assumed the rights already.
             return work();
         }
         let before = capabilities()?;
@@ -117,7 +120,7 @@ impl Ids {
     }
 }
 
-/// Gives a thread its own rights again, however the work has ended.
+/// Restores the thread's own rights when dropped, also after a panic.
 struct WayBack<'a> {
     own: &'a Ids,
     before: Capabilities,
@@ -126,22 +129,22 @@ struct WayBack<'a> {
 impl Drop for WayBack<'_> {
     fn drop(&mut self) {
         let is_back = set_capabilities(&self.before).is_ok() && take(self.own).is_ok();
-        // Becoming another has changed the capabilities for files once more.
+        // Changing the file-system user ID has changed the file capabilities once more.
         if !is_back || set_capabilities(&self.before).is_err() {
-            // This thread would serve others with the rights of one of them.
+            // This thread would serve other users with the rights of the wrong user.
             std::process::abort();
         }
     }
 }
 
-/// Has the kernel take this thread for another at files, and looks whether it does.
+/// Sets groups, group and file-system user ID of this thread, and checks that they took effect.
 fn take(ids: &Ids) -> io::Result<()> {
-    // SAFETY: a pointer to so many groups as are said.
+    // SAFETY: the pointer points to as many groups as the length says.
     let answer = unsafe { libc::syscall(SETGROUPS, ids.groups.len(), ids.groups.as_ptr()) };
     if answer != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both take and return plain values.
+    // SAFETY: both calls take and return plain values.
     let gid = unsafe {
         libc::setfsgid(ids.gid);
         libc::setfsgid(ASK)
@@ -157,21 +160,21 @@ fn take(ids: &Ids) -> io::Result<()> {
 }
 
 fn fs_uid() -> u32 {
-    // SAFETY: takes and returns plain values; nobody has this number, so nothing changes.
+    // SAFETY: takes and returns plain values; the ID is invalid, so nothing changes.
     unsafe { libc::setfsuid(ASK) }.cast_unsigned()
 }
 
 fn capabilities() -> io::Result<Capabilities> {
     let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
     let mut sets = Capabilities::default();
-    // SAFETY: header and two sets are what version 3 takes and fills, of this thread.
+    // SAFETY: version 3 takes a header and fills two sets, here of this thread.
     let answer = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut sets) };
     if answer == 0 { Ok(sets) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_capabilities(sets: &Capabilities) -> io::Result<()> {
     let mut header = CapabilityHeader { version: CAPABILITY_VERSION, pid: 0 };
-    // SAFETY: header and two sets are what version 3 takes, for this thread.
+    // SAFETY: version 3 takes a header and two sets, here for this thread.
     let answer =
         unsafe { libc::syscall(libc::SYS_capset, &raw mut header, std::ptr::from_ref(sets)) };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -185,7 +188,8 @@ mod tests {
     use std::path::PathBuf;
     use test_support::is_root_of_the_machine;
 
-    /// A folder for everybody with a file of root alone; `None` where the test is not configured.
+    /// Creates a world-writable directory with a file readable by root only. Returns `None` unless
+    /// the test runs as root of the machine.
     fn desk(name: &str) -> Option<(PathBuf, FileRights)> {
         is_root_of_the_machine().then_some(())?;
         let nobody = User::named("nobody").unwrap().unwrap();
@@ -246,7 +250,7 @@ mod tests {
                 beside.join().map_err(|_| io::Error::other("the thread broke off"))?
             })
         });
-        // A thread begins with the rights of the one that starts it.
+        // A thread inherits the rights of the thread that starts it.
         assert!(read.is_ok());
         let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn({

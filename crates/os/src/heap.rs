@@ -1,18 +1,18 @@
-//! The heap of this process, which the C library keeps.
+//! Settings of the C library's heap.
 
-/// From this size on a block is one of the system's own.
+/// Minimum size of a block that is mapped separately.
 const LARGE_BYTES: libc::c_int = 8 << 20;
 
-/// Has blocks of 8 MiB and more given back to the system as soon as nobody has them.
+/// Makes the C library return blocks of 8 MiB and more to the system as soon as they are freed.
 ///
-/// The C library learns from the first such block to keep them (mallopt(3), `M_MMAP_THRESHOLD`), and
-/// keeps one for each of its heaps, of which every few threads have their own. The 19 MiB in which a
-/// password is checked would stay there a dozen times.
+/// By default, freeing the first such block makes the C library keep later ones (mallopt(3),
+/// `M_MMAP_THRESHOLD`), in each of its heaps, which only a few threads share. The 19 MiB in which a
+/// password is checked would then stay allocated a dozen times.
 pub fn return_large_blocks() {
-    // What is free at the end of a heap is kept as far as the library would by itself.
+    // Keep as much free memory at the end of a heap as the library would by default.
     let settings = [(libc::M_MMAP_THRESHOLD, LARGE_BYTES), (libc::M_TRIM_THRESHOLD, LARGE_BYTES)];
     for (name, bytes) in settings {
-        // SAFETY: it takes two numbers; what it does not know it leaves as it is.
+        // SAFETY: `mallopt` takes two numbers, and ignores parameters it does not know.
         _ = unsafe { libc::mallopt(name, bytes) };
     }
 }

@@ -1,8 +1,9 @@
-//! A network interface of the kernel: its address, its MTU, and whether it is up.
+//! A network interface of the kernel: its addresses, its MTU, and whether it is up.
 //!
-//! Nearly everything goes by the ioctls of netdevice(7), so no other program is needed. They act
-//! in the network namespace of the thread that called [`Interface::named`]. IPv6 goes by netlink
-//! and /proc, and acts in the namespace of the thread that calls: let it be the same.
+//! Nearly all operations use the ioctls of netdevice(7), so no other program is needed. They act in
+//! the network namespace of the thread that called [`Interface::named`]. IPv6 operations use
+//! netlink and /proc, and act in the namespace of the calling thread; the two namespaces must be
+//! the same.
 
 use crate::netlink::{self, Request as Message};
 use rustix::io::Errno;
@@ -12,11 +13,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::{error, fmt, io};
 
-/// One interface, which may be asked and set.
+/// One interface, which can be queried and configured.
 #[derive(Debug)]
 pub struct Interface {
     name: String,
-    /// Any socket will do: it is the door to the namespace's interfaces.
+    /// Any socket will do: its namespace determines the interfaces that the ioctls find.
     socket: OwnedFd,
 }
 
@@ -25,7 +26,8 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::Name`] and [`InterfaceError::NoSuchInterface`].
+    /// Returns [`InterfaceError::Name`] for an invalid name and [`InterfaceError::NoSuchInterface`]
+    /// for an unknown one.
     pub fn named(name: &str) -> Result<Self, InterfaceError> {
         Request::named(name).map_err(InterfaceError::Name)?;
         let socket =
@@ -36,12 +38,12 @@ impl Interface {
         Ok(found)
     }
 
-    /// Sets the IPv4 address, with a network of the first `prefix_bits` bits.
+    /// Sets the IPv4 address, with a network prefix of `prefix_bits` bits.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NotPermitted`]; [`InterfaceError::Refused`] for a value that the kernel
-    /// does not take.
+    /// Returns [`InterfaceError::NotPermitted`]; [`InterfaceError::Refused`] for a value that the
+    /// kernel rejects.
     pub fn set_address(&self, address: Ipv4Addr, prefix_bits: u8) -> Result<(), InterfaceError> {
         if prefix_bits > 32 {
             return Err(InterfaceError::Refused(self.name.clone(), Errno::INVAL.into()));
@@ -54,52 +56,52 @@ impl Interface {
         self.call::<SIOCSIFNETMASK>(&mut request)
     }
 
-    /// Sets the longest packet that the interface takes, in bytes.
+    /// Sets the MTU in bytes.
     ///
     /// # Errors
     ///
-    /// As [`Self::set_address`].
+    /// Returns the errors of [`Self::set_address`].
     pub fn set_mtu(&self, mtu_bytes: u16) -> Result<(), InterfaceError> {
         let mut request = self.request()?;
         request.set_number(mtu_bytes.into());
         self.call::<SIOCSIFMTU>(&mut request)
     }
 
-    /// Lets packets pass.
+    /// Sets the interface up.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NotPermitted`].
+    /// Returns [`InterfaceError::NotPermitted`] without the privilege.
     pub fn bring_up(&self) -> Result<(), InterfaceError> {
         let mut request = self.request()?;
         request.set_flags(self.flags()? | IFF_UP);
         self.call::<SIOCSIFFLAGS>(&mut request)
     }
 
-    /// Returns whether packets may pass.
+    /// Returns whether the interface is up (`IFF_UP`).
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn is_up(&self) -> Result<bool, InterfaceError> {
         Ok(self.flags()? & IFF_UP != 0)
     }
 
-    /// Returns whether the kernel has found that packets can pass: somewhat later than a program
-    /// has attached to the interface. What is sent before that is lost.
+    /// Returns whether the interface is operational (`IFF_RUNNING`), which it becomes shortly after
+    /// a program has attached to it. Packets sent before that are lost.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn is_running(&self) -> Result<bool, InterfaceError> {
         Ok(self.flags()? & IFF_RUNNING != 0)
     }
 
-    /// Returns the longest packet that the interface takes, in bytes.
+    /// Returns the MTU in bytes.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn mtu_bytes(&self) -> Result<u32, InterfaceError> {
         let mut request = self.request()?;
         self.call::<SIOCGIFMTU>(&mut request)?;
@@ -110,7 +112,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn address(&self) -> Result<Option<Addressing>, InterfaceError> {
         let Some(address) = self.read_address::<SIOCGIFADDR>()? else { return Ok(None) };
         let mask = self.read_address::<SIOCGIFNETMASK>()?.unwrap_or(Ipv4Addr::BROADCAST);
@@ -123,22 +125,22 @@ impl Interface {
         Ok(Some(Addressing { address, prefix_bits, far_end }))
     }
 
-    /// Returns the number by which the kernel knows the interface.
+    /// Returns the kernel's index of the interface.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn index(&self) -> Result<u32, InterfaceError> {
         let mut request = self.request()?;
         self.call::<SIOCGIFINDEX>(&mut request)?;
         Ok(u32::try_from(request.number()).unwrap_or(0))
     }
 
-    /// Returns the Ethernet address, or `None` if the interface is not of that kind: a TUN.
+    /// Returns the Ethernet address, or `None` if the interface has none, like a TUN.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn hardware_address(&self) -> Result<Option<[u8; 6]>, InterfaceError> {
         let mut request = self.request()?;
         self.call::<SIOCGIFHWADDR>(&mut request)?;
@@ -147,34 +149,36 @@ impl Interface {
         Ok(has_address.then(|| request.get(2)))
     }
 
-    /// Returns how many packets may wait in the interface to be sent, or read of a TUN.
+    /// Returns the length of the transmit queue in packets. A TUN queues the packets for its reader
+    /// there.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::NoSuchInterface`], if it has gone.
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
     pub fn transmit_queue_len(&self) -> Result<u32, InterfaceError> {
         let mut request = self.request()?;
         self.call::<SIOCGIFTXQLEN>(&mut request)?;
         Ok(u32::try_from(request.number()).unwrap_or(0))
     }
 
-    /// Sets how many packets may wait in the interface.
+    /// Sets the length of the transmit queue in packets.
     ///
     /// # Errors
     ///
-    /// As [`Self::set_address`].
+    /// Returns the errors of [`Self::set_address`].
     pub fn set_transmit_queue_len(&self, packets: u32) -> Result<(), InterfaceError> {
         let mut request = self.request()?;
         request.set_number(i32::try_from(packets).unwrap_or(i32::MAX));
         self.call::<SIOCSIFTXQLEN>(&mut request)
     }
 
-    /// Adds an IPv6 address, with a network of the first `prefix_bits` bits, that can be used at
-    /// once: the network is not asked whether somebody else has it (RFC 4862 §5.4).
+    /// Adds an IPv6 address with a network prefix of `prefix_bits` bits. It can be used at once,
+    /// because duplicate address detection (RFC 4862 §5.4) is skipped.
     ///
     /// # Errors
     ///
-    /// As [`Self::set_address`]; refused with EEXIST if the interface has it.
+    /// Returns the errors of [`Self::set_address`]; [`InterfaceError::Refused`] with EEXIST if the
+    /// interface already has the address.
     pub fn add_address6(&self, address: Ipv6Addr, prefix_bits: u8) -> Result<(), InterfaceError> {
         let mut message = Message::new(RTM_NEWADDR, netlink::CREATE);
         let family = u8::try_from(AddressFamily::INET6.as_raw()).unwrap_or(0);
@@ -185,15 +189,15 @@ impl Interface {
         message.send().map_err(|error| self.explain(error))
     }
 
-    /// Returns the IPv6 addresses, each with the length of its network's prefix in bits.
+    /// Returns the IPv6 addresses, each with its prefix length in bits.
     ///
     /// # Errors
     ///
-    /// [`InterfaceError::Other`] without /proc.
+    /// Returns [`InterfaceError::Other`] if /proc cannot be read.
     pub fn addresses6(&self) -> Result<Vec<(Ipv6Addr, u8)>, InterfaceError> {
         match std::fs::read_to_string(ADDRESSES6) {
             Ok(text) => Ok(text.lines().filter_map(|line| address6_of(line, &self.name)).collect()),
-            // A kernel without IPv6 has no such file.
+            // A kernel without IPv6 does not have the file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(InterfaceError::Other(error)),
         }
@@ -224,8 +228,8 @@ impl Interface {
     }
 
     fn call<const OPCODE: Opcode>(&self, request: &mut Request) -> Result<(), InterfaceError> {
-        // SAFETY: every opcode in this file takes a struct ifreq, and may write into it;
-        // `Request` is one.
+        // SAFETY: every opcode in this file takes a struct ifreq, and may write into it; `Request`
+        // has that layout.
         let answer = unsafe { ioctl(&self.socket, Updater::<OPCODE, _>::new(request)) };
         answer.map_err(|error| self.explain(error))
     }
@@ -239,8 +243,8 @@ impl Interface {
     }
 }
 
-/// Reads a line of /proc/net/if_inet6 that is about the interface `name`: address, index, prefix,
-/// scope and flags in hexadecimal, and the name.
+/// Parses a line of /proc/net/if_inet6 about the interface `name`: address, index, prefix, scope
+/// and flags in hexadecimal, and the name.
 fn address6_of(line: &str, name: &str) -> Option<(Ipv6Addr, u8)> {
     let mut words = line.split_ascii_whitespace();
     let (address, prefix_bits) = (words.next()?, words.nth(1)?);
@@ -251,20 +255,21 @@ fn address6_of(line: &str, name: &str) -> Option<(Ipv6Addr, u8)> {
     Some((Ipv6Addr::from_bits(address), u8::from_str_radix(prefix_bits, 16).ok()?))
 }
 
-/// The IPv4 addresses of an interface.
+/// IPv4 addresses of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addressing {
-    /// The kernel's own address.
+    /// Local address of the kernel.
     pub address: Ipv4Addr,
-    /// How many leading bits name the network.
+    /// Length of the network prefix in bits.
     pub prefix_bits: u8,
-    /// The address at the other end of a point-to-point link, where one was set.
+    /// Address of the peer on a point-to-point link, if one is set.
     pub far_end: Option<Ipv4Addr>,
 }
 
 impl Addressing {
-    /// Returns the address that a host at the other end can take: the far end, or else the first
-    /// host of the network that is not the kernel itself; `None` where there is no other.
+    /// Returns an address that a station at the other end can use: the peer address if set,
+    /// otherwise the first host address of the network that is not the kernel's. Returns `None` if
+    /// there is no other.
     #[must_use]
     pub fn peer(&self) -> Option<Ipv4Addr> {
         if self.far_end.is_some() {
@@ -283,16 +288,16 @@ impl Addressing {
     }
 }
 
-/// Returns the address that a host at the other end can take where the kernel has the IPv6
-/// `address`: the first host of the network that is not the kernel itself; `None` where there is no
+/// Returns an address that a station at the other end can use if the kernel has the IPv6 `address`:
+/// the first host address of the network that is not the kernel's. Returns `None` if there is no
 /// other.
 #[must_use]
 pub fn peer6(address: Ipv6Addr, prefix_bits: u8) -> Option<Ipv6Addr> {
     let host_bits = 128_u32.checked_sub(prefix_bits.into())?;
     let own = address.to_bits();
     let network = own & u128::MAX.checked_shl(host_bits).unwrap_or(0);
-    // RFC 4291 §2.6.1: the first address of a network is that of its routers; RFC 6164: but not
-    // where there are only two.
+    // RFC 4291 §2.6.1: the first address of a network is the subnet-router anycast address, except
+    // where there are only two addresses (RFC 6164).
     let first = match host_bits {
         0 => return None,
         1 => network,
@@ -301,10 +306,9 @@ pub fn peer6(address: Ipv6Addr, prefix_bits: u8) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from_bits(if first == own { first + 1 } else { first }))
 }
 
-/// The kernel's `struct ifreq`: a name, and a value whose kind the request tells.
+/// The kernel's `struct ifreq`: a name, and a value whose type depends on the request.
 ///
-/// The value is as long as the longest that any architecture has; the kernel copies no more
-/// than its own length.
+/// The value has the longest size of any architecture; the kernel copies only its own size.
 #[repr(C, align(8))]
 pub(crate) struct Request {
     name: [u8; NAME_LENGTH],
@@ -312,7 +316,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Makes a request about the interface called `name`.
+    /// Creates a request about the interface called `name`.
     pub(crate) fn named(name: &str) -> Result<Self, NameError> {
         let is_odd = |byte: u8| byte == b'/' || byte == b':' || !byte.is_ascii_graphic();
         if name.is_empty() || name == "." || name == ".." || name.bytes().any(is_odd) {
@@ -326,13 +330,13 @@ impl Request {
         Ok(request)
     }
 
-    /// Returns the name, which the kernel may have completed.
+    /// Returns the name, which the kernel may have completed (from `tun%d`, for example).
     pub(crate) fn name(&self) -> String {
         let bytes = self.name.iter().copied().take_while(|byte| *byte != 0);
         bytes.map(char::from).collect()
     }
 
-    /// Sets the value to flags.
+    /// Sets the value to interface flags.
     pub(crate) fn set_flags(&mut self, flags: i16) {
         self.set(0, &flags.to_ne_bytes());
     }
@@ -349,7 +353,7 @@ impl Request {
         i32::from_ne_bytes(self.get(0))
     }
 
-    /// A `struct sockaddr_in`: family, port, address in network order.
+    /// Sets the value to a `struct sockaddr_in`: family, port, address in network byte order.
     fn set_address(&mut self, address: Ipv4Addr) {
         self.value = [0; 24];
         self.set(0, &AddressFamily::INET.as_raw().to_ne_bytes());
@@ -375,12 +379,12 @@ impl Request {
     }
 }
 
-/// Why no interface can have that name.
+/// Reason for which a name is not a valid interface name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// Longer than the kernel's limit.
+    /// The name is longer than the kernel's limit.
     TooLong(String),
-    /// Empty, or with a character that no name has.
+    /// The name is empty, `.` or `..`, or has an invalid character.
     Impossible(String),
 }
 
@@ -402,18 +406,18 @@ impl fmt::Display for NameError {
 
 impl error::Error for NameError {}
 
-/// Why an interface could not be asked or set.
+/// Error of querying or configuring an interface.
 #[derive(Debug)]
 pub enum InterfaceError {
-    /// No interface can have that name.
+    /// The name is not a valid interface name.
     Name(NameError),
-    /// No interface has that name.
+    /// No interface has the name.
     NoSuchInterface(String),
-    /// Only the network's administrator may.
+    /// The operation needs network administrator privileges (`CAP_NET_ADMIN`).
     NotPermitted(String),
-    /// The kernel does not take the value.
+    /// The kernel rejects the value.
     Refused(String, io::Error),
-    /// Anything else.
+    /// Any other error.
     Other(io::Error),
 }
 
@@ -440,7 +444,7 @@ impl fmt::Display for InterfaceError {
 impl error::Error for InterfaceError {}
 
 const NAME_LENGTH: usize = 16;
-// <linux/sockios.h>; they are the same numbers everywhere.
+// <linux/sockios.h>; the numbers are the same on all architectures.
 const SIOCGIFFLAGS: Opcode = 0x8913;
 const SIOCSIFFLAGS: Opcode = 0x8914;
 const SIOCGIFADDR: Opcode = 0x8915;
@@ -463,7 +467,7 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_F_NODAD: u8 = 0x02;
 const RT_SCOPE_UNIVERSE: u8 = 0;
-/// The file of the calling thread's network, which may be another than the process's.
+/// IPv6 addresses in the calling thread's network namespace, which may differ from the process's.
 const ADDRESSES6: &str = "/proc/thread-self/net/if_inet6";
 // <net/if.h>
 const IFF_UP: i16 = 0x0001;
@@ -548,7 +552,7 @@ mod tests {
 
     #[test]
     fn the_transmit_queue_of_a_tun_can_be_set() {
-        // The kernel wants the privilege in the first user namespace (net/core/dev_ioctl.c).
+        // The kernel requires the privilege in the initial user namespace (net/core/dev_ioctl.c).
         if !test_support::is_root_of_the_machine() {
             return;
         }

@@ -1,16 +1,19 @@
-//! A folder that nobody leaves: every name is looked up beneath it.
+//! A directory tree that names cannot escape: every name is resolved beneath its root.
 //!
-//! The kernel walks (`openat2` with `RESOLVE_BENEATH`): a symbolic link may lead to another place
-//! in the jail, and to none outside, whatever is renamed meanwhile. Where the kernel has no such
-//! call, or a filter forbids it, each component is opened by itself and no link is followed.
+//! The kernel resolves names (`openat2` with `RESOLVE_BENEATH`): a symbolic link may lead to
+//! another place in the tree but never outside, even if files are renamed meanwhile. Where the
+//! kernel lacks the call, or a filter forbids it, each component is opened separately and no link
+//! is followed.
 //!
-//! Names are those of a network: bytes, with `/` between components, of which the first may be
-//! empty. `..` is refused as such: a link inside may have it, a name from outside may not.
+//! Names come from the network: bytes, with `/` between components. Empty components are ignored,
+//! so a leading `/` is allowed. `..` is always refused in a name; a link inside the tree may
+//! contain it.
 //!
-//! A jail may be one user's ([`Jail::open_as`]): then all that names a file is done with his rights.
+//! A jail may act for one user ([`Jail::open_as`]): then all operations on names use that user's
+//! rights.
 //!
-//! A file is written as a [`Draft`]: under another name in the same folder, and under its own when
-//! it is whole and on the disk.
+//! A file is written as a [`Draft`]: under a temporary name in the same directory, and under its
+//! own when it is complete and on disk.
 
 use crate::draft::lend;
 use crate::file_rights::FileRights;
@@ -31,57 +34,57 @@ mod kept;
 pub use crate::draft::{Draft, Existing, sweep};
 pub use kept::Kept;
 
-/// How often a walk is begun again that a rename has disturbed.
+/// Maximum number of retries of a resolution disturbed by a rename.
 const ATTEMPTS: usize = 128;
 
-/// A folder, and all that is beneath it.
+/// A directory tree confined to its root.
 #[derive(Debug)]
 pub struct Jail {
     root: OwnedFd,
     walk: Walk,
-    /// Who looks names up, if not whoever runs this.
+    /// Credentials for resolving names; `None` for those of this process.
     rights: Option<Arc<FileRights>>,
     is_in_memory: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
-    /// By `openat2`.
+    /// Resolution by `openat2`.
     Beneath,
-    /// One component after the other, without links.
+    /// One component at a time, without following links.
     ByComponent,
 }
 
-/// What a name stands for.
+/// Type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A file of bytes.
+    /// A regular file.
     File,
-    /// A folder.
+    /// A directory.
     Folder,
-    /// Anything else: a link, a device, a pipe.
+    /// Any other type: a symbolic link, device or pipe.
     Other,
 }
 
-/// What is known of a file.
+/// Metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// What it is.
+    /// Type of the file.
     pub kind: Kind,
-    /// Bytes of a file.
+    /// Length in bytes.
     pub len: u64,
-    /// When it was changed, in seconds of Unix time.
+    /// Time of the last modification, in seconds of Unix time.
     pub modified_s: i64,
-    /// The permission bits.
+    /// Permission bits.
     pub mode: u32,
-    /// How many names it has.
+    /// Number of hard links.
     pub links: u64,
-    /// What is the same for two names of one file: the device, and the number of the file there.
+    /// Device number and inode number, which together identify the file.
     pub unique: (u64, u64),
 }
 
-/// The names of a folder, read as they are asked for, in no order and without drafts. Links are not
-/// followed.
+/// Iterator over the entries of a directory, in no particular order and without drafts. Links are
+/// not followed.
 #[derive(Debug)]
 pub struct Listing {
     folder: OwnedFd,
@@ -101,7 +104,7 @@ impl Iterator for Listing {
             if matches!(name, b"." | b"..") || crate::draft::is_internal(name) {
                 continue;
             }
-            // It may have gone since.
+            // The file may have been removed since.
             let stat = fs::statat(&self.folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW);
             let Ok(stat) = stat else { continue };
             return Some(Ok(Entry { name: name.to_vec(), status: Status::of(&stat) }));
@@ -109,12 +112,12 @@ impl Iterator for Listing {
     }
 }
 
-/// One name in a folder.
+/// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, any bytes but NUL and `/`.
+    /// Name: any bytes except NUL and `/`.
     pub name: Vec<u8>,
-    /// What it is; links are not followed.
+    /// Metadata; links are not followed.
     pub status: Status,
 }
 
@@ -138,34 +141,34 @@ impl Status {
         }
     }
 
-    /// Returns what is known of an open file.
+    /// Returns the metadata of an open file.
     ///
     /// # Errors
     ///
-    /// What `fstat` says.
+    /// Returns the error of `fstat(2)`.
     pub fn of_file(file: &impl AsFd) -> io::Result<Self> {
         Ok(Self::of(&fs::fstat(file)?))
     }
 
-    /// Returns whether everybody on the machine may read it.
+    /// Returns whether all users of the machine may read the file.
     #[must_use]
     pub const fn is_readable_by_all(self) -> bool {
         self.mode & 0o004 != 0
     }
 }
 
-/// All methods fail with [`io::ErrorKind::CrossesDevices`] for a name that leaves the jail.
+/// All methods return [`io::ErrorKind::CrossesDevices`] for a name that leads outside the jail.
 impl Jail {
-    /// Makes a jail of a folder.
+    /// Creates a jail with `folder` as its root.
     ///
     /// # Errors
     ///
-    /// If it is none, or may not be read.
+    /// Returns an error if `folder` is not a directory or may not be read.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = fs::open(folder, flags, Mode::empty())?;
         let walk = match fs::openat2(&root, ".", FOLDER, Mode::empty(), BENEATH) {
-            // ENOSYS: before Linux 5.6. EPERM: a filter of system calls that does not know it.
+            // ENOSYS: before Linux 5.6. EPERM: a system call filter that does not know the call.
             Err(Errno::NOSYS | Errno::PERM) => Walk::ByComponent,
             _ => Walk::Beneath,
         };
@@ -175,23 +178,23 @@ impl Jail {
         Ok(Self { root, walk, rights: None, is_in_memory })
     }
 
-    /// Makes a jail of a folder for one user, in which he may do what he may do anyway.
+    /// Creates a jail that performs all operations with the rights of one user.
     ///
     /// # Errors
     ///
-    /// If it is none, or he may not read it.
+    /// Returns an error if `folder` is not a directory or the user may not read it.
     pub fn open_as(folder: &Path, rights: Arc<FileRights>) -> io::Result<Self> {
         let jail = rights.lend(|| Self::open(folder))?;
         Ok(Self { rights: Some(rights), ..jail })
     }
 
-    /// Returns whether what is written here is in memory alone, so that nothing waits for a disk.
+    /// Returns whether the file system is in memory only, so that writing never waits for a disk.
     #[must_use]
     pub const fn is_in_memory(&self) -> bool {
         self.is_in_memory
     }
 
-    /// Returns whether `folder` is the folder of this jail, by whatever name.
+    /// Returns whether `folder` is the root of this jail, under any name.
     #[must_use]
     pub fn is(&self, folder: &Path) -> bool {
         let (ours, there) = (fs::fstat(&self.root), fs::stat(folder));
@@ -203,27 +206,28 @@ impl Jail {
         lend(self.rights.as_deref(), work)
     }
 
-    /// Opens a file to read it.
+    /// Opens a file for reading.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `EISDIR` for a folder, `EACCES` for what is neither file nor folder.
+    /// Returns the error of the failed system call; `EISDIR` for a directory, `EACCES` if it is
+    /// neither file nor directory.
     pub fn read(&self, name: &[u8]) -> io::Result<(File, Status)> {
         self.file(name, OFlags::RDONLY)
     }
 
-    /// Opens a file that exists to change it where it is: what is there when the machine goes down
-    /// is whatever was written. [`Self::create`] makes a whole one.
+    /// Opens an existing file for writing in place. A crash leaves a partly changed file;
+    /// [`Self::create`] replaces a file atomically.
     ///
     /// # Errors
     ///
-    /// As [`Self::read`].
+    /// Returns the errors of [`Self::read`].
     pub fn change(&self, name: &[u8]) -> io::Result<(File, Status)> {
         self.file(name, OFlags::WRONLY)
     }
 
     fn file(&self, name: &[u8], access: OFlags) -> io::Result<(File, Status)> {
-        // A pipe without another end or a terminal must not hold us.
+        // Opening a pipe without another end or a terminal must not block.
         let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = self.lend(|| Ok(self.walk(&components(name)?, flags)?))?;
         let file = File::from(file);
@@ -235,11 +239,11 @@ impl Jail {
         }
     }
 
-    /// Begins a file, which takes its name when it is whole.
+    /// Begins a file, which takes its name when it is complete.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `EEXIST` if there is one that is to be kept.
+    /// Returns the error of the failed system call; `EEXIST` if a file exists that is to be kept.
     pub fn create(&self, name: &[u8], existing: Existing) -> io::Result<Draft> {
         let draft = self.lend(|| {
             let (folder, leaf) = self.place(name)?;
@@ -252,7 +256,7 @@ impl Jail {
     ///
     /// # Errors
     ///
-    /// As [`Self::create`].
+    /// Returns the errors of [`Self::create`].
     pub fn create_resumable(&self, name: &[u8], existing: Existing, key: u64) -> io::Result<Draft> {
         let draft = self.lend(|| {
             let (folder, leaf) = self.place(name)?;
@@ -261,12 +265,11 @@ impl Jail {
         Ok(draft?.with_rights(self.rights.clone()))
     }
 
-    /// Takes up what a draft has left as `kept`, beside `name`, to go on with it: see
-    /// [`Draft::take_up`].
+    /// Continues the draft that was kept as `kept`, beside `name`: see [`Draft::take_up`].
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn take_up(
         &self,
         kept: &[u8],
@@ -281,21 +284,22 @@ impl Jail {
         Ok(draft?.with_rights(self.rights.clone()))
     }
 
-    /// Returns what a name stands for; a link in the last place is followed if it may be.
+    /// Returns the metadata of the file called `name`. A link in the last component is followed
+    /// where links are allowed.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn status(&self, name: &[u8]) -> io::Result<Status> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         Status::of_file(&self.lend(|| Ok(self.walk(&components(name)?, flags)?))?)
     }
 
-    /// Returns what a name stands for, and of a link the link itself.
+    /// Returns the metadata of the file called `name`; for a link, those of the link itself.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn status_of_name(&self, name: &[u8]) -> io::Result<Status> {
         self.lend(|| {
             let (folder, leaf) = self.place(name)?;
@@ -304,35 +308,36 @@ impl Jail {
         })
     }
 
-    /// Returns at most `limit` names of a folder, in no order, without drafts.
+    /// Returns at most `limit` entries of a directory, in no particular order, without drafts.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn list(&self, folder: &[u8], limit: usize) -> io::Result<Vec<Entry>> {
         self.entries(folder)?.take(limit).collect()
     }
 
-    /// Returns the names of a folder, to be read one after the other.
+    /// Returns an iterator over the entries of a directory.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn entries(&self, folder: &[u8]) -> io::Result<Listing> {
         self.lend(|| {
             let folder = self.folder(&components(folder)?)?;
-            // What the names stand for is looked up later, with our own rights.
+            // Check the right to search the directory now: the iterator reads metadata with the
+            // process's own rights.
             fs::statat(&folder, c".", AtFlags::empty())?;
             let names = Dir::read_from(&folder)?;
             Ok(Listing { folder, names })
         })
     }
 
-    /// Says when a file or a folder was changed, in Unix time.
+    /// Sets the modification time of a file or directory, in Unix time.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn set_modified(&self, name: &[u8], seconds: i64, nanos: u32) -> io::Result<()> {
         let at = |tv_nsec| Timespec { tv_sec: seconds, tv_nsec };
         let omitted = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
@@ -340,21 +345,22 @@ impl Jail {
         self.lend(|| Ok(fs::futimens(self.walk(&components(name)?, OPENED)?, &times)?))
     }
 
-    /// Sets the nine permission bits of a file or a folder; the set-user-ID kind is cleared.
+    /// Sets the nine permission bits of a file or directory; clears set-user-ID, set-group-ID and
+    /// sticky bits.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn set_mode(&self, name: &[u8], mode: u16) -> io::Result<()> {
         let mode = Mode::from_raw_mode(u32::from(mode & 0o777));
         self.lend(|| Ok(fs::fchmod(self.walk(&components(name)?, OPENED)?, mode)?))
     }
 
-    /// Gives a file or a folder another name, which may have been another file's.
+    /// Renames a file or directory; a file that has the new name is replaced.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
         self.lend(|| {
             let (from_folder, from) = self.place(from)?;
@@ -364,11 +370,11 @@ impl Jail {
         })
     }
 
-    /// Removes a file, or a link.
+    /// Removes a file or a link.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn remove_file(&self, name: &[u8]) -> io::Result<()> {
         self.lend(|| {
             let (folder, leaf) = self.place(name)?;
@@ -376,11 +382,11 @@ impl Jail {
         })
     }
 
-    /// Removes an empty folder.
+    /// Removes an empty directory.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn remove_folder(&self, name: &[u8]) -> io::Result<()> {
         self.lend(|| {
             let (folder, leaf) = self.place(name)?;
@@ -388,11 +394,11 @@ impl Jail {
         })
     }
 
-    /// Makes a folder.
+    /// Creates a directory.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of the failed system call.
     pub fn make_folder(&self, name: &[u8]) -> io::Result<()> {
         self.lend(|| {
             let (folder, leaf) = self.place(name)?;
@@ -400,27 +406,27 @@ impl Jail {
         })
     }
 
-    /// Removes the drafts that a crash has left in a folder, and returns how many; those that are
-    /// being written stay.
+    /// Removes the drafts that a crash has left in a directory, and returns their number; drafts
+    /// that are being written are kept.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be read.
+    /// Returns an error if the directory cannot be read.
     pub fn sweep(&self, folder: &[u8]) -> io::Result<usize> {
         self.lend(|| sweep(&self.folder(&components(folder)?)?))
     }
 
-    /// Returns how many bytes are free for us on the disk of the jail.
+    /// Returns the number of bytes available to unprivileged users on the file system of the root.
     ///
     /// # Errors
     ///
-    /// What `fstatvfs` says.
+    /// Returns the error of `fstatvfs(3)`.
     pub fn free_bytes(&self) -> io::Result<u64> {
         let disk = fs::fstatvfs(&self.root)?;
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// Returns the folder of a name, and its last component.
+    /// Returns the directory of a name, and the name's last component.
     fn place<'a>(&self, name: &'a [u8]) -> io::Result<(OwnedFd, &'a [u8])> {
         let components = components(name)?;
         let (leaf, folders) = components.split_last().ok_or(Errno::ISDIR)?;
@@ -440,10 +446,10 @@ impl Jail {
     }
 }
 
-/// The numbers of tmpfs and ramfs.
+/// File system magic numbers of tmpfs and ramfs.
 const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// A pipe without another end must not hold us.
+/// Opening a pipe without another end must not block.
 const OPENED: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
@@ -455,7 +461,7 @@ fn beneath(root: BorrowedFd<'_>, components: &[&[u8]], flags: OFlags) -> Result<
     };
     for _ in 0..ATTEMPTS {
         match fs::openat2(root, OsStr::from_bytes(&path), flags, Mode::empty(), BENEATH) {
-            // Something was renamed while a link with `..` was followed.
+            // A file was renamed while a link with `..` was followed.
             Err(Errno::AGAIN) => {}
             opened => return opened,
         }
@@ -482,7 +488,7 @@ fn by_component(
     here(&at, leaf, flags)
 }
 
-/// Splits a name; what is empty or `.` is left out.
+/// Splits a name into components; empty components and `.` are omitted.
 fn components(name: &[u8]) -> Result<Vec<&[u8]>, Errno> {
     if name.contains(&0) {
         return Err(Errno::INVAL);
@@ -492,7 +498,7 @@ fn components(name: &[u8]) -> Result<Vec<&[u8]>, Errno> {
         match component {
             b"" | b"." => {}
             b".." => return Err(Errno::XDEV),
-            // Drafts are nobody's business but ours.
+            // Drafts are hidden from callers.
             draft if crate::draft::is_internal(draft) => return Err(Errno::NOENT),
             component => components.push(component),
         }

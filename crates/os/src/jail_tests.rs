@@ -1,4 +1,4 @@
-//! What stays inside, and what does not get out.
+//! Names that resolve inside the jail, and names that are refused.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A folder with `jail` in it, and beside that `secret`.
+/// A temporary directory with the subdirectory `jail` and beside it the file `secret`.
 struct Prison {
     path: PathBuf,
     jail: Jail,
@@ -25,7 +25,7 @@ impl Prison {
         Self { path, jail }
     }
 
-    /// The same by component.
+    /// Like `new`, with resolution by component.
     fn without_openat2(name: &str) -> Self {
         let mut prison = Self::new(name);
         prison.jail.walk = Walk::ByComponent;

@@ -1,10 +1,12 @@
-//! The machine: devices, terminals, clocks, namespaces, kernel sockets.
+//! Interface to the operating system: devices, terminals, clocks, namespaces, kernel sockets.
 //!
-//! One file per meaning, and the only crate with `unsafe`. Nothing here knows a protocol: bytes
-//! and packets go in and out, and time comes as the engines' own [`protocols::Instant`]. A read
-//! or write that would block answers `None`; who wants to wait calls [`readiness::wait`].
+//! Each file covers one concept, and this is the only crate with `unsafe`. It contains no protocol:
+//! it reads and writes bytes and packets, and returns time as the engines' own
+//! [`protocols::Instant`]. A read or write that would block returns `None`; [`readiness::wait`]
+//! waits.
 //!
-//! Linux first. What only Linux has (TUN, namespaces, `TCP_INFO`) is left out elsewhere.
+//! Linux is the main target. Features that only Linux has (TUN, namespaces, `TCP_INFO`) are omitted
+//! on other systems.
 
 #[cfg(target_os = "linux")]
 mod alarm;
@@ -89,7 +91,7 @@ pub mod waiting;
 use rustix::io::Errno;
 use std::io;
 
-/// Turns "it would block" into `None`, and makes the call again when a signal broke it off.
+/// Converts EAGAIN into `None`, and repeats a call that a signal interrupted.
 fn unless_blocked(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Result<Option<usize>> {
     loop {
         match call() {

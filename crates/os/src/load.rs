@@ -1,29 +1,29 @@
-//! What machine this is and how busy it is, for the head of a report.
+//! Description of the machine and its load, for the header of a report.
 //!
-//! A figure means little without them. What the machine does not tell is `None`.
+//! Measurements mean little without them. Values that the machine does not provide are `None`.
 
 use std::fs;
 use std::thread;
 
-/// The machine that a measurement was made on.
+/// The machine on which a measurement was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The kernel's name and release.
+    /// Name and release of the kernel.
     pub kernel: String,
-    /// The architecture.
+    /// Processor architecture.
     pub architecture: String,
-    /// The processor's model.
+    /// Processor model.
     pub processor: Option<String>,
-    /// How many processors this program may use.
+    /// Number of processors that this program may use.
     pub processors: Option<usize>,
-    /// What the kernel takes its time from.
+    /// Clock source of the kernel.
     pub clock_source: Option<String>,
-    /// The congestion control that a new kernel socket has.
+    /// Congestion control algorithm of new kernel sockets.
     pub congestion_control: Option<String>,
 }
 
 impl Machine {
-    /// Looks at this machine.
+    /// Reads the description of this machine.
     #[must_use]
     pub fn this() -> Self {
         let names = rustix::system::uname();
@@ -40,7 +40,7 @@ impl Machine {
     }
 }
 
-/// Returns how many threads ran or wanted to, on average over 1, 5 and 15 minutes.
+/// Returns the load averages over 1, 5 and 15 minutes.
 #[must_use]
 pub fn load_average() -> Option<[f64; 3]> {
     averages_in(&line_of("/proc/loadavg")?)
@@ -51,7 +51,8 @@ fn averages_in(line: &str) -> Option<[f64; 3]> {
     Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
-/// Finds the model in the text of /proc/cpuinfo; ARM's has a line of another name, or none.
+/// Finds the processor model in the text of /proc/cpuinfo; on ARM its line has another name, or is
+/// missing.
 fn model_in(processors: &str) -> Option<String> {
     let mut fields = processors.lines().filter_map(|line| line.split_once(':'));
     let is_model = |name: &str| matches!(name.trim(), "model name" | "Model" | "cpu model");

@@ -1,6 +1,6 @@
-//! The wires of a serial line beside its data, and BREAK.
+//! Modem control lines of a serial line, BREAK, and line error marks.
 //!
-//! A pseudo-terminal has none of them: what asks for their state is told so by an error.
+//! A pseudo-terminal has no control lines: requests for their state fail.
 
 use crate::serial::{LineSettings, Serial};
 use rustix::io::Errno;
@@ -10,18 +10,18 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::AsFd;
 
-// Of <asm-generic/ioctls.h>.
+// From <asm-generic/ioctls.h>.
 const TIOCMGET: Opcode = 0x5415;
 const TIOCMBIS: Opcode = 0x5416;
 const TIOCMBIC: Opcode = 0x5417;
 const TIOCSBRK: Opcode = 0x5427;
 const TIOCCBRK: Opcode = 0x5428;
 
-/// The state of the wires.
+/// State of the modem control lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModemLines(c_int);
 
-/// A wire that this end drives.
+/// An output line, driven by this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// Data Terminal Ready.
@@ -31,74 +31,74 @@ pub enum Wire {
 }
 
 impl ModemLines {
-    /// Returns whether the other end lets this one send (Clear To Send).
+    /// Returns whether the other end permits sending (Clear To Send).
     #[must_use]
     pub fn clear_to_send(self) -> bool {
         self.0 & 0x020 != 0
     }
 
-    /// Returns whether the other end hears a carrier.
+    /// Returns whether the other end detects a carrier (Data Carrier Detect).
     #[must_use]
     pub fn carrier(self) -> bool {
         self.0 & 0x040 != 0
     }
 
-    /// Returns whether it rings.
+    /// Returns whether the ring indicator is on.
     #[must_use]
     pub fn ring(self) -> bool {
         self.0 & 0x080 != 0
     }
 
-    /// Returns whether the other end is there (Data Set Ready).
+    /// Returns whether the other end is ready (Data Set Ready).
     #[must_use]
     pub fn data_set_ready(self) -> bool {
         self.0 & 0x100 != 0
     }
 
-    /// Returns whether this end raises `wire`.
+    /// Returns whether this end asserts `wire`.
     #[must_use]
     pub fn raises(self, wire: Wire) -> bool {
         self.0 & wire as c_int != 0
     }
 }
 
-/// What a purge throws away.
+/// Buffers to discard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purge {
-    /// What was received and not read.
+    /// Bytes received but not read.
     Received,
-    /// What was written and not sent.
+    /// Bytes written but not sent.
     Unsent,
     /// Both.
     Both,
 }
 
-/// What a line has received, one after the other.
+/// One item received from a serial line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A byte.
+    /// A data byte.
     Byte(u8),
     /// A BREAK.
     Break,
-    /// A byte whose parity or stop bit was wrong.
+    /// A byte with a parity or framing error.
     Wrong(u8),
 }
 
-/// Tells bytes from marks, once [`Serial::mark_breaks`] was called: 255 0 0 is a BREAK, 255 0 and a
-/// byte that byte received wrong, and 255 255 the byte 255 (termios, PARMRK).
+/// Decoder for the marks enabled by [`Serial::mark_breaks`]: 255 0 0 is a BREAK, 255 0 and a byte
+/// is that byte received with an error, and 255 255 is the byte 255 (PARMRK, termios(3)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// The next byte is data, or begins a mark.
+    /// The next byte is data or begins a mark.
     #[default]
     Data,
-    /// 255 has come.
+    /// 255 was received.
     Escape,
-    /// 255 0 has come.
+    /// 255 0 was received.
     Mark,
 }
 
 impl Marks {
-    /// Takes the next byte that was read, and returns what it completes.
+    /// Takes the next byte read, and returns the item that it completes.
     pub fn take(&mut self, byte: u8) -> Option<Received> {
         let (next, received) = match (*self, byte) {
             (Self::Data, 0xFF) => (Self::Escape, None),
@@ -113,11 +113,13 @@ impl Marks {
 }
 
 impl Serial {
-    /// Gives the line other settings, now. What it cannot have it keeps as it was.
+    /// Changes the line settings immediately. A setting other than the rate that the device does
+    /// not support silently keeps its old value.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] if it cannot have the rate; EIO if the device is unplugged.
+    /// Returns [`io::ErrorKind::InvalidInput`] if the device does not support the rate, and then
+    /// the old settings stay in force; EIO if the device is unplugged.
     pub fn set(&self, settings: LineSettings) -> io::Result<()> {
         let before = tcgetattr(self)?;
         let mut modes = before.clone();
@@ -133,12 +135,11 @@ impl Serial {
         Ok(())
     }
 
-    /// Has a BREAK and a byte that was received wrong stand among the bytes that are read, as
-    /// [`Marks`] tells them apart.
+    /// Marks a BREAK and bytes with errors in the bytes that are read, for [`Marks`] to decode.
     ///
     /// # Errors
     ///
-    /// EIO if the device is unplugged.
+    /// Returns EIO if the device is unplugged.
     pub fn mark_breaks(&self) -> io::Result<()> {
         let mut modes = tcgetattr(self)?;
         modes.input_modes -= InputModes::IGNBRK | InputModes::BRKINT | InputModes::IGNPAR;
@@ -146,51 +147,52 @@ impl Serial {
         Ok(tcsetattr(self, OptionalActions::Now, &modes)?)
     }
 
-    /// Puts a BREAK on the line until it is taken off.
+    /// Starts a BREAK on the line, or ends it.
     ///
     /// # Errors
     ///
-    /// If the line cannot have one, or EIO if the device is unplugged.
+    /// Returns an error if the line does not support it, or EIO if the device is unplugged.
     pub fn set_break(&self, is_on: bool) -> io::Result<()> {
         Ok(match is_on {
-            // SAFETY: it takes no argument.
+            // SAFETY: the ioctl takes no argument.
             true => unsafe { ioctl(self.as_fd(), NoArg::<TIOCSBRK>::new()) },
-            // SAFETY: it takes no argument.
+            // SAFETY: the ioctl takes no argument.
             false => unsafe { ioctl(self.as_fd(), NoArg::<TIOCCBRK>::new()) },
         }?)
     }
 
-    /// Returns the state of the wires.
+    /// Returns the state of the modem control lines.
     ///
     /// # Errors
     ///
-    /// If the line has none, as a pseudo-terminal; EIO if the device is unplugged.
+    /// Returns an error if the line has none, like a pseudo-terminal; EIO if the device is
+    /// unplugged.
     pub fn modem_lines(&self) -> io::Result<ModemLines> {
-        // SAFETY: it writes one int.
+        // SAFETY: the ioctl writes one int.
         let bits = unsafe { ioctl(self.as_fd(), Getter::<TIOCMGET, c_int>::new()) };
         Ok(ModemLines(bits.map_err(|error: Errno| io::Error::from(error))?))
     }
 
-    /// Raises or lowers a wire.
+    /// Asserts or deasserts a control line.
     ///
     /// # Errors
     ///
-    /// As for [`Self::modem_lines`].
+    /// Returns the errors of [`Self::modem_lines`].
     pub fn drive(&self, wire: Wire, is_raised: bool) -> io::Result<()> {
         let bits = wire as c_int;
         Ok(match is_raised {
-            // SAFETY: it reads one int.
+            // SAFETY: the ioctl reads one int.
             true => unsafe { ioctl(self.as_fd(), Setter::<TIOCMBIS, c_int>::new(bits)) },
-            // SAFETY: it reads one int.
+            // SAFETY: the ioctl reads one int.
             false => unsafe { ioctl(self.as_fd(), Setter::<TIOCMBIC, c_int>::new(bits)) },
         }?)
     }
 
-    /// Throws away what waits in the device.
+    /// Discards buffered bytes.
     ///
     /// # Errors
     ///
-    /// EIO if the device is unplugged.
+    /// Returns EIO if the device is unplugged.
     pub fn purge(&self, what: Purge) -> io::Result<()> {
         let queue = match what {
             Purge::Received => QueueSelector::IFlush,

@@ -1,9 +1,9 @@
-//! A network of one's own: a new network namespace, with or without root.
+//! New network namespaces, with or without root.
 //!
-//! Whoever may, unshares the network alone, and only the calling thread moves into it. Everyone
-//! else first becomes root of a user namespace of their own (user_namespaces(7)), which moves
-//! the whole process and which the kernel grants to a process of a single thread only: call it
-//! at the head of `main`, before any thread is started.
+//! A privileged caller unshares only the network, and only the calling thread moves into it. Any
+//! other caller first becomes root of a new user namespace (user_namespaces(7)). That moves the
+//! whole process, and the kernel permits it only to a process with a single thread: call it at the
+//! beginning of `main`, before any thread is started.
 
 use crate::interface::{Interface, InterfaceError};
 use rustix::io::Errno;
@@ -12,15 +12,14 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{error, fmt, fs, io};
 
-/// Moves the calling thread into a new network namespace where only `lo` exists, and is up.
+/// Moves the calling thread into a new network namespace, in which only `lo` exists and is up.
 ///
-/// A caller without CAP_SYS_ADMIN gets a user namespace too, in which its own user and group
-/// are root; that needs a process of a single thread. Sockets opened before stay in the old
-/// network.
+/// A caller without CAP_SYS_ADMIN also gets a user namespace, in which its user and group are root;
+/// that requires a process with a single thread. Sockets opened before stay in the old network.
 ///
 /// # Errors
 ///
-/// See [`Refused`]. Where the second step fails the process may be left in its user namespace.
+/// Returns [`Refused`]. If a later step fails, the process may be left in its new user namespace.
 pub fn enter_new_network() -> Result<(), Refused> {
     match unshare(UnshareFlags::NEWNET) {
         Ok(()) => {}
@@ -33,27 +32,28 @@ pub fn enter_new_network() -> Result<(), Refused> {
     loopback.bring_up().map_err(|error| restriction().unwrap_or(Refused::Loopback(error)))
 }
 
-/// A network namespace to come back to. It exists for at least as long as this.
+/// A reference to a network namespace, which exists at least as long as this value.
 #[derive(Debug)]
 pub struct Network {
     file: fs::File,
 }
 
 impl Network {
-    /// Returns the network of the calling thread.
+    /// Returns the network namespace of the calling thread.
     ///
     /// # Errors
     ///
-    /// What opening it in /proc says.
+    /// Returns the error of opening its file in /proc.
     pub fn of_this_thread() -> io::Result<Self> {
         Ok(Self { file: fs::File::open("/proc/thread-self/ns/net")? })
     }
 
-    /// Moves the calling thread, and what it starts from now on, into this network.
+    /// Moves the calling thread, and threads and programs that it starts later, into this
+    /// namespace.
     ///
     /// # Errors
     ///
-    /// EPERM, for who may not make networks.
+    /// Returns EPERM without the privilege (CAP_SYS_ADMIN).
     pub fn enter(&self) -> io::Result<()> {
         let network = Some(LinkNameSpaceType::Network);
         Ok(move_into_link_name_space(self.file.as_fd(), network)?)
@@ -71,7 +71,7 @@ fn enter_as_own_root() -> Result<(), Refused> {
     if threads > 1 {
         return Err(Refused::Threads(threads));
     }
-    // Both numbers are those of the old namespace, so they must be read before it is left.
+    // Both IDs are those of the old namespace, so they must be read before leaving it.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET).map_err(|error| match error {
         Errno::INVAL | Errno::NOSYS => Refused::NoUserNamespaces,
@@ -79,7 +79,8 @@ fn enter_as_own_root() -> Result<(), Refused> {
         Errno::PERM => restriction().unwrap_or(Refused::NotPermitted),
         error => Refused::Other(error.into()),
     })?;
-    // A group may be mapped only by who has given up changing groups (user_namespaces(7)).
+    // The kernel permits an unprivileged group mapping only after setgroups is denied
+    // (user_namespaces(7)).
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("0 {user} 1")),
@@ -92,7 +93,7 @@ fn enter_as_own_root() -> Result<(), Refused> {
     Ok(())
 }
 
-/// Returns the setting of this machine that keeps users from namespaces, if there is one.
+/// Returns the system setting that forbids users to create namespaces, if there is one.
 fn restriction() -> Option<Refused> {
     let is = |setting: &str, value: &str| {
         fs::read_to_string(setting).is_ok_and(|text| text.trim() == value)
@@ -104,11 +105,11 @@ fn restriction() -> Option<Refused> {
 }
 
 fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
-    // SAFETY: only the table of descriptors is dangerous to unshare, and it stays shared.
+    // SAFETY: only unsharing the table of descriptors is unsafe, and it stays shared.
     unsafe { unshare_unsafe(flags) }
 }
 
-/// A file with a setting, the value that forbids, and what to do.
+/// Settings: the file, the value that forbids, and the command that permits.
 const RESTRICTIONS: [(&str, &str, &str); 3] = [
     (
         "/proc/sys/kernel/unprivileged_userns_clone",
@@ -123,21 +124,21 @@ const RESTRICTIONS: [(&str, &str, &str); 3] = [
     ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=1000"),
 ];
 
-/// Why there is no network of one's own.
+/// Reason for which no network namespace could be entered.
 #[derive(Debug)]
 pub enum Refused {
     /// The process already has this many threads, and its user is not root.
     Threads(usize),
-    /// A setting of the machine forbids it.
+    /// A system setting forbids it.
     ForbiddenBy {
-        /// The file that holds the setting.
+        /// File with the setting.
         file: &'static str,
-        /// The command with which root allows it.
+        /// Command with which root permits it.
         allowing: &'static str,
     },
-    /// Something else forbids it: a container's seccomp filter, or a chroot.
+    /// The kernel forbids it for another reason, like a container's seccomp filter or a chroot.
     NotPermitted,
-    /// There are as many namespaces as there may be.
+    /// The limit on namespaces is reached.
     TooMany,
     /// The kernel was built without network namespaces.
     NoNetworkNamespaces,
@@ -145,11 +146,11 @@ pub enum Refused {
     NoUserNamespaces,
     /// /proc cannot be read.
     NoProc(io::Error),
-    /// The user namespace is there, but user or group could not be mapped into it.
+    /// The user namespace was created, but user or group could not be mapped into it.
     NotMapped(&'static str, io::Error),
     /// `lo` could not be brought up.
     Loopback(InterfaceError),
-    /// Anything else.
+    /// Any other error.
     Other(io::Error),
 }
 

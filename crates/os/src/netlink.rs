@@ -1,31 +1,31 @@
-//! Requests to the kernel about interfaces and addresses (netlink(7), rtnetlink(7)).
+//! Netlink requests about interfaces and addresses (netlink(7), rtnetlink(7)).
 //!
-//! Only as much as the ioctls of netdevice(7) cannot: one message, with attributes in attributes,
-//! and the kernel's answer whether it did it. Numbers are in the order of the machine.
+//! This covers only requests that the ioctls of netdevice(7) lack: one message with nested
+//! attributes, and the kernel's acknowledgment. Numbers are in native byte order.
 
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
-/// A request that is being written.
+/// A request under construction.
 #[derive(Debug)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
 }
 
 impl Request {
-    /// Starts a request of `kind` whose answer says only whether it was done.
+    /// Creates a request of `kind` that asks for an acknowledgment.
     pub(crate) fn new(kind: u16, flags: u16) -> Self {
         let mut request = Self { bytes: vec![0; LENGTH_LEN] };
         request.push(&kind.to_ne_bytes());
         request.push(&(NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
-        // Sequence and port: a socket of its own has nothing to tell apart.
+        // Sequence number and port are 0: each request uses its own socket.
         request.push(&[0; 8]);
         request
     }
 
-    /// Appends `bytes` as they are.
+    /// Appends `bytes` unchanged.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -35,7 +35,7 @@ impl Request {
         self.nested(kind, |request| request.push(value));
     }
 
-    /// Appends an attribute whose value `write` appends.
+    /// Appends an attribute whose value is written by `write`.
     pub(crate) fn nested(&mut self, kind: u16, write: impl FnOnce(&mut Self)) {
         let start = self.bytes.len();
         self.push(&[0; 2]);
@@ -48,13 +48,14 @@ impl Request {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
     }
 
-    /// Sends the request in the calling thread's network namespace, and waits for the answer.
+    /// Sends the request in the calling thread's network namespace, and waits for the
+    /// acknowledgment.
     pub(crate) fn send(mut self) -> Result<(), Errno> {
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         for (place, byte) in self.bytes.iter_mut().zip(length.to_ne_bytes()) {
             *place = byte;
         }
-        // NETLINK_ROUTE has the number 0, which is none.
+        // NETLINK_ROUTE is protocol 0, which `None` stands for.
         let route = None;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, route)?;
@@ -65,7 +66,7 @@ impl Request {
     }
 }
 
-/// Reads NLMSG_ERROR, which carries the negative number of the error, or 0.
+/// Parses NLMSG_ERROR, which carries the negated error number, or 0 for success.
 fn outcome(answer: &[u8]) -> Result<(), Errno> {
     let (head, rest) = answer.split_first_chunk::<HEADER_LEN>().ok_or(Errno::PROTO)?;
     let [_, _, _, _, kind0, kind1, ..] = *head;
@@ -77,7 +78,7 @@ fn outcome(answer: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Only made where there is no such thing yet.
+/// NLM_F_CREATE and NLM_F_EXCL: create the object, and fail if it exists.
 pub(crate) const CREATE: u16 = 0x0400 | 0x0200;
 
 const LENGTH_LEN: usize = 4;

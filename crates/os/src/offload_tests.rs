@@ -1,7 +1,7 @@
-//! The kernel's TCP and UDP at the other end of each device, with packets left unfinished.
+//! TCP and UDP of the kernel as peer on each device, with unfinished packets.
 //!
-//! The [`Peer`] is just enough of a host: it answers ARP, opens one connection, and sends segments
-//! whose checksum it leaves to the kernel.
+//! The [`Peer`] is a minimal host: it answers ARP, accepts one connection, and sends segments whose
+//! checksum it leaves to the kernel.
 
 use crate::checksum::Routines;
 use crate::device::Device;
@@ -29,12 +29,12 @@ const ACK: u8 = 0x10;
 const FRAME_HEADER_LEN: usize = 14;
 const TCP_HEADER_LEN: usize = 20;
 
-/// The host at our end of a device.
+/// Host on the test's end of a device.
 struct Peer {
     device: Device,
     kernel: IpAddr,
     own: IpAddr,
-    /// The kernel's Ethernet address, once ARP has told it.
+    /// The kernel's Ethernet address, known after its ARP request.
     neighbour: [u8; 6],
     port: u16,
     next_out: u32,
@@ -51,7 +51,8 @@ impl Peer {
         if self.own.is_ipv4() { 20 } else { 40 }
     }
 
-    /// Reads until there is a packet of `protocol` for us, and returns it from its IP header on.
+    /// Reads until a packet of `protocol` for this host arrives, and returns it from the IP header
+    /// on.
     fn read(&mut self, protocol: u8) -> (Header, Vec<u8>) {
         let mut packet = vec![0; 70_000];
         loop {
@@ -75,7 +76,7 @@ impl Peer {
         }
     }
 
-    /// RFC 826: a reply is the request with the two ends changed over.
+    /// RFC 826: a reply is the request with the addresses exchanged.
     fn answer_arp(&mut self, request: &[u8]) {
         self.neighbour.copy_from_slice(&request[8..14]);
         let mut reply = request[..28].to_vec();
@@ -87,8 +88,8 @@ impl Peer {
         self.device.write_vectored(&Header::default(), [&frame_header, &reply, &[]]).unwrap();
     }
 
-    /// Writes a packet whose transport's checksum, at `offset`, holds the sum of the
-    /// pseudo-header alone.
+    /// Writes a packet whose transport checksum, at `offset`, contains only the sum of the
+    /// pseudo-header.
     fn write(
         &mut self,
         protocol: u8,
@@ -116,7 +117,7 @@ impl Peer {
         assert_eq!(written, Some(head.len() + payload.len()));
     }
 
-    /// Returns the header, and the sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1).
+    /// Returns the IP header, and the sum of the pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1).
     fn ip_header(&self, protocol: u8, length: u16) -> (Vec<u8>, u16) {
         let sum = |parts: &[&[u8]]| (Routines::PORTABLE.sum)(&parts.concat());
         let rest = [&[0, protocol][..], &length.to_be_bytes()].concat();
@@ -157,8 +158,8 @@ impl Peer {
         self.next_out += sent;
     }
 
-    /// Reads a segment for us, and returns its flags and what is new of its payload: on a busy
-    /// machine the kernel may send again what we acknowledge late.
+    /// Reads a segment for this host, and returns its flags and the new part of its payload: on a
+    /// busy machine the kernel may retransmit data that is acknowledged late.
     fn read_tcp(&mut self) -> (Header, u8, Vec<u8>) {
         let (header, packet) = self.read(TCP);
         let tcp = &packet[self.ip_header_len()..];
@@ -176,7 +177,7 @@ impl Peer {
         (header, tcp[13], payload)
     }
 
-    /// Has a socket of the kernel connect to us.
+    /// Connects a socket of the kernel to this host.
     fn accept(&mut self) -> TcpStream {
         let family = if self.own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -184,7 +185,8 @@ impl Peer {
         let started = rustix::net::connect(&socket, &SocketAddr::new(self.own, PORT));
         assert_eq!(started, Err(rustix::io::Errno::INPROGRESS));
         let [high, low] = MSS.to_be_bytes();
-        // The kernel may not listen yet on an interface that has just come up; it asks again.
+        // The kernel may not be ready on an interface that has just come up; it then repeats its
+        // SYN.
         while self.read_tcp().1 & SYN != 0 {
             self.next_out = FIRST_OUT;
             self.write_tcp(SYN | ACK, &[2, 4, high, low], &[], None);
@@ -227,7 +229,7 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|n| ((n * 131) >> 3).to_le_bytes()[0]).collect()
 }
 
-/// The kernel sends a megabyte: it comes in packets of many segments, unfinished.
+/// Asserts that a megabyte sent by the kernel arrives in unfinished packets of many segments.
 fn assert_bulk_arrives_in_super_packets(mut peer: Peer, kind: SegmentKind, length: usize) {
     let mut stream = peer.accept();
     let writer = std::thread::spawn(move || {
@@ -259,7 +261,7 @@ fn assert_bulk_arrives_in_super_packets(mut peer: Peer, kind: SegmentKind, lengt
     assert!(super_packets > 0);
 }
 
-/// We send one packet of twenty segments and a half: the kernel takes it as such.
+/// Asserts that the kernel accepts a packet of twenty and a half segments as one.
 fn assert_a_super_packet_is_received(mut peer: Peer, kind: SegmentKind) {
     let mut stream = peer.accept();
     let payload = pattern(usize::from(MSS) * 20 + 700);
@@ -335,7 +337,7 @@ fn a_super_packet_of_ipv6_is_received_by_the_kernel() {
     in_new_network(|| assert_a_super_packet_is_received(ipv6_peer(), SegmentKind::Tcp6));
 }
 
-/// A socket of the kernel sends datagrams of one size to us as one packet, and takes them back.
+/// Asserts that datagrams of equal size cross the device as one packet in both directions.
 fn assert_datagrams_go_both_ways_as_one_packet(mut peer: Peer) {
     if !segments_datagrams(&peer.device) {
         return;
@@ -460,7 +462,7 @@ fn a_packet_socket_does_not_receive_what_is_not_for_its_interface_unless_asked()
                 break;
             }
         }
-        // What it sent itself has not come back.
+        // A device does not receive the frames that it has sent itself.
         while let Some(read) = near.receive_now(&mut received).unwrap() {
             assert_ne!(received[read.range()], frame);
         }

@@ -1,10 +1,10 @@
-//! Output to a descriptor that is shared with other processes, written without blocking.
+//! Non-blocking output to a descriptor that is shared with other processes.
 //!
-//! O_NONBLOCK belongs to the open file description, and the shell that started the program uses
-//! the same one: the flag would stay set for the shell. A terminal or a pipe is therefore opened
-//! again by its entry in `/proc/self/fd`, which gives a description of our own. Where the system
-//! refuses that (no `/proc`, a terminal of another user), a poll precedes each write, and the
-//! write is so short that a descriptor with room takes all of it.
+//! O_NONBLOCK belongs to the open file description, which the shell that started the program
+//! shares: the flag would stay set for the shell. Therefore a terminal or a pipe is opened again
+//! through its entry in `/proc/self/fd`, which creates a separate description. Where the system
+//! refuses that (no `/proc`, or a terminal of another user), a poll precedes each write, and the
+//! write is so short that a writable descriptor takes all of it.
 
 use crate::unless_blocked;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,10 +15,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Bytes that a terminal with room takes without blocking: Linux reports room below this many
-/// queued bytes (`WAKEUP_CHARS`), and drivers have buffers of at least twice that.
+/// Number of bytes that a writable terminal takes without blocking. Linux reports a terminal as
+/// writable below this many queued bytes (`WAKEUP_CHARS`), and drivers have buffers of at least
+/// twice that size.
 const TERMINAL_WRITE_LEN: usize = 256;
-/// Bytes that a pipe with room takes without blocking (`PIPE_BUF`).
+/// Number of bytes that a writable pipe takes without blocking (`PIPE_BUF`).
 const PIPE_WRITE_LEN: usize = 4096;
 
 /// Non-blocking output to a shared descriptor.
@@ -28,10 +29,10 @@ pub struct Output {
     method: Method,
 }
 
-/// How a write avoids blocking.
+/// Method by which a write avoids blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    /// The description is our own and has O_NONBLOCK.
+    /// The description is not shared and has O_NONBLOCK.
     NonBlocking,
     /// A poll precedes each write of at most this many bytes.
     Polled(usize),
@@ -40,20 +41,20 @@ enum Method {
 }
 
 impl Output {
-    /// Prepares output to the standard output.
+    /// Creates an output to the standard output.
     ///
     /// # Errors
     ///
-    /// EMFILE, if no descriptor is left.
+    /// Returns EMFILE if no descriptor is left.
     pub fn standard() -> io::Result<Self> {
         Self::to(rustix::stdio::stdout())
     }
 
-    /// Prepares output to `descriptor`, whose flags stay as they are.
+    /// Creates an output to `descriptor`, whose flags stay unchanged.
     ///
     /// # Errors
     ///
-    /// EBADF, if it is not open; EMFILE, if no descriptor is left.
+    /// Returns EBADF if it is not open; EMFILE if no descriptor is left.
     pub fn to(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let kind = FileType::from_raw_mode(fstat(descriptor)?.st_mode);
         let is_terminal = isatty(descriptor);
@@ -73,11 +74,11 @@ impl Output {
         Ok(Self { descriptor: descriptor.try_clone_to_owned()?, method: Method::Polled(len) })
     }
 
-    /// Writes as many bytes as there is room for now; `None` if there is no room.
+    /// Writes as many bytes as possible without blocking; returns `None` if none can be written.
     ///
     /// # Errors
     ///
-    /// EPIPE or EIO if the reader is gone, and other errors of `write`.
+    /// Returns EPIPE or EIO if the reader is gone, and other errors of `write(2)`.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let bytes = match self.method {
             Method::NonBlocking | Method::Immediate => bytes,
@@ -87,11 +88,11 @@ impl Output {
         unless_blocked(|| rustix::io::write(&self.descriptor, bytes))
     }
 
-    /// Waits until there is room, for at most `limit`; returns whether there is.
+    /// Waits until the descriptor is writable, for at most `limit`. Returns whether it is.
     ///
     /// # Errors
     ///
-    /// Errors of `poll`.
+    /// Returns the error of `poll(2)`.
     pub fn wait_for_room(&self, limit: Option<Duration>) -> io::Result<bool> {
         let limit = limit.map(|limit| Timespec {
             tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
@@ -118,7 +119,7 @@ impl AsFd for Output {
     }
 }
 
-/// Opens what `descriptor` refers to again, non-blocking, if the system allows that.
+/// Opens the file of `descriptor` again, non-blocking, if the system permits that.
 #[cfg(target_os = "linux")]
 fn reopened(descriptor: BorrowedFd<'_>) -> Option<OwnedFd> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
@@ -126,7 +127,7 @@ fn reopened(descriptor: BorrowedFd<'_>) -> Option<OwnedFd> {
     open(path, flags, Mode::empty()).ok()
 }
 
-/// Other systems duplicate the descriptor instead, with its flags.
+/// Other systems duplicate the descriptor on opening its entry, so the flags would be shared.
 #[cfg(not(target_os = "linux"))]
 fn reopened(_descriptor: BorrowedFd<'_>) -> Option<OwnedFd> {
     None
@@ -138,7 +139,7 @@ mod tests {
     use rustix::fs::fcntl_getfl;
     use rustix::pipe::pipe;
 
-    /// Writes until there is no room.
+    /// Writes until the descriptor is no longer writable.
     fn fill(output: &Output) -> usize {
         let bytes = [b'x'; 4096];
         std::iter::from_fn(|| output.write(&bytes).unwrap()).sum()

@@ -1,12 +1,14 @@
-//! A packet socket: Ethernet frames in and out of an interface of the kernel (packet(7)).
+//! Packet sockets, which receive and send Ethernet frames on an interface of the kernel
+//! (packet(7)).
 //!
-//! The kernel keeps the interface; we receive what its driver lets in and send beside its queues
-//! (`PACKET_QDISC_BYPASS`). Frames for other stations are left to the driver to keep out, unless
-//! it is asked for all; what this machine sends is not received (`PACKET_IGNORE_OUTGOING`), and
-//! the kernel's own stack receives what we receive: give that interface no address.
+//! The interface stays with the kernel. The socket receives the frames that the driver accepts, and
+//! sends past the interface's queueing discipline (`PACKET_QDISC_BYPASS`). The driver filters out
+//! frames for other stations, unless promiscuous mode is on. Frames sent by this machine are not
+//! received (`PACKET_IGNORE_OUTGOING`). The kernel's own stack receives the same frames as the
+//! socket, so the interface should have no address.
 //!
-//! With `PACKET_VNET_HDR` frames may be unfinished in both directions, as [`crate::vnet`] says. The
-//! header has no `num_buffers` here. A VLAN tag that the driver took off is lost.
+//! With `PACKET_VNET_HDR` frames may be unfinished in both directions, as [`crate::vnet`]
+//! describes. The header has no `num_buffers` here. A VLAN tag that the driver has removed is lost.
 
 use crate::interface::{Interface, InterfaceError};
 use crate::vnet::{Header, Received};
@@ -24,31 +26,31 @@ pub struct PacketSocket {
     dropped: AtomicU64,
 }
 
-/// How a packet socket is opened.
+/// Options for opening a packet socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether frames may be left unfinished, with a header that says so.
+    /// True if frames may be unfinished, with a header that describes this.
     pub is_offloading: bool,
-    /// Whether frames for any station are received, not only those for the interface.
+    /// True if frames for any station are received, not only those for the interface.
     pub is_promiscuous: bool,
 }
 
 impl PacketSocket {
     /// Opens a socket on the interface called `name`, in the calling thread's network namespace.
     ///
-    /// The descriptor does not block.
+    /// The descriptor is non-blocking.
     ///
     /// # Errors
     ///
-    /// See [`PacketSocketError`]. That the kernel offers no offload is none: see
+    /// Returns [`PacketSocketError`]. Missing offloads of the kernel are not an error: see
     /// [`Self::has_offloads`].
     pub fn open(name: &str, options: Options) -> Result<Self, PacketSocketError> {
         let index = Interface::named(name).and_then(|interface| interface.index());
         let index = index.map_err(PacketSocketError::Interface)?;
         let index = i32::try_from(index).unwrap_or(0);
-        // Without a protocol it receives nothing before it is bound.
+        // Without a protocol, the socket receives nothing before it is bound.
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         let socket = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
         if socket < 0 {
             let error = io::Error::last_os_error();
@@ -57,10 +59,11 @@ impl PacketSocket {
                 _ => PacketSocketError::Other(error),
             });
         }
-        // SAFETY: the descriptor is new, and nobody else has it.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let has_offloads = options.is_offloading && set(&socket, PACKET_VNET_HDR, &1_i32).is_ok();
-        // Older kernels have neither; then its own frames come back, which a station ignores.
+        // Older kernels lack these options; then the socket receives its own frames, which a
+        // station ignores.
         let _ = set(&socket, PACKET_QDISC_BYPASS, &1_i32);
         let _ = set(&socket, PACKET_IGNORE_OUTGOING, &1_i32);
         if options.is_promiscuous {
@@ -77,46 +80,46 @@ impl PacketSocket {
         self.has_offloads
     }
 
-    /// Returns how many frames the interface had no room for.
+    /// Returns the number of frames dropped because the interface's queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Makes reads wait for a frame (`true`) or answer `None` (`false`, as it was opened).
+    /// Makes reads wait for a frame (`true`) or return `None` (`false`, the initial state).
     ///
     /// # Errors
     ///
-    /// What `ioctl` says.
+    /// Returns the error of `ioctl(2)`.
     pub fn set_blocking(&self, is_blocking: bool) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.socket, !is_blocking)?)
     }
 
-    /// Reads the next frame into `buffer`, and returns where it lies there and what is unfinished;
-    /// `None` if there is none and the socket does not block, or if a signal ended the wait of one
-    /// that does.
+    /// Reads the next frame into `buffer`. Returns its position there and its unfinished parts;
+    /// `None` if no frame is waiting and the socket is non-blocking, or if a signal interrupted a
+    /// blocking read.
     ///
-    /// With offloads a frame has up to 65,549 bytes, and the header in front takes 10.
+    /// With offloads a frame has up to 65,549 bytes, preceded by a header of 10 bytes.
     ///
     /// # Errors
     ///
-    /// ENETDOWN when the interface goes down; InvalidData for a frame that is longer than the
-    /// room or whose header does not fit it, which is lost.
+    /// Returns ENETDOWN if the interface goes down; `InvalidData` for a frame that is longer than
+    /// the buffer or does not match its header. That frame is lost.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         self.receive_with(buffer, RecvFlags::empty())
     }
 
-    /// Reads like [`Self::receive`], but never waits, whatever [`Self::set_blocking`] says.
+    /// Reads like [`Self::receive`], but never waits, independent of [`Self::set_blocking`].
     ///
     /// # Errors
     ///
-    /// As [`Self::receive`].
+    /// Returns the errors of [`Self::receive`].
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         self.receive_with(buffer, RecvFlags::DONTWAIT)
     }
 
     fn receive_with(&self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<Received>> {
-        // With TRUNC the answer is the length of the frame, not of what there was room for.
+        // With MSG_TRUNC, `recv` returns the full length of the frame.
         let flags = flags | RecvFlags::TRUNC;
         match rustix::net::recv(&self.socket, &mut *buffer, flags) {
             Ok((_, count)) if count > buffer.len() => Err(io::ErrorKind::InvalidData.into()),
@@ -130,15 +133,15 @@ impl PacketSocket {
         if self.has_offloads { SHORT_HEADER_LEN } else { 0 }
     }
 
-    /// Sends one frame in three parts, finished or not as `header` says, and returns its length,
-    /// or `None` if the kernel has no room for it now. Nothing is copied here.
+    /// Sends one frame in three parts; `header` describes its unfinished parts. Returns its length,
+    /// or `None` if the socket's send buffer is full. Nothing is copied here.
     ///
-    /// A frame that the interface has no room for is lost, as on a wire, and counted.
+    /// A frame that does not fit in the interface's queue is lost, as on a wire, and counted.
     ///
     /// # Errors
     ///
-    /// ENETDOWN while the interface is down; EINVAL or EMSGSIZE for what is no frame of it;
-    /// InvalidInput for an unfinished frame without offloads.
+    /// Returns ENETDOWN while the interface is down; EINVAL or EMSGSIZE for an invalid frame;
+    /// `InvalidInput` for an unfinished frame without offloads.
     pub fn write_vectored(&self, header: &Header, parts: [&[u8]; 3]) -> io::Result<Option<usize>> {
         if !self.has_offloads && !header.is_plain() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -171,7 +174,7 @@ impl AsFd for PacketSocket {
 #[expect(clippy::cast_possible_truncation, reason = "options are of a few bytes")]
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     let place: *const T = value;
-    // SAFETY: the kernel reads no more than the length that it is told.
+    // SAFETY: the kernel reads no more than the length passed.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -186,20 +189,20 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
 
 #[expect(clippy::cast_possible_truncation, reason = "an address is of a few bytes")]
 fn bind(socket: &OwnedFd, index: i32) -> io::Result<()> {
-    // SAFETY: all zeros are an address of any interface and no protocol.
+    // SAFETY: an all-zero address is valid, with any interface and no protocol.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = ETH_P_ALL.to_be();
     address.sll_ifindex = index;
     let place = &raw const address;
-    // SAFETY: the address is as long as the kernel is told.
+    // SAFETY: the address has the length passed.
     let answer = unsafe {
         libc::bind(socket.as_raw_fd(), place.cast(), size_of_val(&address) as libc::socklen_t)
     };
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// `struct packet_mreq`.
+/// The kernel's `struct packet_mreq`.
 #[repr(C)]
 struct Membership {
     index: libc::c_int,
@@ -208,14 +211,14 @@ struct Membership {
     address: [u8; 8],
 }
 
-/// Why there is no packet socket.
+/// Error of opening a packet socket.
 #[derive(Debug)]
 pub enum PacketSocketError {
     /// The interface cannot be found.
     Interface(InterfaceError),
-    /// Only root, or who has CAP_NET_RAW, may have packet sockets.
+    /// Packet sockets require root or CAP_NET_RAW.
     NotPermitted(String),
-    /// Anything else.
+    /// Any other error.
     Other(io::Error),
 }
 
@@ -235,7 +238,7 @@ impl fmt::Display for PacketSocketError {
 
 impl error::Error for PacketSocketError {}
 
-/// The header before VIRTIO 1.0, without `num_buffers`.
+/// Length of the header before VIRTIO 1.0, which lacks `num_buffers`.
 const SHORT_HEADER_LEN: usize = 10;
 // <linux/if_packet.h>, <linux/if_ether.h>
 const PACKET_ADD_MEMBERSHIP: libc::c_int = 1;

@@ -1,18 +1,19 @@
-//! Pluggable authentication: who a user of this machine is, as its administrator has it proved.
+//! Pluggable authentication modules (PAM): authenticates users as the machine's administrator has
+//! configured.
 //!
-//! The library is opened when it is asked for, so nothing is needed to build this and a machine
-//! without it still runs the rest. What it loads is others' code, which forks, waits, changes
-//! signal handlers and the user of its process: a server asks in a process of its own.
+//! The library is loaded on first use. Therefore building requires no PAM headers, and on a machine
+//! without PAM everything else works. The modules are foreign code that forks, waits, and changes
+//! signal handlers and the user of its process: a server must authenticate in a separate process.
 //!
-//! What the modules of a session do to the process that calls them (limits, a key ring, a terminal)
-//! falls on that process too, which has to stay until the session is closed.
+//! Session modules change the process that calls them (limits, a key ring, a terminal). That
+//! process must exist until the session is closed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::ptr;
 
 const LIBRARY: &CStr = c"libpam.so.0";
-/// The longest name that a module may give a user; ours.
+/// Maximum length in bytes of a user name returned by a module; our own limit.
 const NAME_LEN: usize = 256;
 
 const PAM_SUCCESS: c_int = 0;
@@ -28,15 +29,15 @@ const PAM_SILENT: c_int = 0x8000;
 const PAM_ESTABLISH_CRED: c_int = 2;
 const PAM_DELETE_CRED: c_int = 4;
 const PAM_DISALLOW_NULL_AUTHTOK: c_int = 1;
-/// The most prompts of one call.
+/// Maximum number of prompts per call.
 const PROMPTS_MAX: usize = 32;
 
-/// Why nobody has proved anything.
+/// Reason for which authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PamError {
-    /// This machine has no such library.
+    /// The machine has no libpam.
     Missing,
-    /// A module says no, or the service is not set up. What was wrong is nobody's business.
+    /// A module refuses, or the service is not configured. The exact reason is not reported.
     Refused,
 }
 
@@ -51,16 +52,16 @@ impl fmt::Display for PamError {
 
 impl std::error::Error for PamError {}
 
-/// Who wants to be let in, and what he says.
+/// Credentials to authenticate.
 #[derive(Clone, Copy)]
 pub struct Claim<'a> {
-    /// The file of rules; where there is none, those of "other" hold.
+    /// PAM service name; if it has no rule file, the rules of "other" apply.
     pub service: &'a str,
-    /// The name.
+    /// User name.
     pub user: &'a str,
-    /// The password.
+    /// Password.
     pub password: &'a [u8],
-    /// Where he is, for the rules and the log.
+    /// Remote host of the user, for the rules and the log.
     pub host: &'a str,
 }
 
@@ -91,7 +92,7 @@ type WithFlags = unsafe extern "C" fn(Handle, c_int) -> c_int;
 type SetItem = unsafe extern "C" fn(Handle, c_int, *const c_void) -> c_int;
 type GetItem = unsafe extern "C" fn(Handle, c_int, *mut *const c_void) -> c_int;
 
-/// The functions of the library, which stays open.
+/// Functions of the library, which stays loaded.
 struct Library {
     start: Start,
     authenticate: WithFlags,
@@ -104,27 +105,27 @@ struct Library {
     end: WithFlags,
 }
 
-/// What the prompts are answered with.
+/// Responses to the prompts.
 struct Answers {
     user: CString,
     password: CString,
 }
 
-/// Somebody who has proved who he is. When it is dropped, his session is closed.
+/// An authenticated user. Dropping it closes the user's session.
 pub struct Proved {
     library: Library,
     handle: Handle,
-    /// Made for the library, which is given their places; freed when it has ended.
+    /// Passed to the library as a pointer; freed after `pam_end`.
     conversation: *mut Conversation,
     answers: *mut Answers,
     name: String,
     has_session: bool,
-    /// What the library has said last.
+    /// Last return value of the library, passed to `pam_end`.
     status: c_int,
 }
 
 impl fmt::Debug for Proved {
-    /// The password is nobody's business.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, has_session, .. } = self;
         f.debug_struct("Proved")
@@ -134,11 +135,12 @@ impl fmt::Debug for Proved {
     }
 }
 
-/// Asks who `claim` is, and whether he may come now; waits for the modules.
+/// Authenticates `claim`, and checks that the account may be used now. Blocks while the modules
+/// run.
 ///
 /// # Errors
 ///
-/// If there is no library, or it does not let him in.
+/// Returns an error if there is no library, or if a module refuses.
 pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
     let text = |text: &[u8]| CString::new(text).map_err(|_| PamError::Refused);
     let (service, host) = (text(claim.service.as_bytes())?, text(claim.host.as_bytes())?);
@@ -156,7 +158,8 @@ pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
         has_session: false,
         status: PAM_SUCCESS,
     };
-    // SAFETY: strings that end, a conversation that outlives the handle, and room for the handle.
+    // SAFETY: the strings are NUL-terminated, the conversation outlives the handle, and the handle
+    // is written to a valid place.
     let started = unsafe {
         let user = (*answers).user.as_ptr();
         (proved.library.start)(service.as_ptr(), user, conversation, &raw mut proved.handle)
@@ -165,12 +168,13 @@ pub fn authenticate(claim: Claim<'_>) -> Result<Proved, PamError> {
         return Err(PamError::Refused);
     }
     let (library, handle) = (&proved.library, proved.handle);
-    // SAFETY: the handle was started; items are strings that end, which the library copies, and a
-    // function of the kind that it calls.
+    // SAFETY: the handle was started; the items are NUL-terminated strings, which the library
+    // copies, and a function of the type that it calls.
     unsafe {
         (library.set_item)(handle, PAM_RHOST, host.as_ptr().cast());
         (library.set_item)(handle, PAM_TTY, c"ftp".as_ptr().cast());
-        // Who serves holds wrong answers back himself, and nobody else waits for that.
+        // The server itself delays the response to a wrong password, without delaying other
+        // clients.
         (library.set_item)(handle, PAM_FAIL_DELAY, no_delay as *const c_void);
     }
     let flags = PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK;
@@ -189,20 +193,20 @@ impl Proved {
         &self.name
     }
 
-    /// Opens his session, and forgets his password; waits for the modules.
+    /// Opens the user's session, and erases the password. Blocks while the modules run.
     ///
     /// # Errors
     ///
-    /// If a module does not open it.
+    /// Returns an error if a module refuses to open the session.
     pub fn open_session(&mut self) -> Result<(), PamError> {
         self.call(|library| library.set_credentials, PAM_SILENT | PAM_ESTABLISH_CRED)?;
         if let Err(error) = self.call(|library| library.open_session, PAM_SILENT) {
-            // What it did not open it need not close; the credentials go as they came.
+            // A session that was not opened need not be closed; only the credentials are deleted.
             _ = self.call(|library| library.set_credentials, PAM_SILENT | PAM_DELETE_CRED);
             return Err(error);
         }
         self.has_session = true;
-        // SAFETY: the answers are ours until the handle has ended; no module runs now.
+        // SAFETY: `self` owns the answers until the handle has ended, and no module runs now.
         let password = unsafe { std::mem::take(&mut (*self.answers).password) };
         let mut password = password.into_bytes();
         password.fill(0);
@@ -215,7 +219,8 @@ impl Proved {
         function: impl Fn(&Library) -> WithFlags,
         flags: c_int,
     ) -> Result<(), PamError> {
-        // SAFETY: a function of the library, and a handle that was started and has not ended.
+        // SAFETY: the function belongs to the library, and the handle was started and has not
+        // ended.
         self.status = unsafe { function(&self.library)(self.handle, flags) };
         if self.status == PAM_SUCCESS { Ok(()) } else { Err(PamError::Refused) }
     }
@@ -225,14 +230,14 @@ impl Drop for Proved {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             if self.has_session {
-                // What a module does not close is its own affair: there is nobody left to tell.
+                // A failure to close the session cannot be reported any more.
                 _ = self.call(|library| library.close_session, PAM_SILENT);
                 _ = self.call(|library| library.set_credentials, PAM_SILENT | PAM_DELETE_CRED);
             }
-            // SAFETY: the handle was started, and nobody uses it behind this.
+            // SAFETY: the handle was started, and is not used afterwards.
             unsafe { (self.library.end)(self.handle, self.status) };
         }
-        // SAFETY: both were made by boxes, and the library that knew them has ended.
+        // SAFETY: both pointers come from boxes, and the library that had copies of them has ended.
         unsafe {
             drop(Box::from_raw(self.conversation));
             drop(Box::from_raw(self.answers));
@@ -242,19 +247,19 @@ impl Drop for Proved {
 
 impl Library {
     fn open() -> Option<Self> {
-        // SAFETY: a string that ends; the library may run code of its own when it is loaded, which
-        // is what everybody who uses it lets it do.
+        // SAFETY: the string is NUL-terminated. The library may run its own initialization code, as
+        // in every program that loads it.
         let handle = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             return None;
         }
         let find = |name: &CStr| {
-            // SAFETY: the handle is open, and the name ends.
+            // SAFETY: the handle is open, and the name is NUL-terminated.
             let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
             (!found.is_null()).then_some(found)
         };
-        // SAFETY: each is the function of this name in the interface of Linux-PAM 1.x, and has the
-        // type that its manual page gives.
+        // SAFETY: each function has this name in the interface of Linux-PAM 1.x, and the type in
+        // its manual page.
         unsafe {
             Some(Self {
                 start: std::mem::transmute::<*mut c_void, Start>(find(c"pam_start")?),
@@ -270,19 +275,20 @@ impl Library {
         }
     }
 
-    /// Returns the user as the modules have him now.
+    /// Returns the current user name, which modules may have changed.
     ///
     /// # Safety
     ///
-    /// `handle` is started and has not ended.
+    /// `handle` was started and has not ended.
     unsafe fn user(&self, handle: Handle) -> Option<String> {
         let mut item = ptr::null();
-        // SAFETY: as above, with room for the pointer.
+        // SAFETY: as above, and the item pointer is written to a valid place.
         let status = unsafe { (self.get_item)(handle, PAM_USER, &raw mut item) };
         if status != PAM_SUCCESS || item.is_null() {
             return None;
         }
-        // SAFETY: the item is a string of the library's, which ends and stays until `end`.
+        // SAFETY: the item is a NUL-terminated string of the library, which stays valid until
+        // `pam_end`.
         let name = unsafe { CStr::from_ptr(item.cast()) };
         name.to_str().ok().filter(|name| name.len() <= NAME_LEN).map(str::to_owned)
     }
@@ -290,15 +296,16 @@ impl Library {
 
 /// # Safety
 ///
-/// `found` is a function of this type.
+/// `found` must be a function of this type.
 unsafe fn function(found: *mut c_void) -> WithFlags {
-    // SAFETY: the caller says so.
+    // SAFETY: guaranteed by the caller.
     unsafe { std::mem::transmute::<*mut c_void, WithFlags>(found) }
 }
 
 extern "C" fn no_delay(_status: c_int, _micros: libc::c_uint, _data: *mut c_void) {}
 
-/// Answers what the modules ask: a password where nothing is shown, else the name.
+/// Responds to the prompts of the modules: with the password if echo is off, otherwise with the
+/// user name.
 extern "C" fn converse(
     count: c_int,
     messages: *mut *const Message,
@@ -309,9 +316,9 @@ extern "C" fn converse(
     if messages.is_null() || responses.is_null() || data.is_null() {
         return PAM_CONV_ERR;
     }
-    // SAFETY: `data` are the answers that `authenticate` holds as long as the handle lives; there
-    // are `count` messages, each a pointer in a row (as Linux has it). The room that is made is
-    // freed by the modules, with the strings in it.
+    // SAFETY: `data` points to the answers that `authenticate` keeps as long as the handle lives.
+    // There are `count` messages, in an array of pointers (as Linux-PAM passes them). The modules
+    // free the allocated responses and the strings in them.
     unsafe {
         let answers = &*data.cast_const().cast::<Answers>();
         let room = libc::calloc(count, size_of::<Response>()).cast::<Response>();
@@ -345,7 +352,7 @@ mod tests {
         let mut room = ptr::null_mut();
         let data = ptr::from_ref(&answers).cast_mut().cast();
         assert_eq!(converse(3, pointers.as_mut_ptr(), &raw mut room, data), PAM_SUCCESS);
-        // SAFETY: three responses were made, of which two are strings of malloc.
+        // SAFETY: three responses were allocated, of which two have strings of malloc.
         unsafe {
             let texts: Vec<*mut c_char> = (0..3).map(|at| (*room.add(at)).text).collect();
             assert_eq!(CStr::from_ptr(texts[0]), c"secret");
@@ -362,7 +369,7 @@ mod tests {
         let claim = Claim { service: "other", user: "a\0b", password: b"x", host: "192.0.2.1" };
         assert_eq!(authenticate(claim).err(), Some(PamError::Refused));
         let claim = Claim { user: "no such user", ..claim };
-        // Where there is no library nobody is let in either.
+        // Without the library, authentication fails too.
         assert!(authenticate(claim).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! A program that we started, and that ends with us.
+//! Child processes that end together with this one.
 //!
-//! It is signalled and awaited by its own process id, which nobody else can have as long as we
-//! have not waited for it. What it started itself is its own affair.
+//! A program is signalled and awaited by its process ID, which cannot be reused before this process
+//! has waited for it. Processes that the program starts are not tracked.
 
 use crate::clock::Monotonic;
 use crate::readiness::{PollFd, PollFlags, wait};
@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{self, Command, ExitStatus};
 use std::sync::OnceLock;
 
-/// A running program. Dropped, it is asked to end, and killed if it does not.
+/// A running program. Dropping it sends SIGTERM, and SIGKILL if the program does not exit in time.
 #[derive(Debug)]
 pub struct Program {
     child: process::Child,
@@ -26,7 +26,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// As [`Command::spawn`].
+    /// Returns the errors of [`Command::spawn`].
     pub fn start(command: &mut Command) -> io::Result<Self> {
         Ok(Self { child: command.spawn()?, ended: None })
     }
@@ -37,16 +37,16 @@ impl Program {
         self.child.id()
     }
 
-    /// Returns the process with the pipes that `command` asked for.
+    /// Returns the child process, with the pipes that `command` requested.
     pub fn child(&mut self) -> &mut process::Child {
         &mut self.child
     }
 
-    /// Sends `signal`, unless the program has ended.
+    /// Sends `signal`, unless the program has exited.
     ///
     /// # Errors
     ///
-    /// EPERM, if the program has become another user.
+    /// Returns EPERM if the program runs as another user.
     pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
         if self.has_ended()?.is_some() {
             return Ok(());
@@ -54,11 +54,11 @@ impl Program {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// Returns how the program ended, or `None` while it runs.
+    /// Returns the program's exit status, or `None` while it runs.
     ///
     /// # Errors
     ///
-    /// What `waitpid` says.
+    /// Returns the error of `waitpid(2)`.
     pub fn has_ended(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?;
@@ -66,20 +66,20 @@ impl Program {
         Ok(self.ended)
     }
 
-    /// Returns a descriptor that is readable when the program has ended.
+    /// Returns a descriptor that becomes readable when the program exits.
     ///
     /// # Errors
     ///
-    /// What `pidfd_open` says.
+    /// Returns the error of `pidfd_open(2)`.
     pub fn end(&self) -> io::Result<OwnedFd> {
         Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::NONBLOCK)?)
     }
 
-    /// Waits until the program has ended, at most for `limit`; then returns `None`.
+    /// Waits until the program has exited, for at most `limit`; returns `None` after that time.
     ///
     /// # Errors
     ///
-    /// What `pidfd_open`, `ppoll` and `waitpid` say.
+    /// Returns the error of `pidfd_open(2)`, `ppoll(2)` or `waitpid(2)`.
     pub fn wait_for_end(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         if let Some(status) = self.has_ended()? {
             return Ok(Some(status));
@@ -97,22 +97,22 @@ impl Drop for Program {
         if self.signal(Signal::TERM).is_ok() && matches!(self.wait_for_end(GRACE), Ok(Some(_))) {
             return;
         }
-        // An error means that there is nothing left to kill or to wait for.
+        // An error means that there is no process left to kill or to wait for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The limit of descriptors before [`allow_descriptors`] changed it.
+/// Limit on open descriptors before [`allow_descriptors`] changed it.
 static ORIGINAL_DESCRIPTORS: OnceLock<Rlimit> = OnceLock::new();
 
-/// Has `command` begin as if this process were a shell that had just started it: with no descriptors
-/// but its standard ones, and with the limit of descriptors that this process began with.
+/// Makes `command` start as from a fresh shell: with only the standard descriptors, and with the
+/// limit on open descriptors that this process started with.
 pub fn isolate(command: &mut Command) {
     // SAFETY: between fork and exec only system calls are made, and nothing allocates.
     unsafe {
         command.pre_exec(|| {
-            // A kernel before 5.11 has no such call; then what was left open without CLOEXEC stays.
+            // Before Linux 5.11 the call fails, and descriptors without CLOEXEC are inherited.
             let (first, last): (libc::c_uint, libc::c_uint) = (3, libc::c_uint::MAX);
             libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
             if let Some(limit) = ORIGINAL_DESCRIPTORS.get() {
@@ -123,11 +123,11 @@ pub fn isolate(command: &mut Command) {
     }
 }
 
-/// Lets this process have `count` descriptors open, or as many as it may have.
+/// Raises the limit on open descriptors to `count`, or as far as permitted.
 ///
 /// # Errors
 ///
-/// EPERM, if that is more than is allowed and the user may not allow more.
+/// Returns EPERM if `count` exceeds the hard limit and the user may not raise that.
 pub fn allow_descriptors(count: u64) -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     ORIGINAL_DESCRIPTORS.get_or_init(|| limit);
@@ -141,32 +141,32 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     Err(error.into())
 }
 
-/// Lets no signal by which others end a process end this one: it has to leave in order, and somebody
-/// else tells it when.
+/// Ignores the signals that usually end a process (SIGHUP, SIGINT, SIGTERM): this process must exit
+/// in order, when another process tells it to.
 pub fn ignore_ends() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: a signal that may be ignored, and no handler.
+        // SAFETY: the signals may be ignored, and no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 
-/// Gives SIGINT and SIGQUIT their default disposition, also for the programs that are started later.
+/// Resets SIGINT and SIGQUIT to their default action, also for programs started later.
 ///
-/// A shell without job control makes what it starts in the background ignore both.
+/// A shell without job control starts background programs with both ignored.
 pub fn reset_interrupts() {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: a signal that may be caught, and no handler.
+        // SAFETY: the signals may be caught, and no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Returns how many descriptors this process may have open; `None` for as many as there are.
+/// Returns the limit on open descriptors of this process; `None` if it is unlimited.
 #[must_use]
 pub fn descriptors_max() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// How long a program may take to put its house in order.
+/// Time in which a program may exit after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A pseudo-terminal: we hold the keyboard and the screen, a program holds the terminal.
+//! Pseudo-terminals: this program holds the master end, another program runs on the terminal end.
 
 use crate::process::Program;
 use crate::tty::WindowSize;
@@ -17,21 +17,23 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A pair of descriptors that are the two ends of a pseudo-terminal.
+/// Both ends of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Pty {
     ours: OwnedFd,
-    /// Held open, so that our end does not see a hang-up before anyone has taken the other.
+    /// Held open so that the master end does not see a hang-up before a program has opened the
+    /// terminal.
     terminal: OwnedFd,
     path: PathBuf,
 }
 
 impl Pty {
-    /// Opens a pair whose window has the size `size`. Our end does not block.
+    /// Opens a pseudo-terminal with a window of `size`. The master end is non-blocking.
     ///
     /// # Errors
     ///
-    /// What the kernel says, where there are too many or /dev/pts is not mounted.
+    /// Returns the error of the failed system call, for example if there are too many
+    /// pseudo-terminals or if /dev/pts is not mounted.
     pub fn open(size: WindowSize) -> io::Result<Self> {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&ours)?;
@@ -45,24 +47,24 @@ impl Pty {
         Ok(pty)
     }
 
-    /// Returns the path by which another program can open the terminal's end.
+    /// Returns the path of the terminal end, with which another program can open it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the terminal's end.
+    /// Returns the terminal end.
     #[must_use]
     pub fn terminal(&self) -> BorrowedFd<'_> {
         self.terminal.as_fd()
     }
 
-    /// Has each read of our end begin with a byte that is 0 before data, and else says what has
-    /// happened to the terminal ([`OUTPUT_FLUSHED`]).
+    /// Enables packet mode: each read of the master end starts with a byte that is 0 before data,
+    /// and otherwise reports an event on the terminal ([`OUTPUT_FLUSHED`]).
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `ioctl(2)`.
     pub fn set_packet_mode(&self) -> io::Result<()> {
         let on: libc::c_int = 1;
         // SAFETY: TIOCPKT reads an int, which outlives the call.
@@ -70,20 +72,20 @@ impl Pty {
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Sets whether the terminal echoes what is typed, before a program is started.
+    /// Enables or disables echo of the terminal, before a program is started.
     ///
     /// # Errors
     ///
-    /// EIO, if the terminal has hung up.
+    /// Returns EIO if the terminal has hung up.
     pub fn set_echo(&self, is_on: bool) -> io::Result<()> {
         set_echo(&self.ours, is_on)
     }
 
-    /// Starts `command` in a session of its own, whose controlling terminal this is.
+    /// Starts `command` in a new session, with this terminal as its controlling terminal.
     ///
     /// # Errors
     ///
-    /// As [`Command::spawn`].
+    /// Returns the errors of [`Command::spawn`].
     pub fn start(self, mut command: Command) -> io::Result<PtyProgram> {
         command.stdin(Stdio::from(self.terminal.try_clone()?));
         command.stdout(Stdio::from(self.terminal.try_clone()?));
@@ -92,8 +94,8 @@ impl Pty {
         // SAFETY: between fork and exec only system calls are made, and nothing allocates.
         unsafe {
             command.pre_exec(|| {
-                // What a shell has in the background ignores these two; a session of its own
-                // begins with them as they are by default, as a login does.
+                // A shell starts background programs with these two signals ignored; a new session
+                // starts with their default actions, like a login.
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
                 libc::signal(libc::SIGQUIT, libc::SIG_DFL);
                 setsid()?;
@@ -101,25 +103,27 @@ impl Pty {
             });
         }
         let program = Program::start(&mut command)?;
-        // The command holds the terminal's end: without it, ours sees the program hang up.
+        // The command holds duplicates of the terminal end; without them, the master end sees the
+        // program hang up.
         drop(command);
         Ok(PtyProgram { ours: self.ours, program })
     }
 
-    /// Reads what was written to the terminal; see [`PtyProgram::read`].
+    /// Reads output written to the terminal; see [`PtyProgram::read`].
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `read(2)`.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         read(&self.ours, bytes)
     }
 
-    /// Types `bytes`; returns how many were taken, or `None` if there is no room.
+    /// Writes `bytes` as terminal input. Returns the number of bytes accepted, or `None` if the
+    /// buffer is full.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `write(2)`.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         unless_blocked(|| rustix::io::write(&self.ours, bytes))
     }
@@ -128,7 +132,7 @@ impl Pty {
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `ioctl(2)`.
     pub fn resize(&self, size: WindowSize) -> io::Result<()> {
         Ok(tcsetwinsize(&self.ours, size.into())?)
     }
@@ -140,28 +144,28 @@ impl AsFd for Pty {
     }
 }
 
-/// The bit of the first byte in packet mode that says that what was written and not read yet is
-/// thrown away: somebody has interrupted the program.
+/// Bit of the first byte in packet mode (`TIOCPKT_FLUSHWRITE`): the output written but not yet read
+/// was discarded, because the program was interrupted.
 pub const OUTPUT_FLUSHED: u8 = 2;
 
-/// The characters that the terminal takes as more than data; 0 for one that is switched off.
+/// Control characters of the terminal; 0 for one that is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlCharacters {
-    /// Erases the last character.
+    /// Erases the last character (VERASE).
     pub erase: u8,
-    /// Erases the line.
+    /// Erases the line (VKILL).
     pub kill: u8,
-    /// Interrupts the program.
+    /// Interrupts the program (VINTR).
     pub interrupt: u8,
-    /// Ends the program, with a memory of it where that is allowed.
+    /// Terminates the program, with a core dump where that is permitted (VQUIT).
     pub quit: u8,
-    /// Suspends the program.
+    /// Suspends the program (VSUSP).
     pub suspend: u8,
-    /// Ends the input.
+    /// Ends the input (VEOF).
     pub end_of_file: u8,
 }
 
-/// A program on a pseudo-terminal. Dropped, it is hung up on and ended.
+/// A program running on a pseudo-terminal. Dropping it hangs up and ends the program.
 #[derive(Debug)]
 pub struct PtyProgram {
     ours: OwnedFd,
@@ -169,48 +173,49 @@ pub struct PtyProgram {
 }
 
 impl PtyProgram {
-    /// Reads what the program has written: the number of bytes, 0 when it has hung up, or
-    /// `None` if there is nothing now.
+    /// Reads output of the program. Returns the number of bytes, 0 after a hang-up, or `None` if no
+    /// output is waiting.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `read(2)`.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         read(&self.ours, bytes)
     }
 
-    /// Types `bytes`; returns how many were taken, or `None` if there is no room.
+    /// Writes `bytes` as terminal input. Returns the number of bytes accepted, or `None` if the
+    /// buffer is full.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `write(2)`.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         unless_blocked(|| rustix::io::write(&self.ours, bytes))
     }
 
-    /// Changes the size of the window, of which the program is told by SIGWINCH.
+    /// Changes the size of the window; the program is notified by SIGWINCH.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `ioctl(2)`.
     pub fn resize(&self, size: WindowSize) -> io::Result<()> {
         Ok(tcsetwinsize(&self.ours, size.into())?)
     }
 
-    /// Sets whether the terminal echoes what is typed, until the program sets it otherwise.
+    /// Enables or disables echo of the terminal, until the program changes it.
     ///
     /// # Errors
     ///
-    /// EIO, if the program has hung up.
+    /// Returns EIO if the program has hung up.
     pub fn set_echo(&self, is_on: bool) -> io::Result<()> {
         set_echo(&self.ours, is_on)
     }
 
-    /// Returns the characters that the terminal takes as more than data.
+    /// Returns the terminal's control characters.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `tcgetattr(3)`.
     pub fn control_characters(&self) -> io::Result<ControlCharacters> {
         let codes = tcgetattr(&self.ours)?.special_codes;
         Ok(ControlCharacters {
@@ -223,7 +228,7 @@ impl PtyProgram {
         })
     }
 
-    /// Hangs up, and returns the program, which may take its time to end.
+    /// Hangs up, and returns the program, which may take some time to exit.
     #[must_use]
     pub fn hang_up(self) -> Program {
         self.program
@@ -241,7 +246,7 @@ impl AsFd for PtyProgram {
     }
 }
 
-/// For a runtime that waits for the terminal.
+/// For runtimes that wait for the descriptor.
 impl AsRawFd for PtyProgram {
     fn as_raw_fd(&self) -> RawFd {
         self.ours.as_raw_fd()
@@ -256,7 +261,7 @@ fn set_echo(ours: &OwnedFd, is_on: bool) -> io::Result<()> {
 
 fn read(ours: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<usize>> {
     unless_blocked(|| match rustix::io::read(ours, &mut *bytes) {
-        // Linux says so when nobody holds the terminal's end any more.
+        // On Linux, EIO means that no process holds the terminal end any more.
         Err(Errno::IO) => Ok(0),
         answer => answer,
     })
@@ -277,7 +282,7 @@ pub(crate) mod tests {
         Pty::open(SIZE).unwrap().start(command).unwrap()
     }
 
-    /// Reads until the screen contains `text`, and returns all of it.
+    /// Reads until the output contains `text`, and returns the whole output.
     pub(crate) fn read_until(pty: &PtyProgram, text: &str) -> String {
         let (mut screen, mut bytes) = (String::new(), [0; 4096]);
         while !screen.contains(text) {
@@ -323,7 +328,7 @@ pub(crate) mod tests {
         let pty = shell("trap 'stty size; exit' WINCH; stty size; while :; do read x; done");
         read_until(&pty, "24 80");
         pty.resize(WindowSize { rows: 50, columns: 132 }).unwrap();
-        // A shell looks at its signals when it has read a line.
+        // The shell handles signals after it has read a line.
         pty.write(b"\n").unwrap();
         read_until(&pty, "50 132");
     }

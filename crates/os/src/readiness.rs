@@ -1,7 +1,7 @@
-//! Waiting: one thread, some descriptors, one deadline.
+//! Waiting for descriptors and deadlines in one thread.
 //!
-//! The readiness driver asks its engines for the earliest deadline, waits here for a packet, a
-//! key or that moment, and calls whoever has something to do.
+//! The readiness driver asks its engines for the earliest deadline, waits here for a packet, a key
+//! or that deadline, and then calls the engines that have something to do.
 
 use crate::clock::Monotonic;
 use protocols::Instant;
@@ -21,23 +21,23 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Why a wait ended.
+/// Reason for which a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// This many descriptors have something to say; `PollFd::revents` says which.
+    /// Number of descriptors that are ready; `PollFd::revents` tells which ones.
     Ready(usize),
-    /// The deadline has come.
+    /// The deadline has passed.
     Deadline,
 }
 
-/// Waits until a descriptor is ready or `clock` reaches `until`; without a deadline, for ever.
+/// Waits until a descriptor is ready or `clock` reaches `until`; without a deadline, indefinitely.
 ///
-/// Where both are true the descriptors win. A deadline in the past asks without waiting. A
-/// signal does not end the wait: whoever handles one makes a descriptor readable.
+/// If both are true the result is [`Wake::Ready`]. A deadline in the past polls without waiting. A
+/// signal does not end the wait: its handler must make a descriptor readable instead.
 ///
 /// # Errors
 ///
-/// What `ppoll` says: too many descriptors, or no memory.
+/// Returns the error of `ppoll(2)`: too many descriptors, or no memory.
 pub fn wait(
     descriptors: &mut [PollFd<'_>],
     clock: &Monotonic,
@@ -54,11 +54,12 @@ pub fn wait(
     }
 }
 
-/// What is told of by its news alone, edge-triggered: the kernel is not asked each time whether a
-/// descriptor has anything, which for a terminal would mean to wait for the thread that feeds it.
+/// An edge-triggered poller based on epoll(7). It caches readiness: the kernel is not asked each
+/// time whether a descriptor has input, which for a terminal would mean to wait for the thread that
+/// feeds it.
 ///
-/// A descriptor is ready from its news on until [`News::clear`]: whoever has read or written as much
-/// as there is clears it. Its end is never cleared.
+/// A descriptor stays ready from its event until [`News::clear`], which the caller must call after
+/// reading or writing as much as possible. A hang-up is never cleared.
 #[derive(Debug)]
 #[cfg(target_os = "linux")]
 pub struct News {
@@ -68,32 +69,34 @@ pub struct News {
 
 #[cfg(target_os = "linux")]
 impl News {
-    /// Watches nothing yet.
+    /// Creates a poller without descriptors.
     ///
     /// # Errors
     ///
-    /// Where there are no descriptors left.
+    /// Returns an error if no descriptors are left.
     pub fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, ready: Vec::new() })
     }
 
-    /// Watches `descriptor`, which stays open, for `wanted`, IN, OUT and PRI; returns its number, in
-    /// the order of the calls. What cannot be watched is always ready: a regular file, /dev/null.
+    /// Watches `descriptor`, which must stay open, for the events `wanted`: IN, OUT and PRI.
+    /// Returns its number; numbers are assigned in the order of the calls. A file that cannot be
+    /// watched is always ready: a regular file, /dev/null.
     ///
     /// # Errors
     ///
-    /// Where there is no memory left.
+    /// Returns an error if no memory is left.
     pub fn watch(&mut self, descriptor: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<usize> {
         self.add(descriptor, flags_for(wanted) | epoll::EventFlags::ET)
     }
 
-    /// Watches `descriptor` as [`Self::watch`] does, but is told by each wait that it is ready: for
-    /// a device that is cheap to ask and that nobody reads to its end. Clear it before each wait.
+    /// Watches `descriptor` like [`Self::watch`], but level-triggered: each wait reports it while
+    /// it is ready. This is for a device that is cheap to poll and that is not read until it is
+    /// empty. Clear it before each wait.
     ///
     /// # Errors
     ///
-    /// As [`Self::watch`].
+    /// Returns the errors of [`Self::watch`].
     pub fn watch_level(
         &mut self,
         descriptor: BorrowedFd<'_>,
@@ -102,18 +105,20 @@ impl News {
         self.add(descriptor, flags_for(wanted))
     }
 
-    /// Returns a number for a descriptor that is watched only now and then, by [`Self::watch_once`].
+    /// Returns a number for a descriptor that is watched only occasionally, with
+    /// [`Self::watch_once`].
     pub fn reserve(&mut self) -> usize {
         self.ready.push(PollFlags::empty());
         self.ready.len() - 1
     }
 
-    /// Watches `descriptor` for `wanted` under a number of [`Self::reserve`], and reports it once: at
-    /// once, if it is ready now. Until [`Self::unwatch`] each use of the descriptor costs a little more.
+    /// Watches `descriptor` for `wanted` under a number of [`Self::reserve`], and reports it once;
+    /// immediately if it is ready now. Until [`Self::unwatch`] each use of the descriptor costs
+    /// slightly more.
     ///
     /// # Errors
     ///
-    /// As [`Self::watch`].
+    /// Returns the errors of [`Self::watch`].
     pub fn watch_once(
         &mut self,
         number: usize,
@@ -139,7 +144,7 @@ impl News {
     ///
     /// # Errors
     ///
-    /// EBADF, if the descriptor is not open.
+    /// Returns EBADF if the descriptor is not open.
     pub fn unwatch(&mut self, number: usize, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.clear(number, PollFlags::all());
         match epoll::delete(&self.epoll, descriptor) {
@@ -149,11 +154,11 @@ impl News {
         }
     }
 
-    /// Has a descriptor that is watched by [`Self::watch_level`] be watched for something else.
+    /// Changes the events for which a descriptor of [`Self::watch_level`] is watched.
     ///
     /// # Errors
     ///
-    /// Where there is no memory left.
+    /// Returns an error if no memory is left.
     pub fn want(
         &mut self,
         number: usize,
@@ -176,29 +181,29 @@ impl News {
         Ok(number)
     }
 
-    /// Returns what is known of a descriptor.
+    /// Returns the cached readiness of a descriptor.
     #[must_use]
     pub fn ready(&self, number: usize) -> PollFlags {
         self.ready.get(number).copied().unwrap_or(PollFlags::empty())
     }
 
-    /// Forgets that a descriptor is ready for `flags`, until there is news of it.
+    /// Clears the readiness of a descriptor for `flags`, until the next event. A hang-up is kept.
     pub fn clear(&mut self, number: usize, flags: PollFlags) {
         if let Some(ready) = self.ready.get_mut(number).filter(|ready| **ready != ALWAYS) {
             ready.remove(flags.difference(PollFlags::HUP));
         }
     }
 
-    /// Waits for news, or until `clock` reaches `until`; without a deadline, for ever. A signal does
-    /// not end the wait.
+    /// Waits for events, or until `clock` reaches `until`; without a deadline, indefinitely. A
+    /// signal does not end the wait.
     ///
     /// # Errors
     ///
-    /// What `ppoll` and `epoll_wait` say.
+    /// Returns the error of `ppoll(2)` or `epoll_wait(2)`.
     pub fn wait(&mut self, clock: &Monotonic, until: Option<Instant>) -> io::Result<Wake> {
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_LEN];
-        // It counts whole milliseconds, and `ppoll` nanoseconds: only the last of them is waited for
-        // by both. A deadline that news come before costs one call.
+        // `epoll_wait` counts whole milliseconds, and `ppoll` nanoseconds. Only the last
+        // millisecond before the deadline needs both; a wait that ends earlier takes one call.
         let count = loop {
             let left = until.map(|until| until - clock.now());
             let whole =
@@ -220,7 +225,7 @@ impl News {
         Ok(Wake::Ready(count))
     }
 
-    /// Waits for news less than a millisecond.
+    /// Waits for events for less than a millisecond. Returns whether there may be any.
     fn has_some_within(&self, limit: Duration) -> io::Result<bool> {
         let mut news = [PollFd::new(&self.epoll, PollFlags::IN)];
         match poll(&mut news, Some(&timespec(limit))) {
@@ -230,7 +235,7 @@ impl News {
         }
     }
 
-    /// Takes note of what is ready; returns of how many descriptors that was told.
+    /// Caches the readiness in `events`; returns the number of events.
     fn note(&mut self, events: &[epoll::Event]) -> usize {
         for event in events {
             let (number, flags) = (event.data.u64(), event.flags);
@@ -246,7 +251,7 @@ impl News {
     }
 }
 
-/// Returns what the kernel is to tell of.
+/// Converts `wanted` to epoll flags; EPOLLRDHUP is always included.
 #[cfg(target_os = "linux")]
 fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
     let mut flags = epoll::EventFlags::RDHUP;
@@ -256,11 +261,11 @@ fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
     flags
 }
 
-/// As many descriptors as are told of at a time; ours.
+/// Maximum number of events per call; our own choice.
 #[cfg(target_os = "linux")]
 const EVENTS_LEN: usize = 16;
 
-/// What is known of a descriptor that cannot be watched.
+/// Readiness of a descriptor that cannot be watched.
 #[cfg(target_os = "linux")]
 const ALWAYS: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::NVAL);
 
@@ -271,7 +276,8 @@ const MEANINGS: [(PollFlags, epoll::EventFlags); 3] = [
     (PollFlags::PRI, epoll::EventFlags::PRI),
 ];
 
-/// A far side that has closed its half is an end too: it may have come with the last data.
+/// The peer's shutdown of its sending side counts as a hang-up too: it may arrive with the last
+/// data.
 #[cfg(target_os = "linux")]
 const ENDS: [(PollFlags, epoll::EventFlags); 3] = [
     (PollFlags::HUP, epoll::EventFlags::RDHUP),
@@ -279,21 +285,21 @@ const ENDS: [(PollFlags, epoll::EventFlags); 3] = [
     (PollFlags::ERR, epoll::EventFlags::ERR),
 ];
 
-/// What owns its descriptor.
+/// An object that owns its descriptor.
 ///
 /// # Safety
 ///
-/// The descriptor stays open and the same until the owner is dropped.
+/// The descriptor must stay open and unchanged until the owner is dropped.
 pub unsafe trait OwnsDescriptor: AsRawFd {}
 
 // SAFETY: it owns its descriptor and does nothing else.
 unsafe impl OwnsDescriptor for OwnedFd {}
-// SAFETY: a socket is closed when it is dropped, and has no way to be another before.
+// SAFETY: a socket is closed only when it is dropped, and its descriptor cannot be replaced before.
 unsafe impl OwnsDescriptor for TcpStream {}
-// SAFETY: as a stream.
+// SAFETY: as for a stream.
 unsafe impl OwnsDescriptor for TcpListener {}
 #[cfg(target_os = "linux")]
-// SAFETY: our end of the terminal is an `OwnedFd` that is never replaced.
+// SAFETY: the master end is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}
 #[cfg(target_os = "linux")]
 // SAFETY: the socket is an `OwnedFd` that is never replaced.
@@ -302,11 +308,10 @@ unsafe impl OwnsDescriptor for crate::datagram::DatagramSocket {}
 // SAFETY: a serial line is an `OwnedFd` that is never replaced.
 unsafe impl OwnsDescriptor for crate::serial::Serial {}
 
-/// A descriptor that is registered at a tokio runtime, with its owner.
+/// A descriptor registered with a tokio runtime, together with its owner.
 ///
-/// It gives what [`AsyncFd`] gives by a shared reference. There is no mutable access to the owner:
-/// with it, safe code could put another owner in its place, and the runtime would keep a
-/// registration for a descriptor that is closed.
+/// It dereferences to a shared [`AsyncFd`]. There is no mutable access to the owner: with it, safe
+/// code could replace the owner, and the runtime would keep a registration for a closed descriptor.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -343,19 +348,20 @@ impl<T: OwnsDescriptor> Deref for Registered<T> {
     }
 }
 
-/// Registers the descriptor of `owner` at the tokio runtime of the calling task.
+/// Registers the descriptor of `owner` with the tokio runtime of the calling task.
 ///
 /// # Errors
 ///
-/// If there are no descriptors left, or the descriptor is of a kind that is always ready.
+/// Returns an error if no descriptors are left, or if the descriptor is of a type that is always
+/// ready.
 pub fn register<T: OwnsDescriptor>(owner: T, interest: Interest) -> io::Result<Registered<T>> {
-    // SAFETY: the owner keeps its descriptor open and the same until it is dropped, and nothing
+    // SAFETY: the owner keeps its descriptor open and unchanged until it is dropped, and nothing
     // replaces the owner: `Registered` lends it only by a shared reference.
     let registered = unsafe { AsyncFd::register_with_interest(owner, interest) };
     registered.map(Registered).map_err(io::Error::from)
 }
 
-/// A descriptor of somebody else's whose input a tokio runtime waits for.
+/// A borrowed descriptor whose input a tokio runtime waits for.
 #[derive(Debug)]
 pub struct Watched {
     /// A duplicate, so that it stays open as long as it is registered.
@@ -363,15 +369,15 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Starts to watch `descriptor`, inside a tokio runtime; `None` for what is always ready and
-    /// cannot be watched: a regular file, /dev/null.
+    /// Starts to watch `descriptor`; must be called inside a tokio runtime. Returns `None` for a
+    /// file that is always ready and cannot be watched: a regular file, /dev/null.
     ///
     /// # Errors
     ///
-    /// Where there are no descriptors left.
+    /// Returns an error if no descriptors are left.
     pub fn new(descriptor: BorrowedFd<'_>) -> io::Result<Option<Self>> {
         let descriptor = descriptor.try_clone_to_owned()?;
-        // SAFETY: the descriptor is owned, so it stays open and the same until the drop.
+        // SAFETY: the descriptor is owned, so it stays open and unchanged until the drop.
         let watched = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
         match watched.map_err(io::Error::from) {
             Ok(descriptor) => Ok(Some(Self { descriptor })),
@@ -380,21 +386,21 @@ impl Watched {
         }
     }
 
-    /// Returns `Ready` once for each time that something has come since the last one.
+    /// Returns `Ready` once for each time that input has arrived since the last call.
     ///
-    /// What one read leaves is not told again: read until nothing is left.
+    /// Input left over by a read is not reported again: read until no input is left.
     pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.descriptor.poll_read_ready(context).map_ok(|mut ready| ready.clear_ready())
     }
 }
 
-/// Has the calling thread's waits end at their deadline, but for the time it takes to wake up.
+/// Makes timed waits of the calling thread end at their deadline, apart from the time to wake up.
 ///
-/// Linux otherwise lets them run 50 microseconds over, to wake several threads at once.
+/// By default Linux lets them end up to 50 microseconds late, to wake several threads at once.
 ///
 /// # Errors
 ///
-/// What `prctl` says.
+/// Returns the error of `prctl(2)`.
 #[cfg(target_os = "linux")]
 pub fn set_exact_deadlines() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?)

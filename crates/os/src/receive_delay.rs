@@ -1,27 +1,27 @@
-//! How long data lay in a socket's receive queue before it was read.
+//! Time that data spent in a socket's receive queue before it was read.
 //!
-//! With `SO_TIMESTAMPNS` (socket(7)) the kernel stamps each packet when the network device hands it
-//! over, and recvmsg(2) returns the stamp of the last byte that it copies, for TCP as well
-//! (Linux 4.10). The difference to the time of the read is what the reader took to run: the wake-up,
-//! and the wait for a processor. A wait that ended before the data arrived is not in it.
+//! With `SO_TIMESTAMPNS` (socket(7)) the kernel stamps each packet when the network device delivers
+//! it. recvmsg(2) returns the stamp of the last byte that it copies, for TCP as well (Linux 4.10).
+//! The difference to the time of the read is the reader's delay: the wake-up, and the wait for a
+//! processor. A wait that ended before the data arrived is not included.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Room for one control message with a `timespec`.
+/// Size of a control buffer for one message with a `timespec`, in 64-bit words.
 const CONTROL_WORDS: usize = 8;
 
-/// Has the kernel stamp what arrives at `socket`. Where no socket of the machine had stamps before, the
-/// kernel begins some milliseconds later.
+/// Enables arrival stamps for `socket`. If no socket of the machine had stamps before, the kernel
+/// starts to stamp some milliseconds later.
 ///
 /// # Errors
 ///
-/// The error of `setsockopt`.
+/// Returns the error of `setsockopt(2)`.
 #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
 pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the kernel reads an int of the length that is given.
+    // SAFETY: the kernel reads an int of the length passed.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -34,24 +34,25 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads into `buffer`, and returns how many bytes were read and for how long the last of them had been
-/// in the receive queue; `None` where the kernel has no stamp of it.
+/// Reads into `buffer`. Returns the number of bytes read, and the time that the last of them spent
+/// in the receive queue; `None` if the kernel has no stamp for it.
 ///
-/// A step of the clock of the day between arrival and read falsifies the delay; it is never negative.
+/// A step of the system clock between arrival and read falsifies the delay; it is never negative.
 ///
 /// # Errors
 ///
-/// The error of `recvmsg`.
+/// Returns the error of `recvmsg(2)`.
 pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = [0_u64; CONTROL_WORDS];
-    // SAFETY: all zeros is a message header with nothing in it.
+    // SAFETY: an all-zero message header is valid and empty.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: the pointers are to what lives until the end of this function, with its lengths.
+    // SAFETY: the pointers point to memory of the given lengths that lives until the end of this
+    // function.
     let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
     let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
     let read_at = SystemTime::now().duration_since(UNIX_EPOCH).ok();
@@ -60,9 +61,9 @@ pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<
     Ok((count, delay))
 }
 
-/// Returns the stamp that `message` carries, as the time since 1970.
+/// Returns the stamp in `message`, as the time since 1970.
 fn stamp(message: &libc::msghdr) -> Option<Duration> {
-    // SAFETY: the header and the control area that it points to are those that recvmsg has filled.
+    // SAFETY: recvmsg has filled the header and the control area that it points to.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return null or a header inside the control area.
     while let Some(header) = unsafe { next.as_ref() } {
@@ -99,7 +100,7 @@ mod tests {
         let (near, mut peer) = pair();
         stamp_arrivals(&near).unwrap();
         let mut buffer = [0; 8];
-        // The kernel begins to stamp when it has time to.
+        // The kernel starts to stamp with some delay.
         for _ in 0..ATTEMPTS_MAX {
             let written_at = Instant::now();
             peer.write_all(b"x").unwrap();
@@ -110,7 +111,7 @@ mod tests {
             assert_eq!((count, buffer[0]), (1, b'x'));
             let whole = written_at.elapsed();
             if let Some(delay) = delay {
-                // The clock of the day may be slewed while the test runs.
+                // The system clock may be slewed while the test runs.
                 assert!(delay >= Duration::from_millis(10), "{delay:?}");
                 assert!(delay <= whole + Duration::from_millis(1), "{delay:?} of {whole:?}");
                 return;

@@ -1,7 +1,7 @@
-//! Where and with what right a thread runs, and what a program has used of the processor.
+//! Processor affinity, scheduling class and processor time of threads and processes.
 //!
-//! For measurements: on a machine that others share, a thread that may be preempted measures the
-//! others. What is set here is inherited by every program that the thread starts afterwards.
+//! This is for measurements: on a shared machine, a thread that may be preempted measures the other
+//! programs. Programs that a thread starts later inherit its settings.
 
 use protocols::time::Duration;
 use rustix::io::Errno;
@@ -16,17 +16,17 @@ use std::os::unix::fs::FileExt;
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// Returns the error of `sched_getaffinity(2)`.
 pub fn processors() -> io::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect())
 }
 
-/// Has the calling thread run on `processor` alone.
+/// Pins the calling thread to `processor`.
 ///
 /// # Errors
 ///
-/// EINVAL, if there is no such processor or it may not be used.
+/// Returns EINVAL if the processor does not exist or may not be used.
 pub fn pin_to(processor: usize) -> io::Result<()> {
     if processor >= CpuSet::MAX_CPU {
         return Err(Errno::INVAL.into());
@@ -36,12 +36,12 @@ pub fn pin_to(processor: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// Has all threads that the process `id` has now run on `processors` alone.
+/// Pins all current threads of the process `id` to `processors`.
 ///
 /// # Errors
 ///
-/// ESRCH, if it has gone; EINVAL, if one of them is none or may not be used; EPERM for another
-/// user's.
+/// Returns ESRCH if the process has ended; EINVAL if a processor number is too large, or if none of
+/// the processors may be used; EPERM if the process belongs to another user.
 pub fn pin_process_to(id: u32, processors: &[usize]) -> io::Result<()> {
     if processors.iter().any(|processor| *processor >= CpuSet::MAX_CPU) {
         return Err(Errno::INVAL.into());
@@ -51,12 +51,12 @@ pub fn pin_process_to(id: u32, processors: &[usize]) -> io::Result<()> {
     threads_of(id)?.into_iter().try_for_each(|thread| Ok(sched_setaffinity(Some(thread), &only)?))
 }
 
-/// Has all threads that the process `id` has now run before every ordinary one, as
-/// [`set_real_time`] does.
+/// Sets all current threads of the process `id` to real-time scheduling, like [`set_real_time`].
 ///
 /// # Errors
 ///
-/// ESRCH, if it has gone; EPERM, if the user may not; EINVAL for another priority.
+/// Returns ESRCH if the process has ended; EPERM without the privilege; EINVAL for an invalid
+/// priority.
 pub fn set_process_real_time(id: u32, priority: u8) -> io::Result<()> {
     threads_of(id)?.into_iter().try_for_each(|thread| {
         set_class_of(thread.as_raw_nonzero().get(), libc::SCHED_FIFO, priority)
@@ -69,32 +69,33 @@ fn threads_of(id: u32) -> io::Result<Vec<Pid>> {
     entries.map(|entry| number(&entry?.file_name()).ok_or(Errno::SRCH.into())).collect()
 }
 
-/// Has the calling thread run before every ordinary one (`SCHED_FIFO`), at `priority` 1 to 99.
+/// Sets the calling thread to real-time scheduling (`SCHED_FIFO`) with `priority` 1 to 99; it runs
+/// before every ordinary thread.
 ///
-/// It then keeps its processor until it waits: who spins must bound the time.
+/// The thread then keeps its processor until it waits, so busy loops must be bounded in time.
 ///
 /// # Errors
 ///
-/// EPERM, if the user may not; EINVAL for another priority.
+/// Returns EPERM without the privilege; EINVAL for an invalid priority.
 pub fn set_real_time(priority: u8) -> io::Result<()> {
     set_class(libc::SCHED_FIFO, priority)
 }
 
-/// Has the calling thread run among the ordinary ones again (`SCHED_OTHER`).
+/// Sets the calling thread back to ordinary scheduling (`SCHED_OTHER`).
 ///
 /// # Errors
 ///
-/// EPERM, if the user may not.
+/// Returns EPERM without the privilege.
 pub fn set_ordinary() -> io::Result<()> {
     set_class(libc::SCHED_OTHER, 0)
 }
 
-/// Gives the calling thread a greater or lesser share among the ordinary ones, from -20, the
-/// greatest, to 19 (setpriority(2)).
+/// Sets the nice value of the calling thread, from -20, the largest share of the processor, to 19
+/// (setpriority(2)).
 ///
 /// # Errors
 ///
-/// EACCES, if it is greater than now and the user may not.
+/// Returns EACCES if the value is lowered without the privilege.
 pub fn set_nice(nice: i8) -> io::Result<()> {
     Ok(rustix::process::setpriority_process(None, nice.into())?)
 }
@@ -103,21 +104,21 @@ fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
     set_class_of(0, class, priority)
 }
 
-/// The thread 0 is the calling one.
+/// Sets the scheduling class of `thread`; 0 is the calling thread.
 fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Result<()> {
     let wanted = libc::sched_param { sched_priority: priority.into() };
-    // SAFETY: the struct is whole and lives through the call, which only reads it.
+    // SAFETY: the struct is initialized and lives through the call, which only reads it.
     match unsafe { libc::sched_setscheduler(thread, class, &raw const wanted) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Returns how long the threads of this process have waited for a processor while they could have
-/// run, or `None` if the kernel does not keep account.
+/// Returns the time that the runnable threads of this process have waited for a processor, or
+/// `None` if the kernel does not account for it.
 ///
-/// The times of all live threads add up, so two threads that wait at once count twice. Threads that
-/// have ended are not counted: a difference of two readings is a lower bound.
+/// The times of all live threads are added, so two threads that wait at the same time count twice.
+/// Threads that have ended are not counted: the difference of two readings is a lower bound.
 #[must_use]
 pub fn run_queue_wait() -> Option<Duration> {
     let accounts = fs::read_dir("/proc/self/task").ok()?.filter_map(|thread| {
@@ -127,12 +128,12 @@ pub fn run_queue_wait() -> Option<Duration> {
     Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
-/// Returns how long the calling thread has waited for a processor while it could have run, or `None` if
-/// the kernel does not keep account.
+/// Returns the time that the calling thread has waited for a processor while runnable, or `None` if
+/// the kernel does not account for it.
 #[must_use]
 pub fn thread_run_queue_wait() -> Option<Duration> {
     thread_local! {
-        // Opened once: a reading beside an echo should cost little.
+        // Opened once: a reading next to an echo measurement should cost little.
         static ACCOUNT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
     }
     ACCOUNT.with(|account| {
@@ -143,20 +144,20 @@ pub fn thread_run_queue_wait() -> Option<Duration> {
     })
 }
 
-/// Three numbers of 64 bits in decimal, with what separates them.
+/// Maximum length of a schedstat file: three 64-bit numbers in decimal, with separators.
 const ACCOUNT_LEN_MAX: usize = 64;
 
-/// Reads the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.
+/// Parses the second of the three numbers in a thread's schedstat: nanoseconds on a run queue.
 fn waiting_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the processor time that all threads of the process `id` have used, those that have
-/// ended excepted, or `None` if it has gone or the kernel does not keep account.
+/// Returns the processor time of all live threads of the process `id`, or `None` if it has ended or
+/// the kernel does not account for it.
 #[must_use]
 pub fn processor_time(id: u32) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{id}/task")).ok()?;
-    // One that ends between the listing and the reading is passed over.
+    // Skip threads that end between the listing and the reading.
     let accounts = threads.filter_map(|thread| {
         let account = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         running_nanos(&account)
@@ -164,7 +165,7 @@ pub fn processor_time(id: u32) -> Option<Duration> {
     Some(Duration::from_nanos(accounts.reduce(u64::saturating_add)?))
 }
 
-/// Reads the first of the three numbers in a thread's schedstat: nanoseconds that it ran.
+/// Parses the first of the three numbers in a thread's schedstat: nanoseconds of run time.
 fn running_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_wait_of_this_process_includes_that_of_each_of_its_threads() {
-        // It is still counted while this thread runs.
+        // The wait of this thread is still counted while the thread runs.
         let own = thread_run_queue_wait().unwrap();
         let of_all = run_queue_wait().unwrap();
         assert!(of_all >= own, "{of_all:?} and {own:?}");

@@ -1,8 +1,8 @@
-//! A serial line, at any rate the hardware can have: eight bits, no parity, one stop bit and no flow
-//! control, unless it is to be otherwise.
+//! Serial lines at any rate that the hardware supports. The default is eight data bits, no parity,
+//! one stop bit and no flow control.
 //!
-//! The modem's control lines are left alone, and without flow control every byte passes: a line of
-//! three wires works. The terminal end of a pseudo-terminal works too.
+//! The modem control lines are ignored, and without flow control every byte passes, so a three-wire
+//! line works. The terminal end of a pseudo-terminal works too.
 
 use crate::unless_blocked;
 use rustix::fs::{Mode, OFlags};
@@ -14,37 +14,37 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{error, fmt, fs, io};
 
-/// The bits of data in a character.
+/// Number of data bits per character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataBits {
-    /// 5, as a teletype of Baudot's code.
+    /// 5, for Baudot teletypes.
     Five,
     /// 6.
     Six,
-    /// 7, as most terminals of old.
+    /// 7, for most old terminals.
     Seven,
     /// 8.
     #[default]
     Eight,
 }
 
-/// The bit behind the data that makes the number of ones odd or even, or is always the same.
+/// Parity bit after the data bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parity {
-    /// There is none.
+    /// No parity bit.
     #[default]
     None,
-    /// The number of ones is odd.
+    /// The total number of ones is odd.
     Odd,
-    /// The number of ones is even.
+    /// The total number of ones is even.
     Even,
-    /// It is always 1.
+    /// The parity bit is always 1.
     Mark,
-    /// It is always 0.
+    /// The parity bit is always 0.
     Space,
 }
 
-/// The bits behind each character.
+/// Number of stop bits after each character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StopBits {
     /// 1.
@@ -54,35 +54,35 @@ pub enum StopBits {
     Two,
 }
 
-/// How a receiver that has no room says so.
+/// Method by which a receiver stops the sender when its buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FlowControl {
-    /// It does not.
+    /// No flow control.
     #[default]
     None,
-    /// By the characters XOFF and XON, which are then no data.
+    /// The characters XOFF and XON, which then cannot be sent as data.
     Software,
-    /// By the wires RTS and CTS.
+    /// The modem control lines RTS and CTS.
     Hardware,
 }
 
-/// What both ends of a line must have alike.
+/// Settings that must be equal at both ends of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineSettings {
-    /// The rate, with start and stop bits.
+    /// Rate in bits per second, including start and stop bits.
     pub bits_per_second: u32,
-    /// The bits of data in a character.
+    /// Number of data bits per character.
     pub data_bits: DataBits,
-    /// The parity.
+    /// Parity.
     pub parity: Parity,
-    /// The bits behind each character.
+    /// Number of stop bits.
     pub stop_bits: StopBits,
-    /// The flow control.
+    /// Flow control.
     pub flow_control: FlowControl,
 }
 
 impl LineSettings {
-    /// Returns what most lines have, at that rate.
+    /// Returns the usual settings, 8N1 without flow control, at the given rate.
     #[must_use]
     pub fn at(bits_per_second: u32) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl LineSettings {
         }
     }
 
-    /// Returns whether a receiver at this rate understands a sender at `given`.
+    /// Returns whether a receiver at this rate can decode a sender at the rate `given`.
     pub(crate) fn allows_rate(self, given: u32) -> bool {
         given.abs_diff(self.bits_per_second) <= self.bits_per_second / TOLERANCE
     }
@@ -130,7 +130,7 @@ impl LineSettings {
     }
 }
 
-/// An open serial line. Dropped, the device gets back the modes it had.
+/// An open serial line. Dropping it restores the device's previous modes.
 #[derive(Debug)]
 pub struct Serial {
     descriptor: OwnedFd,
@@ -139,22 +139,23 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Opens `device` at `bits_per_second`, for this program alone, with what most lines have.
+    /// Opens `device` at `bits_per_second` for exclusive use, with the usual settings
+    /// ([`LineSettings::at`]).
     ///
-    /// What the line had received before is thrown away. The descriptor does not block.
+    /// Bytes received before are discarded. The descriptor is non-blocking.
     ///
     /// # Errors
     ///
-    /// See [`SerialError`]: each says what to do.
+    /// Returns [`SerialError`], whose message names the remedy.
     pub fn open(device: &Path, bits_per_second: u32) -> Result<Self, SerialError> {
         Self::open_with(device, LineSettings::at(bits_per_second))
     }
 
-    /// Opens `device` as [`Self::open`] does, with these settings.
+    /// Opens `device` like [`Self::open`], with the given settings.
     ///
     /// # Errors
     ///
-    /// See [`SerialError`]: each says what to do.
+    /// Returns [`SerialError`], whose message names the remedy.
     pub fn open_with(device: &Path, settings: LineSettings) -> Result<Self, SerialError> {
         let bits_per_second = settings.bits_per_second;
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -162,7 +163,7 @@ impl Serial {
             .map_err(|error| SerialError::of_open(device, error))?;
         let found = tcgetattr(&descriptor).map_err(|error| match error {
             Errno::NOTTY | Errno::INVAL => SerialError::NoTerminal(device.into()),
-            // A port that the driver lists, but where there is no hardware.
+            // The driver lists a port without hardware.
             Errno::IO => SerialError::NoDevice(device.into()),
             error => SerialError::Other(device.into(), error.into()),
         })?;
@@ -171,7 +172,7 @@ impl Serial {
         let mut raw = found.clone();
         raw.make_raw();
         settings.put_into(&mut raw);
-        // A rate of nothing would hang up.
+        // A rate of 0 would hang up the line.
         if bits_per_second == 0 || raw.set_speed(bits_per_second).is_err() {
             return Err(refused(None));
         }
@@ -181,7 +182,7 @@ impl Serial {
             Errno::INVAL | Errno::RANGE => refused(None),
             error => other(error),
         })?;
-        // A driver that cannot have the rate takes the nearest one without a word.
+        // A driver that does not support the rate silently sets the nearest one.
         let given = tcgetattr(&serial.descriptor).map_err(other)?.output_speed();
         if !settings.allows_rate(given) {
             return Err(refused(Some(given)));
@@ -190,39 +191,39 @@ impl Serial {
         Ok(serial)
     }
 
-    /// Returns the rate that was asked for, in bits per second with start and stop bits.
+    /// Returns the requested rate in bits per second, including start and stop bits.
     #[must_use]
     pub fn bits_per_second(&self) -> u32 {
         self.bits_per_second
     }
 
-    /// Reads what has come: the number of bytes, 0 after a hang-up, or `None` if there is
-    /// nothing now.
+    /// Reads received bytes. Returns their number, 0 after a hang-up, or `None` if no bytes are
+    /// waiting.
     ///
     /// # Errors
     ///
-    /// EIO or ENXIO, if the device has been unplugged.
+    /// Returns EIO or ENXIO if the device was unplugged.
     pub fn read(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
         unless_blocked(|| rustix::io::read(&self.descriptor, &mut *bytes))
     }
 
-    /// Sends `bytes`; returns how many were taken, or `None` if there is no room now.
+    /// Writes `bytes`. Returns the number of bytes accepted, or `None` if the buffer is full.
     ///
     /// # Errors
     ///
-    /// EIO or ENXIO, if the device has been unplugged.
+    /// Returns EIO or ENXIO if the device was unplugged.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         unless_blocked(|| rustix::io::write(&self.descriptor, bytes))
     }
 }
 
 impl Serial {
-    /// Puts a BREAK on the line: a zero that lasts for a quarter of a second or longer, in which
-    /// this call waits.
+    /// Sends a BREAK: a zero condition for at least a quarter of a second, during which this call
+    /// blocks.
     ///
     /// # Errors
     ///
-    /// EIO or ENXIO, if the device has been unplugged.
+    /// Returns EIO or ENXIO if the device was unplugged.
     pub fn send_break(&self) -> io::Result<()> {
         Ok(tcsendbreak(&self.descriptor)?)
     }
@@ -242,39 +243,40 @@ impl AsRawFd for Serial {
 
 impl Drop for Serial {
     fn drop(&mut self) {
-        // An error means that the device has gone.
+        // An error means that the device has been removed.
         let _ = tcsetattr(&self.descriptor, OptionalActions::Now, &self.found);
         let _ = ioctl_tiocnxcl(&self.descriptor);
     }
 }
 
-/// One part in this many: a receiver samples the tenth bit in its middle half up to 2.5% off.
+/// Reciprocal of the rate tolerance: up to 2.5% off, a receiver samples the tenth bit in its middle
+/// half.
 const TOLERANCE: u32 = 40;
 
-/// Why there is no serial line.
+/// Error of opening a serial line.
 #[derive(Debug)]
 pub enum SerialError {
-    /// There is no such device.
+    /// The device does not exist.
     NoDevice(PathBuf),
-    /// The user may not open it.
+    /// The user may not open the device.
     NotPermitted {
-        /// The device.
+        /// Path of the device.
         device: PathBuf,
-        /// The group that may, where one may.
+        /// Group with access to the device, if there is one.
         group: Option<String>,
     },
-    /// Another program has it.
+    /// Another program has the device open.
     InUse(PathBuf),
-    /// It is a file or a device of another kind.
+    /// The path names a file or a device of another type.
     NoTerminal(PathBuf),
-    /// The device cannot have the rate.
+    /// The device does not support the rate.
     RateRefused {
-        /// The device.
+        /// Path of the device.
         device: PathBuf,
-        /// The rate that it would have instead, where it says so, in bits per second.
+        /// The rate that the device would set instead, in bits per second, if known.
         given: Option<u32>,
     },
-    /// Anything else.
+    /// Any other error.
     Other(PathBuf, io::Error),
 }
 
@@ -343,7 +345,7 @@ fn group_with_access(device: &Path) -> Option<String> {
     name_of_group(&fs::read_to_string("/etc/group").ok()?, owner.gid())
 }
 
-/// Finds a group in the text of group(5): `name:password:number:members`.
+/// Finds the group with ID `number` in the text of group(5): `name:password:number:members`.
 fn name_of_group(groups: &str, number: u32) -> Option<String> {
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -420,7 +422,7 @@ mod tests {
             ..LineSettings::at(1200)
         };
         let serial = Serial::open_with(far_end.path(), settings).unwrap();
-        // A pseudo-terminal has eight bits without parity whatever it is told.
+        // A pseudo-terminal always has eight data bits without parity.
         let modes = tcgetattr(&serial).unwrap();
         assert!(modes.control_modes.contains(ControlModes::CSTOPB));
         assert!(modes.input_modes.contains(InputModes::IXON | InputModes::IXOFF));

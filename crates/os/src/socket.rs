@@ -1,10 +1,10 @@
-//! The kernel's own TCP: what a login needs of a connected socket beyond bytes.
+//! Options and status of the kernel's TCP sockets, as far as a login needs them.
 //!
-//! Telnet's Synch rides on TCP's urgent data (RFC 854, "The TELNET Synch signal"): the receiver
-//! must learn at once that there is a mark, and must find it in its place among the bytes. So
+//! Telnet's Synch uses TCP urgent data (RFC 854, "The TELNET Synch signal"): the receiver must
+//! learn at once that there is a mark, and must find its position in the byte stream. Therefore
 //! urgent data stays in line (`SO_OOBINLINE`), `poll` reports it as `POLLPRI`, and
-//! [`is_at_urgent_mark`] tells when the reader has come to the mark. Linux ends a read there: one
-//! that did not fill its buffer is not the last.
+//! [`is_at_urgent_mark`] returns whether the reader has reached the mark. Linux ends a read at the
+//! mark, so a short read does not mean that no more data is waiting.
 
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
@@ -14,37 +14,38 @@ use std::net::{SocketAddr, TcpStream as TcpSocket};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Sends small segments at once (`true`) or has Nagle's algorithm collect them (RFC 9293 §3.7.4).
+/// Disables Nagle's algorithm (`true`) or enables it (RFC 9293 §3.7.4).
 ///
 /// # Errors
 ///
-/// What `setsockopt` says.
+/// Returns the error of `setsockopt(2)`.
 pub fn set_no_delay(socket: &impl AsFd, no_delay: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(socket, no_delay)?)
 }
 
-/// Acknowledges at once (`true`), until the kernel thinks otherwise: set it again after reads.
+/// Enables immediate acknowledgments (`true`). The kernel may switch back by itself, so set it
+/// again after reads.
 ///
 /// # Errors
 ///
-/// What `setsockopt` says.
+/// Returns the error of `setsockopt(2)`.
 pub fn set_quick_ack(socket: &impl AsFd, quick_ack: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, quick_ack)?)
 }
 
-/// Acknowledges now what has been read, and stays with delayed acknowledgments for what follows.
+/// Acknowledges the received data now, and keeps delayed acknowledgments for later data.
 ///
-/// [`set_quick_ack`] would have the kernel acknowledge each of the next segments by itself, echoes
-/// of keys too, which costs a segment per key.
+/// [`set_quick_ack`] would make the kernel acknowledge each of the next segments separately, even
+/// the echoes of keys, which costs a segment per key.
 ///
 /// # Errors
 ///
-/// What `setsockopt` says.
+/// Returns the error of `setsockopt(2)`.
 #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
 pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
-    // tcp(7) tells of 0 and 1; an even number above 0 acts once and leaves the mode (Linux 2.4).
+    // tcp(7) documents 0 and 1; an even number above 0 acts once and leaves the mode (Linux 2.4).
     let once: libc::c_int = 2;
-    // SAFETY: the kernel reads an int of the length that is told.
+    // SAFETY: the kernel reads an int of the length passed.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -57,15 +58,15 @@ pub fn acknowledge_now(socket: &impl AsFd) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes no more than about `bytes` that have not been sent yet (`TCP_NOTSENT_LOWAT`, Linux 3.12), so
-/// that a program can still discard the rest, as Telnet's abort output does.
+/// Limits the bytes accepted but not yet sent to about `bytes` (`TCP_NOTSENT_LOWAT`, Linux 3.12),
+/// so that the program can still discard the rest, as Telnet's Abort Output does.
 ///
 /// # Errors
 ///
-/// The error of `setsockopt`.
+/// Returns the error of `setsockopt(2)`.
 #[expect(clippy::cast_possible_truncation, reason = "the size of an int is small")]
 pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    // SAFETY: the kernel reads an int of the length that is told.
+    // SAFETY: the kernel reads an int of the length passed.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -78,39 +79,39 @@ pub fn set_unsent_limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Leaves urgent data in its place among the other bytes (`true`).
+/// Leaves urgent data in line with the other data (`true`).
 ///
 /// # Errors
 ///
-/// What `setsockopt` says.
+/// Returns the error of `setsockopt(2)`.
 pub fn set_urgent_inline(socket: &impl AsFd, inline: bool) -> io::Result<()> {
     Ok(sockopt::set_socket_oobinline(socket, inline)?)
 }
 
-/// Returns the name of the congestion control in force.
+/// Returns the name of the congestion control algorithm in use.
 ///
 /// # Errors
 ///
-/// What `getsockopt` says.
+/// Returns the error of `getsockopt(2)`.
 pub fn congestion_control(socket: &impl AsFd) -> io::Result<String> {
     Ok(sockopt::tcp_congestion(socket)?)
 }
 
-/// Chooses the congestion control by its name.
+/// Selects the congestion control algorithm by name.
 ///
 /// # Errors
 ///
-/// ENOENT, if the kernel does not have it; EPERM, if only root may use it.
+/// Returns ENOENT if the kernel does not have it; EPERM if only root may use it.
 pub fn set_congestion_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, name)?)
 }
 
-/// Connects to `remote` with a congestion control that is chosen before the first segment: one
-/// that paces leaves its clock running when it is replaced later.
+/// Connects to `remote` with a congestion control algorithm selected before the first segment. One
+/// that paces leaves its timer running if it is replaced later.
 ///
 /// # Errors
 ///
-/// As [`set_congestion_control`], and what the far side or the network says.
+/// Returns the errors of [`set_congestion_control`] and of `connect(2)`.
 pub fn connect_with_congestion_control(remote: SocketAddr, name: &str) -> io::Result<TcpSocket> {
     let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -119,12 +120,12 @@ pub fn connect_with_congestion_control(remote: SocketAddr, name: &str) -> io::Re
     Ok(socket.into())
 }
 
-/// Returns the ports from which the kernel takes one for who asks for none (ip(7),
-/// `ip_local_port_range`).
+/// Returns the range of ephemeral ports, from which the kernel selects a port if the program
+/// specifies none (ip(7), `ip_local_port_range`).
 ///
 /// # Errors
 ///
-/// If the kernel does not say, or not as it should.
+/// Returns an error if the file in /proc cannot be read or parsed.
 pub fn ephemeral_ports() -> io::Result<RangeInclusive<u16>> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")?;
     ports_in(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -136,44 +137,44 @@ fn ports_in(text: &str) -> Option<RangeInclusive<u16>> {
     (first <= last).then_some(first..=last)
 }
 
-/// Returns the user whose process has connected a socket of this machine, as the kernel noted it
-/// then (SO_PEERCRED).
+/// Returns the user ID of the process that connected a socket of this machine, as recorded by the
+/// kernel at that time (SO_PEERCRED).
 ///
 /// # Errors
 ///
-/// What the kernel says; of a socket of the Internet too.
+/// Returns the error of `getsockopt(2)`, also for an internet socket.
 pub fn peer_user(socket: &impl AsFd) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(socket)?.uid.as_raw())
 }
 
-/// Returns whether the next byte to be read is the one at the urgent mark.
+/// Returns whether the next byte to read is at the urgent mark.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// Returns the error of `ioctl(2)`.
 pub fn is_at_urgent_mark(socket: &impl AsFd) -> io::Result<bool> {
-    // SAFETY: SIOCATMARK takes nothing and writes an int.
+    // SAFETY: SIOCATMARK takes no input and writes an int.
     let answer = unsafe { ioctl(socket, Getter::<SIOCATMARK, libc::c_int>::new()) };
     Ok(answer? != 0)
 }
 
-/// What the kernel knows about a connection (`TCP_INFO`). What an older one does not tell is
-/// `None`.
+/// The kernel's statistics of a connection (`TCP_INFO`). A field that an older kernel does not
+/// provide is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round-trip time, microseconds.
     pub round_trip_us: u32,
     /// Mean deviation of the round-trip time, microseconds.
     pub round_trip_deviation_us: u32,
-    /// Smallest round-trip time seen lately, microseconds.
+    /// Minimum round-trip time in the recent window, microseconds.
     pub min_round_trip_us: Option<u32>,
     /// Retransmission timeout, microseconds.
     pub retransmission_timeout_us: u32,
-    /// Time for which an acknowledgment is delayed, microseconds.
+    /// Delay of a delayed acknowledgment, microseconds.
     pub ack_timeout_us: u32,
-    /// Largest segment that is sent, bytes.
+    /// Maximum segment size for sending, bytes.
     pub send_mss_bytes: u32,
-    /// Largest segment that has come, as estimated, bytes.
+    /// Estimated maximum size of received segments, bytes.
     pub receive_mss_bytes: u32,
     /// Path MTU, bytes.
     pub path_mtu_bytes: u32,
@@ -183,71 +184,71 @@ pub struct TcpInfo {
     pub slow_start_threshold_segments: u32,
     /// Segments sent and not acknowledged.
     pub unacknowledged_segments: u32,
-    /// Of these, segments held to be lost.
+    /// Unacknowledged segments that are presumed lost.
     pub lost_segments: u32,
-    /// Retransmissions not acknowledged yet.
+    /// Retransmitted segments that are not acknowledged yet.
     pub retransmitted_segments: u32,
-    /// Retransmissions since the connection was made.
+    /// Retransmissions since the connection was opened.
     pub total_retransmissions: u32,
-    /// Time since the last acknowledgment came, milliseconds.
+    /// Time since the last acknowledgment was received, milliseconds.
     pub last_ack_ms: u32,
-    /// Bytes that the far side has acknowledged.
+    /// Bytes acknowledged by the peer.
     pub bytes_acknowledged: Option<u64>,
     /// Bytes received in order.
     pub bytes_received: Option<u64>,
-    /// Bytes written and not sent yet.
+    /// Bytes accepted from the program and not sent yet.
     pub unsent_bytes: Option<u32>,
-    /// Segments sent, with those that have no data.
+    /// Segments sent, including those without data.
     pub segments_out: Option<u32>,
-    /// Segments received, with those that have no data.
+    /// Segments received, including those without data.
     pub segments_in: Option<u32>,
-    /// Latest rate of delivery, bytes per second.
+    /// Latest delivery rate, bytes per second.
     pub delivery_bytes_per_second: Option<u64>,
-    /// Time in which data was waiting to be sent or acknowledged, microseconds.
+    /// Time during which data was waiting to be sent or acknowledged, microseconds.
     pub busy_us: Option<u64>,
-    /// Of that, time in which the receiver's window was full, microseconds.
+    /// Part of the busy time during which the peer's receive window was full, microseconds.
     pub limited_by_window_us: Option<u64>,
-    /// Of that, time in which the send buffer was empty of room, microseconds.
+    /// Part of the busy time during which the send buffer was full, microseconds.
     pub limited_by_buffer_us: Option<u64>,
-    /// Whether the latest rate of delivery was limited by what the program gave.
+    /// True if the latest delivery rate was limited by a lack of data from the program.
     pub is_rate_app_limited: bool,
-    /// Whether segments carry timestamps (RFC 7323).
+    /// True if segments carry timestamps (RFC 7323).
     pub has_timestamps: bool,
-    /// Pacing rate, bytes per second; `None` where nothing is paced.
+    /// Pacing rate, bytes per second; `None` if pacing is off.
     pub pacing_bytes_per_second: Option<u64>,
-    /// Segments with data received.
+    /// Segments received with data.
     pub data_segments_in: Option<u32>,
-    /// Segments with data sent.
+    /// Segments sent with data.
     pub data_segments_out: Option<u32>,
-    /// Segments delivered with a mark of congestion.
+    /// Segments delivered with a congestion mark (ECN).
     pub marked_segments: Option<u32>,
-    /// Data bytes sent, with those sent again.
+    /// Data bytes sent, including retransmissions.
     pub bytes_sent: Option<u64>,
-    /// Data bytes sent again.
+    /// Data bytes retransmitted.
     pub bytes_retransmitted: Option<u64>,
-    /// Duplicates that the far side has reported (RFC 2883).
+    /// Duplicate segments reported by the peer (RFC 2883).
     pub duplicate_reports: Option<u32>,
-    /// Reorderings seen.
+    /// Reordering events.
     pub reorderings: Option<u32>,
     /// Segments received out of order.
     pub out_of_order_segments: Option<u32>,
-    /// Receive window that the peer offers, bytes.
+    /// Receive window advertised by the peer, bytes.
     pub peer_window_bytes: Option<u32>,
-    /// Receive window that this side offers, bytes.
+    /// Receive window advertised to the peer, bytes.
     pub own_window_bytes: Option<u32>,
 }
 
 impl TcpInfo {
-    /// Asks the kernel about `socket`.
+    /// Queries the kernel about `socket`.
     ///
     /// # Errors
     ///
-    /// What `getsockopt` says, where the socket is no TCP connection.
+    /// Returns the error of `getsockopt(2)` if the socket is not a TCP socket.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut bytes = [0_u8; 512];
         let mut length = libc::socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
-        // SAFETY: the kernel writes at most `length` bytes into the buffer of that length, and
-        // then sets `length` to how many.
+        // SAFETY: the kernel writes at most `length` bytes into the buffer of that length, and then
+        // sets `length` to the number written.
         let answer = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -264,7 +265,7 @@ impl TcpInfo {
         told.and_then(Self::parse).ok_or_else(|| Errno::MSGSIZE.into())
     }
 
-    /// Reads the kernel's `struct tcp_info`, which has only ever grown at its end.
+    /// Parses the kernel's `struct tcp_info`; new kernels only append fields to it.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let at = |offset| Some(u32::from_ne_bytes(field(bytes, offset)?));
         let long_at = |offset| Some(u64::from_ne_bytes(field(bytes, offset)?));
@@ -315,7 +316,7 @@ fn field<const LENGTH: usize>(bytes: &[u8], offset: usize) -> Option<[u8; LENGTH
     bytes.get(offset..offset.checked_add(LENGTH)?)?.try_into().ok()
 }
 
-// <asm-generic/sockios.h>, which all but the architectures below use.
+// <asm-generic/sockios.h>, used by all architectures except those below.
 #[cfg(not(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64")))]
 const SIOCATMARK: Opcode = 0x8905;
 #[cfg(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64"))]
@@ -354,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Waits until `stream` has news of one of these kinds.
+    /// Waits until `stream` is ready for one of the events `wanted`.
     fn polled(stream: &std::net::TcpStream, wanted: PollFlags) {
         let mut descriptors = [PollFd::new(stream, wanted)];
         assert_eq!(poll(&mut descriptors, None), Ok(1));
@@ -417,7 +418,7 @@ mod tests {
         });
     }
 
-    /// Returns how many bytes a connection accepts while its peer reads nothing.
+    /// Returns the number of bytes that a connection accepts while its peer reads nothing.
     fn room_bytes(near: &TcpSocket) -> usize {
         near.set_nonblocking(true).unwrap();
         let mut near = near;

@@ -1,4 +1,5 @@
-//! The kernel's UDP and ours on a TUN, with datagrams of one size that pass it as one packet.
+//! UDP between the kernel and a station on a TUN, with datagrams of equal size that cross it as one
+//! packet.
 
 use crate::datagram::{DatagramSocket, Inbox};
 use crate::device::Device;
@@ -24,7 +25,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 1);
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 7;
-/// Is anybody there?
+/// Sent repeatedly until a reply shows that both directions work.
 const QUESTION: &[u8] = b"?";
 const SIZE: NonZeroU16 = NonZeroU16::new(1000).unwrap();
 const APART: Options = Options { has_single_datagrams: true, ..OFFLOADING };
@@ -36,7 +37,7 @@ const OFFLOADING: Options = Options {
 };
 const PLAIN: Options = Options { is_offloading: false, ..OFFLOADING };
 
-/// Collects what comes, and sends when it is told so.
+/// Collects received datagrams, and sends a datagram on request.
 struct Collector {
     socket: SocketId,
     came: Vec<Vec<u8>>,
@@ -62,7 +63,7 @@ impl Application for Collector {
     }
 }
 
-/// A station on a TUN, whose socket takes datagrams as they come.
+/// A station on a TUN, whose socket can receive super-datagrams.
 struct Bench {
     driver: Driver,
     collector: Collector,
@@ -93,7 +94,7 @@ impl Bench {
         self.driver.turn(&mut self.collector, Some(until)).unwrap();
     }
 
-    /// Returns `count` datagrams that the kernel has sent.
+    /// Returns the next `count` datagrams sent by the kernel.
     fn collect(&mut self, count: usize) -> Vec<Vec<u8>> {
         while self.collector.came.len() < count {
             self.turn();
@@ -102,8 +103,8 @@ impl Bench {
         core::mem::take(&mut self.collector.came)
     }
 
-    /// Opens a socket of the kernel that cuts and joins, once datagrams go both ways: a new address
-    /// of IPv6 takes a moment.
+    /// Opens a socket of the kernel with segmentation and coalescing, and waits until datagrams
+    /// pass in both directions: a new IPv6 address takes a moment.
     fn socket(&mut self, ends: Ends) -> DatagramSocket {
         let socket = loop {
             match DatagramSocket::bind((ends.0, 0).into()) {
@@ -130,7 +131,7 @@ impl Bench {
     }
 }
 
-/// The ends of a flow: the kernel's and ours.
+/// Addresses of a flow: the kernel's and the station's.
 #[derive(Clone, Copy)]
 struct Ends(IpAddr, IpAddr);
 
@@ -155,7 +156,7 @@ fn lens(data: &[u8]) -> Vec<usize> {
     data.chunks(SIZE.get().into()).map(<[u8]>::len).collect()
 }
 
-/// Takes `count` datagrams of ours from a socket of the kernel.
+/// Receives `count` datagrams from the station on a socket of the kernel.
 fn take(bench: &mut Bench, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>> {
     let (mut inbox, mut taken) = (Inbox::default(), Vec::new());
     while taken.len() < count {
@@ -168,7 +169,7 @@ fn take(bench: &mut Bench, socket: &DatagramSocket, count: usize) -> Vec<Vec<u8>
     taken
 }
 
-/// Lets twenty datagrams and a shorter one go from the kernel to us, and back.
+/// Sends twenty datagrams and a shorter one from the kernel to the station, and back.
 fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Bench {
     let mut bench = Bench::new(options, takes_segments);
     let socket = bench.socket(ends);
@@ -181,7 +182,7 @@ fn go_both_ways(options: Options, takes_segments: bool, ends: Ends) -> Bench {
     bench
 }
 
-/// Each as one packet: the kernel cuts what goes out, and gives what comes in as it was sent.
+/// Asserts that the datagrams cross the device as one packet in each direction.
 fn go_both_ways_as_one(takes_segments: bool, ends: Ends) {
     let bench = go_both_ways(OFFLOADING, takes_segments, ends);
     if !segments_datagrams(bench.driver.device()) {

@@ -1,22 +1,23 @@
-//! How often the calling thread gave its processor away.
+//! Voluntary and involuntary context switches of the calling thread.
 
 use libc::{RUSAGE_THREAD, getrusage, rusage};
 
-/// Counts of one thread since it was started, or between two moments of it.
+/// Counts of one thread since its start, or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// Times that it waited for something.
+    /// Switches because the thread waited for something.
     pub voluntary: u64,
-    /// Times that another was let in its place.
+    /// Switches because another thread was scheduled instead.
     pub involuntary: u64,
 }
 
 impl Switches {
-    /// Returns those of the calling thread; `None` where the kernel does not count them.
+    /// Returns the counts of the calling thread; `None` if the kernel does not count them.
     #[must_use]
     pub fn of_thread() -> Option<Self> {
         let mut usage = std::mem::MaybeUninit::<rusage>::zeroed();
-        // SAFETY: there is room for what the call writes, and all zeros are such a thing too.
+        // SAFETY: the call writes into memory of the right size, and an all-zero struct is valid
+        // too.
         let usage = unsafe {
             if getrusage(RUSAGE_THREAD, usage.as_mut_ptr()) != 0 {
                 return None;
@@ -29,7 +30,7 @@ impl Switches {
         })
     }
 
-    /// Returns what has come to those of the same thread since `earlier`.
+    /// Returns the switches of the same thread since the reading `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {
@@ -53,7 +54,7 @@ mod tests {
             }
         });
         let before = Switches::of_thread().unwrap();
-        // With two processors some of the answers may be there before they are waited for.
+        // With two processors some of the replies may be ready before this thread waits for them.
         while Switches::of_thread().unwrap().since(before).voluntary == 0 {
             ask.send(()).unwrap();
             answered.recv().unwrap();

@@ -1,18 +1,18 @@
-//! Counters of TCP that the kernel keeps for a whole network namespace (`/proc/net/netstat`).
+//! TCP counters that the kernel keeps for a network namespace (`/proc/net/netstat`).
 
 use std::fs;
 
-/// Counters of segments that brought nothing new and were reported by D-SACK (RFC 2883).
+/// Counters of D-SACK reports (RFC 2883), which are sent for segments without new data.
 const DUPLICATES: [&str; 2] = ["TCPDSACKOldSent", "TCPDSACKOfoSent"];
 
-/// Returns how many segments with data have come twice since the network namespace of this process
-/// exists, all connections together, or `None` if the kernel does not count them.
+/// Returns the number of data segments received twice in the network namespace of this process, on
+/// all connections together, or `None` if the kernel does not count them.
 #[must_use]
 pub fn duplicate_segments_in() -> Option<u64> {
     duplicates(&fs::read_to_string("/proc/self/net/netstat").ok()?)
 }
 
-/// Reads the counters from pairs of lines: names, and values in the same order.
+/// Parses the counters from pairs of lines: names, and values in the same order.
 fn duplicates(text: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
     let (names, values) = (lines.next()?, lines.next()?);

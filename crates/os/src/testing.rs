@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a network of their own, and a program of their own.
+//! Helpers shared by the tests of this crate: network namespaces, readiness, and child processes.
 
 use crate::batch::Batch;
 use crate::clock::Monotonic;
@@ -10,13 +10,14 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use test_support::not_configured;
 
-/// Runs `test` in a network namespace of its own; fails where there can be none.
+/// Runs `test` in a new network namespace; panics if there can be none.
 #[cfg(target_os = "linux")]
 pub(crate) fn in_new_network(test: impl FnOnce() + Send) {
     test_support::in_new_network(crate::namespace::enter_new_network, test);
 }
 
-/// Returns whether the kernel gives this user a ring; a test without one is not configured.
+/// Returns whether the kernel permits a ring to this user; otherwise the test is reported as not
+/// configured.
 #[cfg(target_os = "linux")]
 pub(crate) fn has_ring(batch: &Batch) -> bool {
     match batch.refused() {
@@ -29,8 +30,8 @@ pub(crate) fn has_ring(batch: &Batch) -> bool {
     batch.has_ring()
 }
 
-/// Returns whether the device segments datagrams, which every Linux since 6.2 does for a TUN; a
-/// test on an older kernel is not configured.
+/// Returns whether the device segments datagrams, as a TUN does since Linux 6.2; on an older kernel
+/// the test is reported as not configured.
 #[cfg(target_os = "linux")]
 pub(crate) fn segments_datagrams(device: &Device) -> bool {
     let uname = rustix::system::uname();
@@ -44,7 +45,7 @@ pub(crate) fn segments_datagrams(device: &Device) -> bool {
     device.cuts_datagrams()
 }
 
-/// Waits until `descriptor` can be read; fails after ten seconds.
+/// Waits until `descriptor` is readable; panics after ten seconds.
 pub(crate) fn readable(descriptor: &impl AsFd) {
     let clock = Monotonic::start();
     let until = clock.now() + Duration::from_secs(10);
@@ -53,7 +54,7 @@ pub(crate) fn readable(descriptor: &impl AsFd) {
     assert_eq!(wake, Wake::Ready(1), "nothing to read for ten seconds");
 }
 
-/// Returns a command that runs the ignored test `name` of this program in one thread.
+/// Returns a command that runs the ignored test `name` of this program in a single thread.
 pub(crate) fn this_program(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", name, "--nocapture", "--test-threads=1"]);

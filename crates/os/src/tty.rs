@@ -1,14 +1,14 @@
-//! The user's own terminal: raw mode that is always undone, the size of the window.
+//! The user's terminal: raw mode that is always undone, and the window size.
 //!
-//! Raw mode hands every key to the program, ^C too, and leaves the terminal unusable if it stays
-//! when the program has gone. So it is undone wherever a program can end: when the guard is
-//! dropped; in a panic, before its message is printed; and in a handler of SIGTERM, SIGHUP,
-//! SIGINT and SIGQUIT, which then puts back what handled the signal before and raises it again.
-//! SIGTSTP undoes it while the program is stopped, and SIGCONT brings it back. Only SIGKILL and
-//! a power cut are left.
+//! Raw mode passes every key to the program, even ^C, and makes the terminal unusable if it remains
+//! after the program has ended. Therefore it is undone wherever a program can end: when the guard
+//! is dropped; in a panic, before its message is printed; and in a handler of SIGTERM, SIGHUP,
+//! SIGINT and SIGQUIT, which then restores the signal's previous action and raises it again.
+//! SIGTSTP undoes raw mode while the program is stopped, and SIGCONT restores it. Only SIGKILL and
+//! a power failure are not covered.
 //!
-//! A handler may interrupt anything, so it only loads atomics and makes system calls. The
-//! terminal belongs to who is in its foreground: a process in the background leaves it alone.
+//! A handler may interrupt any code, so it only loads atomics and makes system calls. The terminal
+//! belongs to its foreground process group: a process in the background does not change it.
 
 mod display;
 
@@ -24,29 +24,29 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::{error, fmt, io, panic, ptr};
 
-/// Returns whether the standard input is a terminal, so that there is a keyboard.
+/// Returns whether the standard input is a terminal, and thus a keyboard.
 #[must_use]
 pub fn is_stdin_terminal() -> bool {
     isatty(rustix::stdio::stdin())
 }
 
-/// Returns whether the standard output is a terminal, so that there is a screen.
+/// Returns whether the standard output is a terminal, and thus a screen.
 #[must_use]
 pub fn is_stdout_terminal() -> bool {
     isatty(rustix::stdio::stdout())
 }
 
-/// The size of a terminal's window, in characters.
+/// Size of a terminal's window in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSize {
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
-    /// Characters in a line.
+    /// Number of characters per line.
     pub columns: u16,
 }
 
 impl WindowSize {
-    /// Returns the size of the window of `terminal`, or `None` if that is not known.
+    /// Returns the size of the window of `terminal`, or `None` if it is unknown.
     #[must_use]
     pub fn of(terminal: impl AsFd) -> Option<Self> {
         let size = tcgetwinsize(terminal).ok()?;
@@ -61,35 +61,35 @@ impl From<WindowSize> for Winsize {
     }
 }
 
-/// The standard input's terminal in raw mode, until this is dropped.
+/// Guard for raw mode of the standard input's terminal. Dropping it ends raw mode.
 #[derive(Debug)]
 pub struct RawMode {
     modes: &'static Modes,
 }
 
-/// How the terminal was, and how it is in raw mode.
+/// Terminal modes before raw mode, and in raw mode.
 #[derive(Debug)]
 struct Modes {
     found: Termios,
     raw: Termios,
 }
 
-/// The terminal: never closed, so that a handler may use it at any time.
+/// The terminal. It is never closed, so that a handler may use it at any time.
 static TERMINAL: OnceLock<OwnedFd> = OnceLock::new();
-/// The modes of the guard that exists. What it points to is never freed, for the same reason.
+/// Modes of the existing guard. They are never freed, for the same reason.
 static MODES: AtomicPtr<Modes> = AtomicPtr::new(ptr::null_mut());
-/// Whether the guard wants the terminal raw now.
+/// True while the guard wants raw mode.
 static IS_RAW: AtomicBool = AtomicBool::new(false);
 
 impl RawMode {
     /// Puts the standard input's terminal into raw mode.
     ///
-    /// A hundred-odd bytes are kept for good each time: within a session use
+    /// Each call leaks slightly more than a hundred bytes: within a session use
     /// [`Self::set_cooked`] and [`Self::set_raw`].
     ///
     /// # Errors
     ///
-    /// See [`RawModeError`].
+    /// Returns [`RawModeError`].
     pub fn enter() -> Result<Self, RawModeError> {
         if !is_stdin_terminal() {
             return Err(RawModeError::NoTerminal);
@@ -110,11 +110,11 @@ impl RawMode {
         Ok(guard)
     }
 
-    /// Puts the terminal back as it was found, for a command line.
+    /// Restores the terminal's previous modes, for a command line.
     ///
     /// # Errors
     ///
-    /// EIO, if the terminal has gone.
+    /// Returns EIO if the terminal has hung up.
     pub fn set_cooked(&self) -> io::Result<()> {
         IS_RAW.store(false, Ordering::SeqCst);
         Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.found)?)
@@ -124,21 +124,22 @@ impl RawMode {
     ///
     /// # Errors
     ///
-    /// EIO, if the terminal has gone.
+    /// Returns EIO if the terminal has hung up.
     pub fn set_raw(&self) -> io::Result<()> {
         IS_RAW.store(true, Ordering::SeqCst);
         Ok(tcsetattr(terminal()?, OptionalActions::Now, &self.modes.raw)?)
     }
 
-    /// Stops the program as ^Z does, with the terminal as it was found, and returns when the
-    /// user has brought it back.
+    /// Stops the program as ^Z does, with the terminal's previous modes restored. Returns when the
+    /// user has continued the program.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`], if the shell that started the program has no job control.
+    /// Returns [`io::ErrorKind::Unsupported`] if the shell that started the program has no job
+    /// control.
     pub fn suspend(&self) -> io::Result<()> {
-        // What stands before and after this program in a pipe stops too. It must not stop by
-        // that signal itself: another thread might take it, some time after this call.
+        // The other programs in the same pipeline stop too. This program must not be stopped by the
+        // group's signal: another thread might receive it, some time after this call.
         let handler = disposition(libc::SIGTSTP)?;
         if handler.sa_sigaction == libc::SIG_IGN {
             return Err(io::ErrorKind::Unsupported.into());
@@ -154,20 +155,20 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // An error means that the terminal has gone, and its modes with it.
+        // An error means that the terminal has hung up, and its modes are gone.
         let _ = self.set_cooked();
         MODES.store(ptr::null_mut(), Ordering::SeqCst);
     }
 }
 
-/// Why the terminal was not put into raw mode.
+/// Reason for which the terminal was not put into raw mode.
 #[derive(Debug)]
 pub enum RawModeError {
-    /// The standard input is a file or a pipe.
+    /// The standard input is not a terminal.
     NoTerminal,
-    /// It already is, by another guard of this program.
+    /// Another guard of this program has already set raw mode.
     AlreadyRaw,
-    /// Anything else.
+    /// Any other error.
     Other(io::Error),
 }
 
@@ -199,16 +200,16 @@ fn terminal() -> io::Result<BorrowedFd<'static>> {
     Ok(TERMINAL.get_or_init(|| ours).as_fd())
 }
 
-/// Sets the terminal to how the guard found it (`false`) or to raw (`true`), if there is a guard
+/// Sets the terminal to its previous modes (`false`) or to raw mode (`true`), if there is a guard
 /// and the program is in the foreground. Safe to call in a signal handler.
 fn set_from_anywhere(raw: bool) {
     let Some(terminal) = TERMINAL.get() else { return };
     let place = MODES.load(Ordering::SeqCst);
-    // SAFETY: the pointer is null or to a `Modes` that is never changed and never freed.
+    // SAFETY: the pointer is null or points to a `Modes` that is never changed and never freed.
     let Some(modes) = (unsafe { place.as_ref() }) else { return };
     if is_in_foreground() {
         let modes = if raw { &modes.raw } else { &modes.found };
-        // There is nobody to tell of an error.
+        // An error cannot be reported here.
         let _ = tcsetattr(terminal, OptionalActions::Now, modes);
     }
 }
@@ -220,7 +221,7 @@ fn is_in_foreground() -> bool {
     foreground.is_some_and(|foreground| foreground == getpgrp())
 }
 
-/// What handled a signal before us: the signal with its disposition, for each in [`ENDS`].
+/// Previous actions of the signals in [`ENDS`].
 static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
 
 const ENDS: [i32; 4] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
@@ -238,7 +239,7 @@ fn install() -> io::Result<()> {
         before.push((signal, disposition(signal)?));
     }
     for (signal, handled) in BEFORE.get_or_init(|| before) {
-        // Who was started with a signal ignored, as by nohup, keeps ignoring it.
+        // A program that was started with a signal ignored, as by nohup, keeps ignoring it.
         if handled.sa_sigaction != libc::SIG_IGN {
             set_handler(*signal, on_end as *const () as libc::sighandler_t)?;
         }
@@ -266,7 +267,7 @@ extern "C" fn on_end(signal: i32) {
     let before = BEFORE.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
     if let Some((_, handled)) = before {
         put_back(signal, handled);
-        // It is held back until this handler returns.
+        // The signal is blocked until this handler returns.
         raise(signal);
     }
 }
@@ -274,11 +275,11 @@ extern "C" fn on_end(signal: i32) {
 extern "C" fn on_stop(signal: i32) {
     set_from_anywhere(false);
     if set_handler(signal, libc::SIG_DFL).is_ok() {
-        // This handler does not hold the signal back, so the program stops here.
+        // The signal is not blocked in this handler (SA_NODEFER), so the program stops here.
         raise(signal);
         let _ = set_handler(signal, on_stop as *const () as libc::sighandler_t);
     }
-    // Where nobody could have brought the program back, the signal is dropped by the kernel.
+    // In an orphaned process group, which cannot be continued, the kernel discards the signal.
     if IS_RAW.load(Ordering::SeqCst) {
         set_from_anywhere(true);
     }
@@ -288,13 +289,13 @@ extern "C" fn on_continue(_: i32) {
     if IS_RAW.load(Ordering::SeqCst) {
         set_from_anywhere(true);
     }
-    // The window may have changed while the program was stopped.
+    // The window size may have changed while the program was stopped.
     notify();
 }
 
 fn disposition(signal: i32) -> io::Result<libc::sigaction> {
     let mut found = no_action();
-    // SAFETY: a null new action only reads the old one, into a struct of the right kind.
+    // SAFETY: with a null new action only the old one is written, into a struct of the right type.
     let answer = unsafe { libc::sigaction(signal, ptr::null(), &raw mut found) };
     if answer == 0 { Ok(found) } else { Err(io::Error::last_os_error()) }
 }
@@ -313,38 +314,39 @@ fn set_handler(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
 }
 
 fn put_back(signal: i32, handled: &libc::sigaction) {
-    // SAFETY: the action is what `sigaction` itself has told for this signal.
+    // SAFETY: the action was returned by `sigaction` for this signal.
     let _ = unsafe { libc::sigaction(signal, handled, ptr::null_mut()) };
 }
 
 fn raise(signal: i32) {
-    // SAFETY: any thread may signal itself; the call fails only for a number that is no signal.
+    // SAFETY: any thread may signal itself; the call fails only for an invalid signal number.
     let _ = unsafe { libc::raise(signal) };
 }
 
 fn no_action() -> libc::sigaction {
-    // SAFETY: numbers, an empty set and a null function: all zeroes are a value of the struct.
+    // SAFETY: the struct consists of integers, a signal set and a nullable function, so all zeros
+    // are a valid value.
     unsafe { std::mem::zeroed() }
 }
 
-/// Tells of changes of the window's size, by a descriptor that becomes readable.
+/// Reports changes of the window size through a descriptor that becomes readable.
 #[derive(Debug)]
 pub struct WindowChanges {
     pipe: &'static (OwnedFd, OwnedFd),
 }
 
-/// The pipe's ends for reading and for writing: the handler writes into it.
+/// Read and write ends of the pipe into which the handler writes.
 static CHANGES: OnceLock<(OwnedFd, OwnedFd)> = OnceLock::new();
 
-/// Whether the handler has run since the notice was taken.
+/// True if the handler has run since the last [`WindowChanges::take`].
 static HAS_CHANGED: AtomicBool = AtomicBool::new(false);
 
 impl WindowChanges {
-    /// Starts to watch. All watchers share one notice: have one.
+    /// Starts to watch. All watchers share one notification, so a program should have only one.
     ///
     /// # Errors
     ///
-    /// Where there are no descriptors left.
+    /// Returns an error if no descriptors are left.
     pub fn watch() -> io::Result<Self> {
         if CHANGES.get().is_none() {
             let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -359,16 +361,16 @@ impl WindowChanges {
         Ok(Self { pipe })
     }
 
-    /// Returns whether there is a notice, without a call of the kernel.
+    /// Returns whether a notification is pending, without a system call.
     ///
-    /// A wait that ends because a key has come does not say that a signal was handled as it ended:
-    /// whoever reads keys asks here first.
+    /// A wait that ends because of a key does not report a signal handled at the same time, so a
+    /// reader of keys must call this first.
     #[must_use]
     pub fn is_due(&self) -> bool {
         HAS_CHANGED.load(Ordering::Acquire)
     }
 
-    /// Takes the notice, and returns whether there was one.
+    /// Takes the notification, and returns whether there was one.
     pub fn take(&self) -> bool {
         let (mut is_changed, mut bytes) = (HAS_CHANGED.swap(false, Ordering::AcqRel), [0; 64]);
         while matches!(rustix::io::read(&self.pipe.0, &mut bytes), Ok(length) if length > 0) {
@@ -391,7 +393,7 @@ extern "C" fn on_change(_: i32) {
 fn notify() {
     HAS_CHANGED.store(true, Ordering::Release);
     if let Some((_, write)) = CHANGES.get() {
-        // A full pipe is notice enough.
+        // A full pipe is readable already.
         let _ = rustix::io::write(write, &[0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Each test here runs one of the ignored ones as a program of its own on a pseudo-terminal.
+//! Each test here runs one of the ignored tests as a separate program on a pseudo-terminal.
 
 use super::*;
 use crate::pty::tests::{SIZE, read_until};
@@ -15,7 +15,7 @@ fn start(name: &str) -> PtyProgram {
     Pty::open(SIZE).unwrap().start(this_program(name)).unwrap()
 }
 
-/// Returns whether the terminal still reads lines and echoes, as it was made.
+/// Returns whether the terminal still has its initial line mode and echo.
 fn is_cooked(pty: &PtyProgram) -> bool {
     let cooked = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
     tcgetattr(pty).unwrap().local_modes.contains(cooked)
@@ -26,7 +26,7 @@ fn is_raw(pty: &PtyProgram) -> bool {
     !tcgetattr(pty).unwrap().local_modes.intersects(cooked)
 }
 
-/// Reads one key, blocking.
+/// Reads one key; blocks until it is typed.
 fn read_key() -> u8 {
     let mut key = [0];
     assert_eq!(rustix::io::read(rustix::stdio::stdin(), &mut key).unwrap(), 1);
@@ -64,7 +64,7 @@ fn ends_cooked_by(signal: Signal) {
     let mut pty = start("tty::tests::raw_until_a_key");
     read_until(&pty, "raw:");
     assert!(is_raw(&pty));
-    // Our descriptor of the pty keeps its modes readable when the program has gone.
+    // The master end keeps the modes readable after the program has ended.
     pty.program().signal(signal).unwrap();
     let status = pty.program().wait_for_end(END).unwrap().unwrap();
     assert_eq!(status.signal(), Some(signal.as_raw()));
@@ -104,7 +104,7 @@ fn only_sigkill_leaves_the_terminal_raw_which_shows_that_these_tests_can_tell() 
 #[ignore = "run on a pty by another test"]
 fn panics_while_raw() {
     let guard = RawMode::enter().unwrap();
-    // The guard is out of reach of the unwinding: the hook alone must do it.
+    // Unwinding cannot reach the guard: the hook alone must restore the terminal.
     std::mem::forget(guard);
     panic!("broken pipe dream");
 }
@@ -145,7 +145,7 @@ fn suspends_and_comes_back() {
     assert_eq!(read_key(), b'x');
 }
 
-/// A shell that runs the program as a job and waits for a line when it has stopped.
+/// Starts a shell that runs the program as a job, and reads a line after the program has stopped.
 fn start_in_shell(name: &str) -> PtyProgram {
     let child = this_program(name);
     let mut command = Command::new("sh");

@@ -1,22 +1,23 @@
-//! TUN and TAP: an interface of the kernel whose other end is a descriptor of ours.
+//! TUN and TAP: interfaces of the kernel whose other end is a file descriptor.
 //!
-//! What the kernel routes to the interface is read here, one packet per read: an IP packet of a
-//! TUN, an Ethernet frame of a TAP. What is written here, the kernel receives on it. An interface
-//! that was made before, and belongs to the caller, is attached to.
+//! A read returns one packet that the kernel has routed to the interface: an IP packet for a TUN,
+//! an Ethernet frame for a TAP. The kernel receives written packets on the interface. An existing
+//! persistent interface that belongs to the user can be attached to.
 //!
 //! # Offloads
 //!
-//! A device that was opened with [`Options::is_offloading`] has the header of [`crate::vnet`] in
-//! front of each packet (`IFF_VNET_HDR`, `TUNSETVNETHDRSZ`), and the kernel is told what we take
-//! unfinished (`TUNSETOFFLOAD`): first all, then less, one step at a time, until it agrees. What
-//! the kernel itself takes does not depend on that: it takes any header.
+//! A device opened with [`Options::is_offloading`] has the header of [`crate::vnet`] in front of
+//! each packet (`IFF_VNET_HDR`, `TUNSETVNETHDRSZ`). [`Tun`] negotiates which unfinished packets
+//! the kernel may send (`TUNSETOFFLOAD`): it requests all offloads first, then fewer in steps,
+//! until the kernel agrees. The kernel itself accepts unfinished packets with any header,
+//! independent of that.
 //!
-//! | asked for | by | since |
+//! | requested | by `TUN_F_*` | since Linux |
 //! |---|---|---|
-//! | checksums, TCP over IPv4 and IPv6, with ECN, UDP | `TUN_F_CSUM`, `TSO4`, `TSO6`, `TSO_ECN`, `USO4`, `USO6` | Linux 6.2 |
-//! | the same without UDP | | Linux 2.6.27 |
+//! | checksums, TCP, TCP with ECN, UDP | `CSUM`, `TSO4`, `TSO6`, `TSO_ECN`, `USO4`, `USO6` | 6.2 |
+//! | the same without UDP | | 2.6.27 |
 //! | the same without ECN | | |
-//! | checksums alone | `TUN_F_CSUM` | |
+//! | checksums alone | `CSUM` | |
 //! | nothing | | always |
 
 use crate::interface::{self, NameError};
@@ -34,11 +35,11 @@ pub struct Tun {
     descriptor: OwnedFd,
     name: String,
     kind: Kind,
-    /// `None` without a header in front of the packets.
+    /// `None` if packets have no header.
     offloads: Option<Offloads>,
 }
 
-/// What is on the wire of the interface.
+/// Type of the packets that the interface carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// IP packets.
@@ -48,51 +49,52 @@ pub enum Kind {
     Tap,
 }
 
-/// How an interface is opened.
+/// Options for opening an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// IP packets or Ethernet frames.
     pub kind: Kind,
-    /// Whether packets may be left unfinished, with a header that says so.
+    /// True if packets may be unfinished, with a header that describes this.
     pub is_offloading: bool,
-    /// Whether UDP datagrams come one by one all the same, and are written so.
+    /// True if UDP datagrams are read and written one by one even with offloads.
     pub has_single_datagrams: bool,
-    /// Whether the interface may be opened again for another queue, up to 256 times; the kernel
-    /// spreads its flows over the queues.
+    /// True if the interface may be opened again for further queues, up to 256; the kernel
+    /// distributes its flows over the queues.
     pub has_many_queues: bool,
 }
 
-/// What the kernel may leave unfinished in what it gives us.
+/// Work that the kernel may leave to the reader of its packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
-    /// Checksums of TCP and UDP.
+    /// TCP and UDP checksums.
     pub checksum: bool,
-    /// The cutting of TCP segments.
+    /// TCP segmentation.
     pub tcp: bool,
-    /// The cutting of TCP segments with CWR.
+    /// TCP segmentation of segments with CWR.
     pub ecn: bool,
-    /// The cutting of UDP datagrams.
+    /// UDP segmentation.
     pub udp: bool,
 }
 
 impl Tun {
-    /// Opens the TUN called `name` without offloads, which is made if there is none; the kernel
-    /// chooses a name if none is given, and a number for `%d` in it.
+    /// Opens the TUN called `name` without offloads, and creates it if it does not exist. The
+    /// kernel chooses the name if none is given, and replaces `%d` in a name by a number.
     ///
-    /// The descriptor does not block. It stays with the network namespace of the calling thread.
+    /// The descriptor is non-blocking. It stays in the network namespace of the calling thread.
     ///
     /// # Errors
     ///
-    /// See [`TunError`]: each says what to do.
+    /// Returns [`TunError`], whose message names the remedy.
     pub fn open(name: Option<&str>) -> Result<Self, TunError> {
         Self::open_with(name, Options::default())
     }
 
-    /// Opens the interface called `name` as [`Self::open`] does, with `options`.
+    /// Opens the interface called `name` with `options`, like [`Self::open`].
     ///
     /// # Errors
     ///
-    /// See [`TunError`]. That the kernel offers no offload is none: see [`Self::offloads`].
+    /// Returns [`TunError`]. Missing offloads of the kernel are not an error: see
+    /// [`Self::offloads`].
     pub fn open_with(name: Option<&str>, options: Options) -> Result<Self, TunError> {
         let wanted = name.unwrap_or(match options.kind {
             Kind::Tun => "tun%d",
@@ -107,7 +109,8 @@ impl Tun {
                 error => TunError::Other(error.into()),
             })?;
         request.set_flags(interface_flags(options));
-        // SAFETY: TUNSETIFF takes a struct ifreq and writes the name into it; `Request` is one.
+        // SAFETY: TUNSETIFF takes a struct ifreq and writes the name into it; `Request` has that
+        // layout.
         let attached = unsafe { ioctl(&descriptor, Updater::<TUNSETIFF, _>::new(&mut request)) };
         attached.map_err(|error| match error {
             Errno::BUSY => TunError::Busy(wanted.into()),
@@ -123,12 +126,12 @@ impl Tun {
         Ok(Self { descriptor, name: request.name(), kind: options.kind, offloads })
     }
 
-    /// Opens `count` queues of the interface called `name`, at least one, as [`Self::open_with`]
-    /// does; the kernel spreads its flows over them (see [`crate::exchange`]).
+    /// Opens `count` queues of the interface called `name`, at least one, like [`Self::open_with`];
+    /// the kernel distributes its flows over them (see [`crate::exchange`]).
     ///
     /// # Errors
     ///
-    /// See [`TunError`].
+    /// Returns [`TunError`].
     pub fn open_queues(
         name: Option<&str>,
         options: Options,
@@ -149,37 +152,39 @@ impl Tun {
         &self.name
     }
 
-    /// Returns whether its packets are IP packets or Ethernet frames.
+    /// Returns the type of its packets.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns what the kernel may leave unfinished, or `None` if no packet has a header.
+    /// Returns the work that the kernel may leave to the reader, or `None` if packets have no
+    /// header.
     #[must_use]
     pub fn offloads(&self) -> Option<Offloads> {
         self.offloads
     }
 
-    /// Makes reads wait for a packet (`true`) or answer `None` (`false`, as it was opened).
+    /// Makes reads wait for a packet (`true`) or return `None` (`false`, the initial state).
     ///
     /// [`Self::receive_now`] never waits.
     ///
     /// # Errors
     ///
-    /// What `fcntl` says.
+    /// Returns the error of `ioctl(2)`.
     pub fn set_blocking(&self, is_blocking: bool) -> io::Result<()> {
         Ok(rustix::io::ioctl_fionbio(&self.descriptor, !is_blocking)?)
     }
 
-    /// Reads the next packet into `packet` and returns its length, or `None` if there is none.
+    /// Reads the next packet into `packet` and returns its length, or `None` if none is waiting.
     ///
-    /// What is longer than `packet` is cut off: give it the interface's MTU. For a device without
-    /// offloads; of one that has them [`Self::receive`] tells what is unfinished.
+    /// A packet longer than the buffer is truncated: use a buffer of the interface's MTU. This is
+    /// for a device without offloads; for one with offloads use [`Self::receive`], which also
+    /// returns what is unfinished.
     ///
     /// # Errors
     ///
-    /// What the kernel says; EIO while the interface is down.
+    /// Returns the error of `read(2)`; EIO while the interface is down.
     pub fn read(&self, packet: &mut [u8]) -> io::Result<Option<usize>> {
         match self.offloads {
             None => unless_blocked(|| rustix::io::read(&self.descriptor, &mut *packet)),
@@ -195,11 +200,12 @@ impl Tun {
         Ok(Some(bytes.len()))
     }
 
-    /// Gives the kernel one packet, or returns `None` if it has no room for it now.
+    /// Writes one packet; returns `None` if the kernel cannot take it now.
     ///
     /// # Errors
     ///
-    /// What the kernel says: EINVAL for what is no IP packet, EIO while the interface is down.
+    /// Returns the error of `write(2)`: EINVAL for an invalid IP packet, EIO while the interface is
+    /// down.
     pub fn write(&self, packet: &[u8]) -> io::Result<Option<usize>> {
         match self.offloads {
             None => unless_blocked(|| rustix::io::write(&self.descriptor, packet)),
@@ -207,32 +213,33 @@ impl Tun {
         }
     }
 
-    /// Reads the next packet into `buffer`, and returns where it lies there and what is unfinished;
-    /// `None` if there is none and the device does not block, or if a signal ended the wait of one
-    /// that does.
+    /// Reads the next packet into `buffer`. Returns its position there and its unfinished parts;
+    /// `None` if no packet is waiting and the device is non-blocking, or if a signal interrupted a
+    /// blocking read.
     ///
-    /// With offloads a packet has up to 65,535 bytes, 14 more with Ethernet, and the header in front
-    /// takes [`HEADER_LEN`]. What is longer than the buffer is cut off.
+    /// With offloads a packet has up to 65,535 bytes, plus 14 for Ethernet, preceded by a header of
+    /// [`HEADER_LEN`]. A packet longer than the buffer is truncated.
     ///
     /// # Errors
     ///
-    /// What the kernel says; InvalidData for a header that does not fit its packet, which is lost.
+    /// Returns the error of `read(2)`; `InvalidData` for a header that does not match its packet,
+    /// which is lost.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         self.received(rustix::io::read(&self.descriptor, &mut *buffer), buffer)
     }
 
-    /// Reads like [`Self::receive`] of a device that blocks, but does not wait.
+    /// Reads like [`Self::receive`] from a blocking device, but does not wait.
     ///
     /// # Errors
     ///
-    /// As [`Self::receive`].
+    /// Returns the errors of [`Self::receive`].
     pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
-        // An offset of -1 is no offset (preadv2(2)).
+        // An offset of -1 means no offset (preadv2(2)).
         let (no_offset, flags) = (u64::MAX, ReadWriteFlags::NOWAIT);
         let parts = &mut [IoSliceMut::new(buffer)];
         let mut read = rustix::io::preadv2(&self.descriptor, parts, no_offset, flags);
         if read == Err(Errno::OPNOTSUPP) {
-            // Before Linux 6.4.
+            // Before Linux 6.4, the driver does not support RWF_NOWAIT.
             self.set_blocking(false)?;
             read = rustix::io::read(&self.descriptor, &mut *buffer);
             self.set_blocking(true)?;
@@ -252,14 +259,15 @@ impl Tun {
         if self.offloads.is_some() { HEADER_LEN } else { 0 }
     }
 
-    /// Gives the kernel one packet in three parts, finished or not as `header` says, and returns
-    /// its length, or `None` if the kernel has no room for it now.
+    /// Writes one packet in three parts; `header` describes its unfinished parts. Returns its
+    /// length, or `None` if the kernel cannot take it now.
     ///
-    /// Only a short packet is put together first, because the kernel takes longer to gather it.
+    /// Only a short packet is copied into one buffer first, because gathering it would take longer.
     ///
     /// # Errors
     ///
-    /// As [`Self::write`]; InvalidInput for an unfinished packet on a device without offloads.
+    /// Returns the errors of [`Self::write`]; `InvalidInput` for an unfinished packet on a device
+    /// without offloads.
     pub fn write_vectored(&self, header: &Header, parts: [&[u8]; 3]) -> io::Result<Option<usize>> {
         if self.offloads.is_none() && !header.is_plain() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -279,7 +287,8 @@ impl Tun {
     }
 }
 
-/// Copies `parts` to `whole`, one behind the other, and returns their length, if there is room.
+/// Copies `parts` to `whole`, one after another, and returns their length; `None` if they do not
+/// fit.
 fn put_together(whole: &mut [u8; SHORT_LEN], parts: [&[u8]; 4]) -> Option<usize> {
     let length = parts.iter().map(|part| part.len()).sum();
     if length > SHORT_LEN {
@@ -294,7 +303,7 @@ fn put_together(whole: &mut [u8; SHORT_LEN], parts: [&[u8]; 4]) -> Option<usize>
     Some(length)
 }
 
-/// Returns the flags with which an interface is made or attached to.
+/// Returns the flags for creating or attaching to an interface.
 fn interface_flags(options: Options) -> i16 {
     let kind = match options.kind {
         Kind::Tun => IFF_TUN,
@@ -305,7 +314,7 @@ fn interface_flags(options: Options) -> i16 {
     kind | IFF_NO_PI | header | queues
 }
 
-/// Agrees with the kernel on the length of the header and on what we take unfinished.
+/// Sets the header length, and negotiates the offloads with the kernel.
 fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, Errno> {
     let length = i32::try_from(HEADER_LEN).unwrap_or(i32::MAX);
     // SAFETY: TUNSETVNETHDRSZ reads an int.
@@ -314,7 +323,7 @@ fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, 
         if offloads.udp && options.has_single_datagrams {
             continue;
         }
-        // SAFETY: TUNSETOFFLOAD takes its flags in the place of the pointer.
+        // SAFETY: TUNSETOFFLOAD takes its flags in place of a pointer.
         let answer = unsafe {
             ioctl(descriptor, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offload_flags(offloads)))
         };
@@ -327,7 +336,7 @@ fn ask_for_offloads(descriptor: &OwnedFd, options: Options) -> Result<Offloads, 
     Ok(Offloads::default())
 }
 
-/// What is asked for, one step less at a time.
+/// Sets of offloads to request, in decreasing order.
 const STEPS: [Offloads; 4] = [
     Offloads { checksum: true, tcp: true, ecn: true, udp: true },
     Offloads { checksum: true, tcp: true, ecn: true, udp: false },
@@ -353,23 +362,22 @@ impl AsFd for Tun {
     }
 }
 
-/// Why there is no TUN.
+/// Error of opening a TUN or TAP.
 #[derive(Debug)]
 pub enum TunError {
-    /// The kernel has no TUN, or the device was not given to this container.
+    /// The kernel has no TUN driver, or the container has no access to the device.
     NoDevice,
-    /// The device may not be opened.
+    /// The user may not open the device.
     DeviceNotPermitted,
-    /// The interface may not be made or attached to.
+    /// The user may not create or attach to the interface.
     InterfaceNotPermitted(String, Kind),
-    /// Another program has attached to the interface.
+    /// Another program is attached to the interface.
     Busy(String),
-    /// There is an interface of that name, and it is not of this kind, or was made with other
-    /// options.
+    /// An interface of that name exists, but is of another type or was created with other options.
     Different(String, Kind),
-    /// No interface can have that name.
+    /// The name is not a valid interface name.
     Name(NameError),
-    /// Anything else.
+    /// Any other error.
     Other(io::Error),
 }
 
@@ -415,7 +423,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A packet of so many bytes, header and all, is faster copied than gathered.
+/// Maximum total length of a packet, with its header, for which copying is faster than gathering.
 const SHORT_LEN: usize = 256;
 const DEVICE: &str = "/dev/net/tun";
 // <linux/if_tun.h>
@@ -452,7 +460,7 @@ mod tests {
         tun
     }
 
-    /// Reads until there is a UDP packet: the kernel also looks for IPv6 routers.
+    /// Reads until a UDP packet arrives, skipping the kernel's IPv6 router solicitations.
     fn read_udp(tun: &Tun) -> Vec<u8> {
         let mut packet = [0; 2048];
         loop {
@@ -482,7 +490,8 @@ mod tests {
             let socket = UdpSocket::bind((OURS, 0)).unwrap();
             socket.send_to(b"echo", (THEIRS, 7)).unwrap();
             let mut packet = read_udp(&tun);
-            // Both checksums are sums, so they stay right when source and destination change.
+            // Both checksums are sums, so they stay correct when source and destination are
+            // exchanged.
             let (source, destination) = (packet[12..16].to_vec(), packet[16..20].to_vec());
             packet[12..16].copy_from_slice(&destination);
             packet[16..20].copy_from_slice(&source);

@@ -1,4 +1,4 @@
-//! The users of this machine, and how a program becomes one of them for good.
+//! Users of this machine, and permanent changes of a program's user.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io;
@@ -7,11 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Room for the strings of one user, and the most groups of one.
+/// Size of the buffer for a user's strings, in bytes, and maximum number of groups of a user.
 const STRINGS_LEN: usize = 16 * 1024;
 const GROUPS_MAX: usize = 1024;
 
-/// A user of this machine (`getpwnam`).
+/// A user of this machine (`getpwnam(3)`).
 #[derive(Clone, Debug)]
 pub struct User {
     name: CString,
@@ -26,13 +26,13 @@ impl User {
     ///
     /// # Errors
     ///
-    /// Where the user database cannot be read, and for a name with a NUL in it.
+    /// Returns an error if the user database cannot be read or if the name contains a NUL.
     pub fn named(name: &str) -> io::Result<Option<Self>> {
         let name = CString::new(name)?;
         let mut strings = vec![0; STRINGS_LEN];
         let mut entry = std::mem::MaybeUninit::<libc::passwd>::uninit();
         let mut found = std::ptr::null_mut();
-        // SAFETY: all pointers are valid for the call, and `strings` is as long as is said.
+        // SAFETY: all pointers are valid for the call, and `strings` has the length passed.
         let error = unsafe {
             libc::getpwnam_r(
                 name.as_ptr(),
@@ -48,8 +48,8 @@ impl User {
         if found.is_null() {
             return Ok(None);
         }
-        // SAFETY: `found` is not null, so the entry is filled, with pointers into `strings`, which
-        // outlives this block.
+        // SAFETY: `found` is not null, so the entry is initialized, with pointers into `strings`,
+        // which outlives this block.
         let user = unsafe {
             let entry = entry.assume_init();
             Self {
@@ -63,13 +63,13 @@ impl User {
         Ok(Some(user))
     }
 
-    /// Returns the user id; 0 is the one that may do everything.
+    /// Returns the user ID; 0 is root.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Returns the group id.
+    /// Returns the group ID.
     #[must_use]
     pub fn gid(&self) -> u32 {
         self.gid
@@ -87,12 +87,12 @@ impl User {
         &self.shell
     }
 
-    /// Has `command` run as this user: groups, group and user are set, and it is checked that
-    /// there is no way back. If any of it fails the program does not start.
+    /// Makes `command` run as this user: sets groups, group and user, and checks that the old user
+    /// cannot be restored. If a step fails the program does not start.
     ///
     /// # Errors
     ///
-    /// If the groups cannot be read, or are more than a thousand.
+    /// Returns an error if the groups cannot be read, or if there are more than 1024.
     pub fn enter(&self, command: &mut Command) -> io::Result<()> {
         let groups = self.groups()?;
         let (uid, gid) = (self.uid, self.gid);
@@ -106,7 +106,7 @@ impl User {
     pub(crate) fn groups(&self) -> io::Result<Vec<libc::gid_t>> {
         let mut groups = vec![0; GROUPS_MAX];
         let mut count = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
-        // SAFETY: `groups` has room for `count` of them.
+        // SAFETY: `groups` has space for `count` elements.
         let answer = unsafe {
             libc::getgrouplist(self.name.as_ptr(), self.gid, groups.as_mut_ptr(), &raw mut count)
         };
@@ -122,12 +122,12 @@ fn path(text: &CStr) -> PathBuf {
     PathBuf::from(OsString::from_vec(text.to_bytes().to_vec()))
 }
 
-/// Becomes the user for good; called between fork and exec.
+/// Changes the user permanently; called between fork and exec.
 ///
-/// Each answer is looked at: a process that believes that it has given up its rights and has not
-/// is how a login server gives them away (CVE-2023-40303).
+/// Every result is checked: a login server that ignores a failure to drop its privileges gives them
+/// to the user (CVE-2023-40303).
 fn become_user(uid: libc::uid_t, gid: libc::gid_t, groups: &[libc::gid_t]) -> io::Result<()> {
-    // SAFETY: system calls with plain values, and a slice that is as long as is said.
+    // SAFETY: system calls with plain values, and a slice of the length passed.
     unsafe {
         if libc::geteuid() != 0 && libc::geteuid() == uid && libc::getuid() == uid {
             return Ok(());
@@ -146,7 +146,7 @@ fn become_user(uid: libc::uid_t, gid: libc::gid_t, groups: &[libc::gid_t]) -> io
     Ok(())
 }
 
-/// Returns whether this process may do everything.
+/// Returns whether the effective user is root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -177,10 +177,10 @@ mod tests {
         let nobody = User::named("nobody").unwrap().expect("every Linux has the user nobody");
         let mut command = Command::new("true");
         nobody.enter(&mut command).unwrap();
-        // Where this test is root it gives that up first, in the child that is to become another.
+        // If this test runs as root, the child gives that up first.
         let groups = Vec::new();
         let mut cannot = Command::new("true");
-        // SAFETY: system calls alone.
+        // SAFETY: system calls only.
         unsafe {
             cannot.pre_exec(move || {
                 become_user(65_534, 65_534, &groups).ok();

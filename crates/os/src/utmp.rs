@@ -1,6 +1,6 @@
-//! The records of who is logged in (`utmp`) and of who was (`wtmp`), as `who` and `last` show them.
+//! Records of current logins (`utmp`) and past logins (`wtmp`), as displayed by `who` and `last`.
 //!
-//! A record that cannot be written is no reason to refuse a login: many machines keep none.
+//! A failure to write a record is no reason to refuse a login: many machines have no such files.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -9,21 +9,21 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Where the record of all logins is kept.
+/// File with the history of logins.
 const WTMP: &CStr = c"/var/log/wtmp";
 
-/// The login database, a global of the C library that only one thread at a time may use. The server
-/// runs sessions in two threads, so every access goes through this lock.
+/// The login database, which is global state of the C library that only one thread may use at a
+/// time. The server runs sessions in two threads, so every access uses this lock.
 static DATABASE: Mutex<Database> = Mutex::new(Database(()));
 
-/// The right to call the database functions of the C library.
+/// Permission to call the database functions of the C library.
 struct Database(());
 
 impl Database {
     /// Writes `record` to the database, and appends it to the file `wtmp`.
     fn put(&mut self, record: &libc::utmpx, wtmp: &CStr) -> io::Result<()> {
-        // SAFETY: the record is whole and outlives the calls; the name ends with a NUL. No other
-        // thread is inside these functions: there is one `Database`, and it is borrowed mutably.
+        // SAFETY: the record is initialized and outlives the calls; the name is NUL-terminated. No
+        // other thread is in these functions: there is one `Database`, and it is borrowed mutably.
         unsafe {
             libc::setutxent();
             let written = libc::pututxline(record);
@@ -38,7 +38,7 @@ impl Database {
 /// One login at one terminal.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The terminal, without /dev/.
+    /// Name of the terminal, without `/dev/`.
     line: Vec<u8>,
     process_id: i32,
     host: IpAddr,
@@ -46,7 +46,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Makes the entry of the terminal at `path`, for a login from `host` in the process
+    /// Creates the entry for a login from `host` on the terminal at `path`, in the process
     /// `process_id`.
     #[must_use]
     pub fn new(path: &Path, process_id: u32, host: IpAddr) -> Self {
@@ -60,20 +60,20 @@ impl Entry {
         }
     }
 
-    /// Writes that `user` has logged in.
+    /// Records the login of `user`.
     ///
     /// # Errors
     ///
-    /// If there is no such record, or it may not be written.
+    /// Returns an error if the database does not exist or may not be written.
     pub fn log_in(&self, user: &str) -> io::Result<()> {
         self.write(libc::USER_PROCESS, user)
     }
 
-    /// Writes that the login at this terminal has ended.
+    /// Records the end of the login on this terminal.
     ///
     /// # Errors
     ///
-    /// If there is no such record, or it may not be written.
+    /// Returns an error if the database does not exist or may not be written.
     pub fn log_out(&self) -> io::Result<()> {
         self.write(libc::DEAD_PROCESS, "")
     }
@@ -84,12 +84,12 @@ impl Entry {
     }
 
     fn record(&self, kind: libc::c_short, user: &str) -> libc::utmpx {
-        // SAFETY: all its fields are numbers and arrays of them, for which 0 is a value.
+        // SAFETY: all fields are integers and arrays of integers, so all zeros are a valid value.
         let mut record: libc::utmpx = unsafe { std::mem::zeroed() };
         record.ut_type = kind;
         record.ut_pid = self.process_id;
         fill(&mut record.ut_line, &self.line);
-        // The id is what tells entries apart: the end of the terminal's name, as everybody does.
+        // The ID identifies the entry; by convention it is the end of the terminal's name.
         let tail = self.line.len().saturating_sub(record.ut_id.len());
         fill(&mut record.ut_id, self.line.get(tail..).unwrap_or_default());
         fill(&mut record.ut_user, user.as_bytes());
@@ -97,14 +97,15 @@ impl Entry {
         record.ut_addr_v6 = address_words(self.host);
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since_1970 = since_1970.unwrap_or_default();
-        // 32 bits in the record, by its format, on most machines.
+        // By its format, the record has 32 bits for the seconds on most machines.
         record.ut_tv.tv_sec = since_1970.as_secs().try_into().unwrap_or_default();
         record.ut_tv.tv_usec = since_1970.subsec_micros().try_into().unwrap_or_default();
         record
     }
 }
 
-/// Returns the address as the record has it: its octets in order, an IPv4 address in the first word.
+/// Converts an address to its format in the record: octets in order, an IPv4 address in the first
+/// word.
 fn address_words(host: IpAddr) -> [i32; 4] {
     let mut words = [0; 4];
     match host {
@@ -125,7 +126,7 @@ fn fill(field: &mut [libc::c_char], text: &[u8]) {
 }
 
 unsafe extern "C" {
-    /// Appends a record to a file of them (glibc).
+    /// Appends a record to a `wtmp` file (glibc).
     fn updwtmpx(file: *const libc::c_char, record: *const libc::utmpx);
 }
 
@@ -166,7 +167,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("plumb-utmp-{}", std::process::id()));
         std::fs::write(&path, []).unwrap();
         let name = CString::new(path.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the name ends with a NUL and outlives the call, which copies it.
+        // SAFETY: the name is NUL-terminated and outlives the call, which copies it.
         assert_eq!(unsafe { libc::utmpxname(name.as_ptr()) }, 0);
         let mut entry = Entry::new(Path::new("/dev/pts/3"), 9, "192.0.2.1".parse().unwrap());
         entry.wtmp = c"/nowhere/wtmp".to_owned();
@@ -179,7 +180,7 @@ mod tests {
             entry.log_out().unwrap();
         });
         let status = format!("/proc/self/task/{}/stat", writer_id.recv().unwrap());
-        // The writer either sleeps on the lock or, without one, ends by itself.
+        // The writer either sleeps on the lock or, without a lock, ends by itself.
         let sleeps = || std::fs::read_to_string(&status).is_ok_and(|text| text.contains(") S "));
         while !writer.is_finished() && !sleeps() {
             std::thread::yield_now();
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(len(), 0, "another thread wrote while the database was locked");
         drop(database);
         writer.join().unwrap();
-        // The end of a login replaces its beginning.
+        // The record of the logout replaces that of the login.
         assert_eq!(len(), size_of::<libc::utmpx>() as u64);
         std::fs::remove_file(&path).unwrap();
     }

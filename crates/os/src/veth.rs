@@ -1,19 +1,19 @@
-//! A pair of Ethernet interfaces of the kernel with a cable between them (veth(4)).
+//! Pairs of connected Ethernet interfaces of the kernel (veth(4)).
 
 use crate::interface::{self, Interface, InterfaceError};
 use crate::netlink::{self, Request};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Makes the interfaces `name` and `peer`, each the other's far end, in the calling thread's
-/// network namespace; `peer` goes to the namespace of `peer_network`, if one is given.
+/// Creates the connected interfaces `name` and `peer` in the calling thread's network namespace;
+/// `peer` goes to the namespace of `peer_network`, if given.
 ///
-/// Both are down. They go together, when one is deleted or its namespace ends. Returns `name`.
+/// Both are down. Both are removed when one is deleted or its namespace ends. Returns `name`.
 ///
 /// # Errors
 ///
-/// [`InterfaceError::NotPermitted`]; [`InterfaceError::Refused`] if there is one of that name, or
-/// the kernel has no such interfaces.
+/// Returns [`InterfaceError::NotPermitted`]; [`InterfaceError::Refused`] if an interface of that
+/// name exists, or if the kernel has no veth driver.
 pub fn make_pair(
     name: &str,
     peer: &str,
@@ -44,7 +44,7 @@ pub fn make_pair(
     Interface::named(name)
 }
 
-/// The length of `struct ifinfomsg`, of which all stays 0.
+/// Size of `struct ifinfomsg`, whose fields are all 0.
 const IFINFOMSG_LEN: usize = 16;
 // <linux/rtnetlink.h>, <linux/if_link.h>, <linux/veth.h>
 const RTM_NEWLINK: u16 = 16;
@@ -81,7 +81,7 @@ mod tests {
                 make_pair("inner", "outer", Some(near_network.as_fd())).unwrap();
                 assert!(Interface::named("outer").is_err());
             });
-            // The inner network has ended, and with it both ends may already be gone.
+            // The inner network has ended, and both interfaces may already be gone with it.
         });
     }
 }

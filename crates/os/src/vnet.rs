@@ -1,88 +1,91 @@
-//! The header in front of a packet that an interface and its host have not finished.
+//! The header in front of an unfinished packet.
 //!
-//! `struct virtio_net_hdr` (VIRTIO 1.2 §5.1.6; <linux/virtio_net.h>) says that the packet behind it
-//! still lacks its checksum, and that it stands for many: a super-packet, to be cut into segments
-//! of a size. TUN, TAP and packet sockets of Linux put it in front of what they give and expect it
-//! in front of what they take. Its numbers are in the order of the machine, as for a device that
-//! has not negotiated VIRTIO 1.0.
+//! `struct virtio_net_hdr` (VIRTIO 1.2 §5.1.6; <linux/virtio_net.h>) says that the packet after it
+//! still lacks its checksum, or that it is a super-packet, to be cut into segments of a given size.
+//! TUN, TAP and packet sockets of Linux write it in front of received packets and expect it in
+//! front of sent packets. Its numbers are in native byte order, as for a device that has not
+//! negotiated VIRTIO 1.0.
 //!
-//! What comes from the kernel may come from another guest: [`Header::decode`] refuses what does
-//! not fit the packet, so that no number of a [`Header`] that it returns points outside of it.
+//! Packets from the kernel may originate in another virtual machine: [`Header::decode`] rejects
+//! values that do not fit the packet, so that no offset in the [`Header`] that it returns lies
+//! outside the packet.
 
 use std::{error, fmt, io};
 
-/// The length of the header with `num_buffers`, in bytes.
+/// Length in bytes of the header with `num_buffers`.
 pub const HEADER_LEN: usize = 12;
 
 /// A packet that a device has read into a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// What is unfinished about it, counted from its own start.
+    /// Unfinished parts of the packet; offsets count from the start of the packet.
     pub header: Header,
-    /// Where it starts in the buffer, in bytes: the header may lie in front of it.
+    /// Offset of the packet in the buffer, in bytes; its header may precede it.
     pub start: usize,
-    /// Its length, in bytes.
+    /// Length of the packet in bytes.
     pub length: usize,
 }
 
-/// What is unfinished about a packet.
+/// Unfinished parts of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// What has been done about the transport's checksum.
+    /// State of the transport's checksum.
     pub checksum: Checksum,
-    /// How the packet has to be cut, if it stands for many.
+    /// Segmentation of the packet, if it is a super-packet.
     pub segmentation: Option<Segmentation>,
 }
 
-/// What has been done about a transport's checksum.
+/// State of a transport's checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing is known: it stands in the packet, right or wrong.
+    /// Unknown: the packet contains a checksum, right or wrong.
     #[default]
     None,
-    /// The field holds the sum of the pseudo-header; the sum of what follows is to be added.
+    /// The checksum field contains the sum of the pseudo-header; the sum of the bytes from `start`
+    /// must be added.
     Partial {
-        /// Where the sum begins, in bytes from the start of the packet.
+        /// Offset of the first byte to sum, in bytes from the start of the packet.
         start: u16,
-        /// Where the field is, in bytes from `start`.
+        /// Offset of the checksum field, in bytes from `start`.
         offset: u16,
     },
-    /// It has been verified, or never left the machine.
+    /// The checksum was verified, or the packet never left the machine.
     Valid,
 }
 
-/// How a super-packet is cut.
+/// Segmentation of a super-packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// Into packets of what kind.
+    /// Type of the resulting packets.
     pub kind: SegmentKind,
-    /// The payload of each packet but the last, in bytes; never 0.
+    /// Payload of each packet except the last, in bytes; never 0.
     pub segment_size_bytes: u16,
-    /// How long the headers are that each packet repeats, in bytes. A hint: the kernel gives all
-    /// that it happens to have in one piece.
+    /// Length in bytes of the headers that each packet repeats. It is only a hint: the kernel
+    /// reports all bytes that it happens to have in one piece.
     pub header_len_bytes: u16,
-    /// Whether the first segment alone may carry CWR (RFC 3168 §6.1.2).
+    /// True if only the first segment may carry CWR (RFC 3168 §6.1.2).
     pub has_ecn: bool,
 }
 
-/// The kinds of packets into which a super-packet can be cut.
+/// Types of packets into which a super-packet can be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// TCP over IPv4.
     Tcp4,
     /// TCP over IPv6.
     Tcp6,
-    /// UDP datagrams of equal size, over either.
+    /// UDP datagrams of equal size, over IPv4 or IPv6.
     Udp,
 }
 
 impl Received {
-    /// Reads a header of `header_len` bytes in front of a packet, which may be the short one of
-    /// before VIRTIO 1.0, or none; both are in the first `count` bytes of `buffer`.
+    /// Parses a header of `header_len` bytes in front of a packet; the length may be that of the
+    /// short header before VIRTIO 1.0, or 0. Header and packet are in the first `count` bytes of
+    /// `buffer`.
     ///
     /// # Errors
     ///
-    /// InvalidData with a [`HeaderError`].
+    /// Returns `InvalidData` with a [`HeaderError`].
     pub(crate) fn in_front(buffer: &[u8], header_len: usize, count: usize) -> io::Result<Self> {
         let length = count.saturating_sub(header_len);
         let whole = buffer.first_chunk().filter(|_| header_len.min(count) == HEADER_LEN);
@@ -99,7 +102,7 @@ impl Received {
         }
     }
 
-    /// Returns where the packet lies in the buffer.
+    /// Returns the range of the packet in the buffer.
     #[must_use]
     pub fn range(&self) -> core::ops::Range<usize> {
         self.start..self.start + self.length
@@ -107,11 +110,11 @@ impl Received {
 }
 
 impl Header {
-    /// Reads the header `bytes` of a packet of `packet_len` bytes.
+    /// Parses the header `bytes` of a packet of `packet_len` bytes.
     ///
     /// # Errors
     ///
-    /// See [`HeaderError`].
+    /// Returns [`HeaderError`] if the header does not fit the packet.
     pub fn decode(bytes: &[u8; HEADER_LEN], packet_len: usize) -> Result<Self, HeaderError> {
         let [flags, kind, h0, h1, s0, s1, c0, c1, o0, o1, _, _] = *bytes;
         let start = u16::from_ne_bytes([c0, c1]);
@@ -147,7 +150,7 @@ impl Header {
         Ok(Self { checksum, segmentation: Some(segmentation) })
     }
 
-    /// Writes the header; `num_buffers` is 0, which every device takes.
+    /// Encodes the header; `num_buffers` is 0, which every device accepts.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let (flags, start, offset) = match self.checksum {
@@ -167,7 +170,7 @@ impl Header {
         [flags, kind, h0, h1, s0, s1, c0, c1, o0, o1, 0, 0]
     }
 
-    /// Returns whether the packet behind the header is like any other.
+    /// Returns whether the packet has no unfinished parts.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.segmentation.is_none() && !matches!(self.checksum, Checksum::Partial { .. })
@@ -192,26 +195,26 @@ fn kind_to(kind: SegmentKind) -> u8 {
     }
 }
 
-/// Why a header does not fit its packet.
+/// Reason for which a header does not fit its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// The checksum's field would end behind the packet.
+    /// The checksum field would end beyond the packet.
     ChecksumOutside {
-        /// Where it would end, in bytes.
+        /// Offset of the end of the field, in bytes.
         end: usize,
-        /// The packet's length, in bytes.
+        /// Length of the packet in bytes.
         packet_len: usize,
     },
     /// The headers would be longer than the packet.
     HeadersOutside {
-        /// How long they would be, in bytes.
+        /// Length of the headers in bytes.
         header_len_bytes: u16,
-        /// The packet's length, in bytes.
+        /// Length of the packet in bytes.
         packet_len: usize,
     },
-    /// Segments without payload.
+    /// The segment size is 0.
     EmptySegments,
-    /// A kind of segments that was not asked for.
+    /// The segment type was not negotiated.
     UnknownKind(u8),
 }
 

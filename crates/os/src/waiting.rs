@@ -1,23 +1,23 @@
-//! Waiting for the next packet of a device: by blocking, by polling, or by spinning first.
+//! Waiting for the next packet of a device: by a blocking read, by polling, or by spinning first.
 //!
-//! | | system calls for a packet that is waited for | the processor meanwhile |
+//! | | system calls per packet waited for | processor meanwhile |
 //! |---|---|---|
-//! | [`Wait::Block`] | one: the read, which an alarm ends at the deadline | sleeps |
-//! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | sleeps after others |
-//! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | sleeps |
-//! | [`Wait::Spin`] | reads without end, then as `Block` | works, as long as it spins |
+//! | [`Wait::Block`] | one: the read, which an alarm interrupts at the deadline | idle |
+//! | [`Wait::Yield`] | two: `sched_yield`, and the read as with `Block` | others, then idle |
+//! | [`Wait::Poll`] | two: `ppoll` with the deadline, and the read | idle |
+//! | [`Wait::Spin`] | repeated reads, then as `Block` | busy while spinning, then idle |
 //!
-//! Where both ends share a processor and a real-time priority, who is answered runs as soon as we
-//! give way, and may have asked again when we are back: then neither of us has to be put to sleep
-//! and woken, which costs more than the call. Under the ordinary policy to give way may cost a
-//! whole slice of somebody else's time.
+//! If both ends share a processor and a real-time priority, the other end runs as soon as this
+//! thread yields, and may have sent its next request when this thread continues. Then neither
+//! thread is put to sleep and woken, which would cost more than the call. Under the ordinary
+//! policy, yielding may cost a whole time slice of another thread.
 //!
-//! A read that must not wait costs more of a TUN that blocks: 0.65 instead of 0.56 µs for a packet
-//! of 1400 bytes. While packets stream in, a TUN therefore does not block, until there is none and
-//! the next wait begins.
+//! A non-waiting read of a blocking TUN costs more: 0.65 instead of 0.56 µs for a packet of 1400
+//! bytes. Therefore a TUN is non-blocking while packets stream in, until no packet is left and the
+//! next wait begins.
 //!
-//! What a wait did is in its answer: how long it spun and how long it slept. The caller charges it
-//! to its meter's `Account::Outside`.
+//! The result of a wait contains the time spent spinning and sleeping. The caller charges it to its
+//! meter's `Account::Outside`.
 
 use crate::alarm::Alarm;
 use crate::clock::Monotonic;
@@ -29,63 +29,64 @@ use protocols::Instant;
 use protocols::time::Duration;
 use std::io;
 
-/// How to wait.
+/// Wait strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Sleep in the read itself: the least work, and a signal of the process is taken for it.
+    /// Sleep in the read itself. This takes the least work, and uses a real-time signal of the
+    /// process.
     Block,
-    /// Let the others of our priority run, then sleep in the read: for a thread of a real-time
-    /// priority (sched(7)) that shares its processor with whom it answers.
+    /// Yield to threads of equal priority, then sleep in the read. This is for a thread of
+    /// real-time priority (sched(7)) that shares its processor with its peer.
     Yield,
     /// Sleep in `ppoll`.
     #[default]
     Poll,
-    /// Read again and again for so long, then sleep in the read.
+    /// Read repeatedly for a limited time, then sleep in the read.
     Spin {
-        /// For how long, in nanoseconds.
+        /// Maximum time of spinning, in nanoseconds.
         nanos: u32,
     },
 }
 
-/// Waits for one device, as it was told to.
+/// Waits for one device with a given strategy.
 #[derive(Debug)]
 pub struct Waiter {
     wait: Wait,
     sleep: Sleep,
-    /// Packets that came since the last sleep.
+    /// Number of packets since the last sleep.
     streamed: u32,
 }
 
 #[derive(Debug)]
 enum Sleep {
-    /// In `ppoll`, and the device does not block.
+    /// In `ppoll`; the device is non-blocking.
     InPoll,
-    /// In the read of a device that blocks. The alarm is made by the thread that waits first.
+    /// In the read of a blocking device. The first thread that waits creates the alarm.
     InRead(Option<Alarm>),
 }
 
-/// Packets that came without a wait, one behind the other, of which a stream is made.
+/// Number of consecutive packets without a wait that are considered a stream.
 const STREAM_PACKETS: u32 = 16;
 
-/// What a wait did and brought.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
-    /// Where the packet lies and what is unfinished about it; `None` if none came in time.
+    /// Position and unfinished parts of the packet; `None` if none arrived in time.
     pub packet: Option<Received>,
-    /// The time at its end.
+    /// Time at the end of the wait.
     pub now: Instant,
-    /// How long the processor worked for nothing.
+    /// Time spent spinning.
     pub spun: Duration,
-    /// How long it slept.
+    /// Time spent sleeping.
     pub blocked: Duration,
 }
 
 impl Waiter {
-    /// Makes a waiter for `device`, which it makes block or not, as it needs.
+    /// Creates a waiter for `device`, and sets the device to blocking or non-blocking as needed.
     ///
     /// # Errors
     ///
-    /// As [`Device::set_blocking`].
+    /// Returns the errors of [`Device::set_blocking`].
     pub fn new(wait: Wait, device: &Device) -> io::Result<Self> {
         let sleep = match wait {
             Wait::Poll => Sleep::InPoll,
@@ -95,36 +96,36 @@ impl Waiter {
         Ok(Self { wait, sleep, streamed: 0 })
     }
 
-    /// Makes the waiter sleep in `ppoll` from now on, whatever it was told: a bell cannot end a
-    /// read.
+    /// Makes the waiter sleep in `ppoll` from now on, independent of its strategy: the eventfd of
+    /// an exchange cannot interrupt a read.
     ///
     /// # Errors
     ///
-    /// As [`Device::set_blocking`].
+    /// Returns the errors of [`Device::set_blocking`].
     pub(crate) fn sleep_in_poll(&mut self, device: &Device) -> io::Result<()> {
         self.sleep = Sleep::InPoll;
         device.set_blocking(false)
     }
 
-    /// Returns how it was told to wait.
+    /// Returns the wait strategy.
     #[must_use]
     pub fn wait(&self) -> Wait {
         self.wait
     }
 
-    /// Returns whether it waits in the read itself: not if the program handles the signal that is
-    /// needed for it, which it finds out at the first wait.
+    /// Returns whether the waiter sleeps in the read itself. It does not if the program handles the
+    /// signal needed for that, which is detected at the first wait.
     #[must_use]
     pub fn sleeps_in_read(&self) -> bool {
         matches!(self.sleep, Sleep::InRead(_))
     }
 
     /// Reads the next packet of `device` into `packet`; waits for it from `now` until `until`, or
-    /// for ever without it. It may return without a packet before that.
+    /// indefinitely without a deadline. It may return early without a packet.
     ///
     /// # Errors
     ///
-    /// As [`Device::receive`], and what `ppoll` says.
+    /// Returns the errors of [`Device::receive`] and of `ppoll(2)`.
     pub fn read(
         &mut self,
         device: &Device,
@@ -136,8 +137,8 @@ impl Waiter {
         self.read_or_hear(device, packet, clock, (now, until), None)
     }
 
-    /// Reads like [`Self::read`]; the bell of `exchange` ends the wait too. Such a wait is in
-    /// `ppoll` for both, and the device must not block.
+    /// Reads like [`Self::read`]; a packet handed over through `exchange` ends the wait too. Such a
+    /// wait uses `ppoll` for both, and the device must be non-blocking.
     pub(crate) fn read_or_hear(
         &mut self,
         device: &Device,
@@ -176,11 +177,11 @@ impl Waiter {
         Ok(waited)
     }
 
-    /// Reads the next packet of `device` into `packet` if there is one.
+    /// Reads the next packet of `device` into `packet` if one is waiting.
     ///
     /// # Errors
     ///
-    /// As [`Device::receive_now`].
+    /// Returns the errors of [`Device::receive_now`].
     pub fn read_now(&mut self, device: &Device, packet: &mut [u8]) -> io::Result<Option<Received>> {
         let is_blocking = matches!(self.sleep, Sleep::InRead(_)) && !self.is_stream(device);
         let received =
@@ -194,12 +195,12 @@ impl Waiter {
         received
     }
 
-    /// Returns whether a read of `device` waits for nothing now.
+    /// Returns whether a read of `device` does not wait now.
     pub(crate) fn reads_at_once(&self, device: &Device) -> bool {
         !self.sleeps_in_read() || self.is_stream(device)
     }
 
-    /// Returns whether a device that blocks otherwise does not block now.
+    /// Returns whether an otherwise blocking device is non-blocking now.
     fn is_stream(&self, device: &Device) -> bool {
         self.streamed >= STREAM_PACKETS && matches!(device, Device::Tun(_))
     }
@@ -221,7 +222,7 @@ impl Waiter {
             let mut descriptors = [PollFd::new(device, wanted), PollFd::new(exchange, wanted)];
             readiness::wait(&mut descriptors, clock, until)?;
             let [of_device, _] = descriptors;
-            // To ask in vain costs more than to look.
+            // A read that finds nothing costs more than this check.
             return if of_device.revents().is_empty() { Ok(None) } else { device.receive(packet) };
         }
         if let Some(alarm) = self.alarm(device)? {
@@ -261,7 +262,7 @@ mod tests {
     const OURS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
     const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
 
-    /// A TUN that is silent until the socket is written to.
+    /// Returns a TUN that delivers no packet until the socket is written to.
     fn quiet_tun() -> (Device, UdpSocket) {
         let tun = Tun::open(Some("plumb0")).unwrap();
         let interface = Interface::named(tun.name()).unwrap();

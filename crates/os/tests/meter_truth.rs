@@ -1,8 +1,8 @@
-//! Whether the meter tells the truth on a real clock: its accounts are all the time that has
-//! passed, and a delay that is planted in a layer is charged there.
+//! Accuracy of the meter on a real clock: its accounts add up to the elapsed time, and a delay
+//! injected in a layer is charged to that layer.
 //!
-//! A delay is planted by what the tests themselves give the engines: the routines for checksums, the
-//! application, the driver, and the clock.
+//! Delays are injected through the parts that the tests supply to the engines: the checksum
+//! routines, the application, the driver, and the clock.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -24,15 +24,16 @@ const USER: Ipv4Addr = Ipv4Addr::new(10, 84, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 84, 255, 1);
 const PORT: u16 = 23;
 const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
-/// How far from what was planted a charge may be.
+/// Maximum relative difference between an injected delay and its charge.
 const TOLERANCE: f64 = 0.05;
 
 thread_local! {
-    /// Where a delay is planted, and how long it is, in nanoseconds.
+    /// Place at which a delay is injected, and its length in nanoseconds.
     static PLANTED: Cell<(Place, u64)> = const { Cell::new((Place::Nowhere, 0)) };
-    /// What the delays have taken so far, in ticks.
+    /// Total time of the delays so far, in ticks.
     static SPENT: Cell<u64> = const { Cell::new(0) };
-    /// The clock that stands still: how often it was read, at which reading it jumps, and by what.
+    /// State of the clock that stands still: number of readings, the reading at which it jumps, and
+    /// the size of the jump.
     static STILL: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
 }
 
@@ -44,7 +45,7 @@ enum Place {
     Driver,
 }
 
-/// Works for as long as is planted here.
+/// Spins for the injected delay if it is injected at `place`.
 fn delay(place: Place) {
     let (planted, nanos) = PLANTED.get();
     if planted == place {
@@ -71,7 +72,7 @@ const SLOW: Routines = Routines {
     },
 };
 
-/// A Telnet with a screen, which echoes if it is the server's.
+/// One end of a Telnet connection with a screen; the server's end echoes.
 struct End {
     telnet: Telnet,
     terminal: Terminal,
@@ -113,7 +114,7 @@ impl Stream for End {
     }
 }
 
-/// One host; its own time stands still, so that no timer has a part in what is measured.
+/// One host. Its station's time stands still, so that no timer affects the measurement.
 struct Host {
     station: Station,
     scheduler: Scheduler,
@@ -137,7 +138,7 @@ impl Host {
         Self { station, scheduler: Scheduler::default(), carried, meter, chance }
     }
 
-    /// Takes what has come, runs the station, and returns what goes out.
+    /// Processes the bytes in `wire`, runs the station, and returns its output.
     fn turn(&mut self, wire: &[u8]) -> Vec<u8> {
         self.meter.enter(Account::Interrupt);
         delay(Place::Driver);
@@ -178,7 +179,7 @@ impl Pair {
         }
     }
 
-    /// Strikes a key and returns what the user sends.
+    /// Sends a key, and returns the user's output.
     fn strike(&mut self) -> Vec<u8> {
         let Host { carried, chance, meter, .. } = &mut self.user;
         let mut cx = Cx { now: Instant::ZERO, chance, meter };
@@ -193,14 +194,14 @@ impl Pair {
     }
 }
 
-/// A clock that loses a hundredth.
+/// A clock that runs one percent slow.
 fn slow() -> u64 {
     let now = ticks();
     now - now / 100
 }
 
-/// Runs keys for 50 ms and returns whether the accounts of the server, by `clock`, are within 0.5 %
-/// of the time that the clock of the system says has passed.
+/// Echoes keys for 50 ms, and returns whether the server's accounts, measured with `clock`, add up
+/// to the elapsed time of the system clock within 0.5 %.
 fn is_all_the_time(clock: fn() -> u64) -> bool {
     let rate = TickRate::calibrate();
     let mut pair = Pair::connect(Clock::Counter(ticks));
@@ -215,7 +216,7 @@ fn is_all_the_time(clock: fn() -> u64) -> bool {
     let most = outer.now().as_nanos();
     let sum: u64 = pair.server.meter.accounts().iter().sum();
     assert_eq!(sum, pair.server.meter.total());
-    // What lies between the readings at either end is not the meter's error.
+    // The time between the readings at either end is not an error of the meter.
     let (sum, least, most) = (rate.to_nanos(sum) as f64, least as f64, most as f64);
     (least * 0.995..=most * 1.005).contains(&sum)
 }
@@ -227,12 +228,13 @@ fn the_accounts_are_all_the_time_that_the_clock_of_the_system_says_has_passed() 
 
 #[test]
 fn a_clock_that_loses_a_hundredth_is_found() {
-    // A wait of the whole process at either end may hide it, so the best of some.
+    // A pause of the whole process at either end may hide the error, so one of several runs must
+    // find it.
     assert!((0..5).any(|_| !is_all_the_time(slow)));
 }
 
-/// Returns by what part of the delay the charges to `account`, and to all others together, are
-/// not what they have to be; `place` is where the delay is.
+/// Returns the relative error of the charges to `account`, and to all other accounts together, for
+/// a delay at `place`.
 fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
     PLANTED.set((Place::Nowhere, 0));
     let mut pair = Pair::connect(Clock::Counter(ticks));
@@ -257,7 +259,8 @@ fn error_of(place: Place, account: Account, nanos: u64) -> f64 {
 
 fn assert_charged(place: Place, account: Account) {
     for nanos in PLANTED_NS {
-        // An interrupt in between belongs to whom it hits: the best of some is what the meter does.
+        // An interrupt is charged to the account it happens in: the best of several runs shows the
+        // meter's own error.
         let errors = (0..40).map(|_| error_of(place, account, nanos));
         let best = errors.min_by(f64::total_cmp).unwrap();
         assert!(best <= TOLERANCE, "{place:?}, {nanos} ns: {best}");
@@ -279,8 +282,8 @@ fn a_delay_in_the_driver_is_charged_to_the_system_call() {
     assert_charged(Place::Driver, Account::Interrupt);
 }
 
-/// Runs a key at the server with a clock that jumps at its `jumps_at`-th reading, and returns what
-/// was charged.
+/// Processes a key at the server with a clock that jumps at its `jumps_at`-th reading, and returns
+/// the charges.
 fn charged_by_jump(jumps_at: u64, by: u64) -> [u64; Account::COUNT] {
     STILL.set((0, u64::MAX, 0));
     let mut pair = Pair::connect(Clock::Counter(still));
@@ -315,7 +318,7 @@ fn wherever_the_clock_jumps_one_account_is_charged_all_of_it_and_they_come_as_a_
 
 const PLANTED_SHORT_NS: u64 = PLANTED_NS[0];
 
-/// Whom a key passes at a server, from the line to the screen and back, in order.
+/// Accounts charged for a key at a server, from the line to the screen and back, in order.
 const PASSES: [Account; 12] = [
     Account::Outside,
     Account::Interrupt,

@@ -1,8 +1,8 @@
-//! Namespaces as a user who may nothing.
+//! Namespaces for an unprivileged user.
 //!
-//! The ordinary harness runs a test in a second thread, where the kernel grants no user
-//! namespace. So this program is its own harness, which runs itself once for each case: by a
-//! plain user as it is, by root as a copy in a directory for everyone, as user 65534.
+//! The ordinary test harness runs a test in a second thread, where the kernel permits no user
+//! namespace. Therefore this program is its own harness and runs itself once for each case: for a
+//! plain user as it is; for root as a copy in a world-accessible directory, as user 65534.
 
 #![expect(clippy::print_stdout, reason = "it is a harness")]
 
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs, process, sync::mpsc, thread};
 
-/// A case, or why it is not configured on this machine.
+/// A test case; the error is the reason for which it is not configured on this machine.
 type Case = fn() -> Result<(), String>;
 
 const CASES: [(&str, Case); 4] = [
@@ -37,7 +37,7 @@ const CASES: [(&str, Case); 4] = [
     ),
 ];
 
-/// Enters a new network; the machine may forbid that to users.
+/// Enters a new network; users may be forbidden to do so on this machine.
 fn enter() -> Result<(), String> {
     match enter_new_network() {
         Err(refused @ (Refused::ForbiddenBy { .. } | Refused::NotPermitted)) => {
@@ -50,7 +50,7 @@ fn enter() -> Result<(), String> {
     }
 }
 
-/// Opens a device; the machine may keep users from /dev/net/tun.
+/// Opens a device; users may have no access to /dev/net/tun on this machine.
 fn open(name: Option<&str>, options: tun::Options) -> Result<Tun, String> {
     match Tun::open_with(name, options) {
         Err(refused @ (TunError::DeviceNotPermitted | TunError::NoDevice)) => {
@@ -116,16 +116,16 @@ fn main() -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The variable that makes this program run one case.
+/// Environment variable that makes this program run one case.
 const IS_CASE: &str = "PLUMB_TEST_AS_NOBODY";
-/// The exit code of a case that is not configured, whose reason is on stdout.
+/// Exit code of a case that is not configured; the reason is on stdout.
 const NOT_CONFIGURED: u8 = 77;
 
-/// This program for a user without any privilege.
+/// This program, as executed for an unprivileged user.
 enum Program {
-    /// It runs as such a user already.
+    /// The program itself: it already runs as an unprivileged user.
     Itself,
-    /// A copy where any user may run it. It is removed when this is dropped.
+    /// A copy that any user may execute. Dropping it removes the copy.
     Copy(PathBuf),
 }
 

@@ -1,21 +1,22 @@
-//! A network namespace for a test, for root and for any other user.
+//! Network namespaces for tests, as root and as any other user.
 //!
-//! Root moves the thread of the test into a new network. The kernel grants another user a namespace
-//! only in a process of one thread, which a test program never is: so the program runs itself again
-//! for this one test, as root of a new user namespace.
+//! As root, the thread of the test moves into a new network namespace. To another user the kernel
+//! permits a namespace only in a single-threaded process, which a test program never is. In that
+//! case the program runs itself again for this one test, as root of a new user namespace.
 
 use std::fmt::Display;
 use std::process::{Command, Stdio};
 use std::{env, panic, thread};
 
-/// The variable that tells the program that it runs in a user namespace for one test.
+/// Environment variable that tells the program that it runs in a user namespace for one test.
 const IN_USER_NAMESPACE: &str = "PLUMB_TEST_IN_USER_NAMESPACE";
 
-/// Runs `test` in a thread that `enter` has moved into a new network.
+/// Runs `test` in a thread that `enter` has moved into a new network namespace.
 ///
 /// # Panics
 ///
-/// If the test panics, or if this machine allows neither a network namespace nor a user namespace.
+/// Panics if the test panics, or if this machine permits neither a network namespace nor a user
+/// namespace.
 pub fn in_new_network<E: Display>(
     enter: impl FnOnce() -> Result<(), E> + Send,
     test: impl FnOnce() + Send,
@@ -28,7 +29,7 @@ pub fn in_new_network<E: Display>(
         Err(refused) => run_as_own_root(&name, &refused),
     };
     let ended = thread::scope(|scope| {
-        // The thread has the name of the test, for messages and reports.
+        // The thread gets the name of the test, for messages and reports.
         let thread = thread::Builder::new().name(of_test).spawn_scoped(scope, work);
         thread.unwrap_or_else(|error| panic!("cannot start a thread: {error}")).join()
     });
@@ -42,7 +43,7 @@ fn run_as_own_root(name: &str, refused: &str) {
     let program = env::current_exe().unwrap_or_else(|error| panic!("{refused}; {error}"));
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--net"]).arg(program);
-    // Two threads, because libtest runs a test in the main thread otherwise, without its name.
+    // Two threads, because libtest otherwise runs the test in the main thread, without its name.
     command.args([name, "--exact", "--include-ignored", "--nocapture", "--test-threads=2"]);
     command.env(IN_USER_NAMESPACE, "1").stdin(Stdio::null());
     let output = command.output().unwrap_or_else(|error| panic!("{refused}; unshare: {error}"));

@@ -1,9 +1,9 @@
-//! Programs of other projects that tests run, each identified by what it says of itself.
+//! Third-party programs that tests run, each identified by its version output.
 //!
-//! A name of a file proves nothing: Debian's package atftpd installs its server as `in.tftpd` too,
-//! which is the name of tftpd-hpa's. So every candidate is asked for its version, and the first one
-//! whose answer contains the peer's own name is taken. A peer that is missing fails the test,
-//! because `./x test` installs all of them.
+//! A file name is not enough: Debian's package atftpd installs its server as `in.tftpd`, like
+//! tftpd-hpa. Therefore every candidate is run to print its version, and the first one whose output
+//! contains the peer's own name is used. A missing peer fails the test, because `./x test` installs
+//! all of them.
 
 use crate::report;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,24 +17,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{env, fmt, fs};
 
-/// A program of another project.
+/// A third-party program.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// The name in reports.
+    /// Name in reports.
     pub name: &'static str,
-    /// The variable that may name the program, and then decides alone.
+    /// Environment variable that may name the program; if set, no other candidate is tried.
     variable: &'static str,
-    /// The names of its file.
+    /// File names of the program.
     files: &'static [&'static str],
     /// The arguments that make it print its version.
     question: &'static [&'static str],
-    /// A part of the answer that no other program prints.
+    /// Part of the output that no other program prints.
     answer: &'static str,
-    /// The Debian package that provides it, or where it is on another registry.
+    /// Debian package that provides it, or its name on another registry.
     package: &'static str,
 }
 
-/// Returns a peer whose file has the name of the peer.
+/// Returns a peer whose file has the peer's name.
 const fn peer(
     name: &'static str,
     variable: &'static str,
@@ -206,16 +206,16 @@ pub const NODE: Peer = peer(
 pub const JAVA: Peer =
     peer("Java", "PLUMB_JAVA", &["--version"], "openjdk ", "default-jdk-headless").file(&["java"]);
 
-/// A library of another project, which an interpreter runs.
+/// A third-party library that an interpreter runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// The name in reports.
+    /// Name in reports.
     pub name: &'static str,
-    /// The variable that may name its file or directory.
+    /// Environment variable that may name its file or directory.
     variable: &'static str,
-    /// Its file, where no variable names it.
+    /// Its default file or directory.
     file: &'static str,
-    /// The package that provides it.
+    /// Package that provides it.
     package: &'static str,
 }
 
@@ -235,11 +235,11 @@ pub const BASIC_FTP: Library = Library {
 };
 
 impl Library {
-    /// Returns its file or directory, and reports its version for the calling test.
+    /// Returns the library's file or directory, and reports its version for the calling test.
     ///
     /// # Panics
     ///
-    /// If it is missing.
+    /// Panics if it is missing.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let path = env::var_os(self.variable).map_or_else(|| self.file.into(), PathBuf::from);
@@ -257,8 +257,8 @@ impl Library {
     }
 }
 
-/// Returns the version of a library: a directory of npm has it in package.json, and an archive in
-/// the name of a link beside it.
+/// Returns the version of a library: that in package.json for a directory of npm, or the name of a
+/// versioned link next to an archive.
 fn version_of(target: &Path, name: &str) -> String {
     if let Ok(text) = fs::read_to_string(target.join("package.json")) {
         let line = text.lines().find(|line| line.trim().starts_with("\"version\""));
@@ -274,20 +274,20 @@ fn version_of(target: &Path, name: &str) -> String {
     names.find(is_versioned).unwrap_or_else(|| "of unknown version".to_owned())
 }
 
-/// The peers that tests find by the name of their file.
+/// Peers that tests look up by file name.
 const NAMED: [Peer; 10] =
     [CURL, WGET, LFTP, NCFTPPUT, NCFTPGET, NCFTPLS, TNFTP, INETUTILS_FTP, PYTHON, ARIA2];
 
-/// Returns the peer whose file has this name; other programs are of plumb or of the base system.
+/// Returns the peer with this file name; `None` for programs of plumb and of the base system.
 #[must_use]
 pub fn named(file: &str) -> Option<Peer> {
     NAMED.iter().find(|peer| peer.name == file || peer.files.contains(&file)).copied()
 }
 
-/// Directories that are searched after those of PATH, which for a plain user lacks them.
+/// Directories searched after those in PATH, which lacks them for a plain user.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/sbin"];
 
-/// The longest time that a program may take to print its version.
+/// Maximum time for a program to print its version.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Peer {
@@ -295,7 +295,7 @@ impl Peer {
     ///
     /// # Panics
     ///
-    /// If no program says that it is this one: that fails the test.
+    /// Panics if no candidate identifies itself as this program, which fails the test.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         static FOUND: Mutex<BTreeMap<&str, (PathBuf, String)>> = Mutex::new(BTreeMap::new());
@@ -324,7 +324,8 @@ impl Peer {
         Command::new(self.path())
     }
 
-    /// Returns the first candidate that says it is this program, and the line in which it does.
+    /// Returns the first candidate that identifies itself as this program, and the line with its
+    /// version.
     fn find(&self) -> Result<(PathBuf, String), Missing> {
         if let Some(named) = env::var_os(self.variable) {
             return self.find_among([PathBuf::from(named)]);
@@ -359,9 +360,9 @@ impl Peer {
     }
 }
 
-/// Returns what the program prints when it is run with these arguments.
+/// Returns the output of the program when run with the arguments `question`.
 ///
-/// Input and both outputs are one socket: vsftpd prints its version on descriptor 0.
+/// Input and both outputs are one socket, because vsftpd prints its version on descriptor 0.
 fn ask(program: &Path, question: &[&str]) -> String {
     let Ok((ours, theirs)) = UnixStream::pair() else { return String::new() };
     let mut said = Vec::new();
@@ -370,12 +371,12 @@ fn ask(program: &Path, question: &[&str]) -> String {
         command.args(question).stdin(OwnedFd::from(theirs.try_clone()?));
         command.stdout(OwnedFd::from(theirs.try_clone()?)).stderr(OwnedFd::from(theirs));
         let mut child = command.spawn()?;
-        // The command holds the other end, and its copies would keep the answer from ending.
+        // The command holds duplicates of the other end, which would keep the output from ending.
         drop(command);
         ours.shutdown(Shutdown::Write)?;
         ours.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         let read = (&ours).read_to_end(&mut said);
-        // Where nothing more comes the program has ended, or is none that answers.
+        // At the end of the output or after the timeout the program is no longer needed.
         child.kill()?;
         child.wait()?;
         read
@@ -388,7 +389,7 @@ fn ask(program: &Path, question: &[&str]) -> String {
     text
 }
 
-/// No candidate says that it is the peer.
+/// Error: no candidate identifies itself as the peer.
 #[derive(Debug)]
 struct Missing {
     peer: Peer,
@@ -401,7 +402,7 @@ impl fmt::Display for Missing {
         write!(f, "{name} is missing; ./x test installs it (package {package}), ")?;
         write!(f, "and {variable} may name it")?;
         for (path, said) in &self.others {
-            // The last line of a Python error names it.
+            // The last line of a Python error contains its message.
             let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             write!(f, "; {} says '{}'", path.display(), last.trim())?;
         }

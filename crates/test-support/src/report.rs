@@ -24,16 +24,16 @@ pub fn not_configured(what: &str, reason: &str) {
     append(&["not configured", &test, what, &reason]);
 }
 
-/// Reports that the calling test runs the program `name`, which says `version` of itself.
+/// Reports that the calling test runs the program `name`, which identifies itself as `version`.
 pub(crate) fn peer(test: &str, name: &str, version: &str) {
     print(&format!("peer: {test}: {name}: {version}\n"));
     append(&["peer", test, name, version]);
 }
 
-/// Returns the program and the name of the calling test.
+/// Returns the names of the program and of the calling test.
 ///
-/// libtest gives the thread of a test its name; a thread that the test spawns has to be given the
-/// same name, or the program alone is returned.
+/// libtest gives the thread of a test its name. A thread spawned by the test needs the same name,
+/// otherwise only the program is returned.
 #[must_use]
 pub fn current_test() -> String {
     let program = env::args_os().next().unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn current_test() -> String {
     }
 }
 
-/// Returns `text` as one field of the report.
+/// Returns `text` as one field of the report, without line breaks and tabs.
 pub(crate) fn single_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -72,7 +72,7 @@ mod tests {
     fn a_test_is_named_by_its_program_and_its_thread() {
         let name = "report::tests::a_test_is_named_by_its_program_and_its_thread";
         let test = current_test();
-        // With one test at a time libtest runs it in the main thread.
+        // If it runs a single thread, libtest runs the test in the main thread.
         assert!(test == format!("test_support::{name}") || test == "test_support", "{test}");
     }
 

@@ -1,14 +1,14 @@
-//! Root of the machine, which some tests need: only it may become any other user, for example.
+//! Detection of root of the machine, which some tests need, for example to become any other user.
 
 use crate::not_configured;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// Returns whether the calling test runs as root of the machine, and not only of a user namespace.
-/// Where it does not, the test is reported as not configured and has to return.
+/// If it does not, the test is reported as not configured and must return.
 #[must_use]
 pub fn is_root_of_the_machine() -> bool {
-    // A process owns its directory in /proc; the map of the first namespace is the identity.
+    // A process owns its directory in /proc. The UID map of the initial namespace is the identity.
     let is_root = fs::metadata("/proc/self").is_ok_and(|status| status.uid() == 0);
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let is_whole = map.split_whitespace().eq(["0", "0", "4294967295"]);

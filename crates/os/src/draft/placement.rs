@@ -1,7 +1,8 @@
-//! A draft that takes its name for a time, after which it is settled or withdrawn.
+//! A draft that takes its name provisionally, until it is settled or withdrawn.
 //!
-//! Until then the draft's name stands for what the file has replaced, or for the file itself where it
-//! has replaced nothing. A crash leaves the new file, and the draft's name is swept.
+//! Until then the draft's temporary name refers to the file that was replaced, or to the new file
+//! itself if nothing was replaced. A crash leaves the new file; a later sweep removes the temporary
+//! name.
 
 use super::{Draft, Existing, lend, random_name, rename_new};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
@@ -11,27 +12,27 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// From this size on a file takes noticeable time to remove; our own choice.
+/// Minimum size of a file whose removal takes noticeable time; our own choice.
 const LARGE_MIN_BYTES: i64 = 1 << 20;
 
-/// How a file took its name so that it can be withdrawn.
+/// Method by which a file took its name, so that it can be withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// Nothing had the name. The draft's name stands for the same file.
+    /// The name was free. The draft's name is another hard link to the same file.
     Linked,
-    /// The draft's name stands for what had the name before.
+    /// The draft's name refers to the file that had the name before.
     Exchanged,
 }
 
 impl Draft {
-    /// Makes the file what its name stands for, and keeps what the name stood for before until
-    /// [`Self::settle`] or [`Self::withdraw`]. Dropped, it is settled. The name is lasting behind
-    /// [`Self::sync_name`].
+    /// Gives the file its final name, and keeps the file that had the name before until
+    /// [`Self::settle`] or [`Self::withdraw`]. Dropping the draft settles it. The name is durable
+    /// after [`Self::sync_name`].
     ///
     /// # Errors
     ///
-    /// As [`Self::take_name`]; [`io::ErrorKind::Unsupported`] if the file system can neither exchange
-    /// two names nor give a file two.
+    /// Returns the errors of [`Self::take_name`]; [`io::ErrorKind::Unsupported`] if the file system
+    /// can neither exchange two names nor create hard links.
     pub fn place(&mut self) -> io::Result<()> {
         let Some(draft_name) = &self.draft_name else { return Ok(()) };
         let (from, to) = (OsStr::from_bytes(draft_name), OsStr::from_bytes(&self.name));
@@ -40,7 +41,7 @@ impl Draft {
             if self.existing == Existing::Replace {
                 match fs::renameat_with(folder, from, folder, to, RenameFlags::EXCHANGE) {
                     Ok(()) if is_directory(folder, from) => {
-                        // It has come since the draft was begun.
+                        // A directory has taken the name since the draft was begun.
                         fs::renameat_with(folder, from, folder, to, RenameFlags::EXCHANGE)?;
                         return Err(Errno::ISDIR.into());
                     }
@@ -56,8 +57,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Removes the name under which what a file that was placed has replaced still is. Returns that
-    /// file if it is large: its blocks are freed when it is closed, which takes time.
+    /// Removes the temporary name of the replaced file. Returns the replaced file if it is large:
+    /// its blocks are freed when it is closed, which takes time.
     pub fn settle(mut self) -> Option<OwnedFd> {
         let replaced = self.replaced().filter(|replaced| {
             fs::fstat(replaced).is_ok_and(|stat| stat.st_size >= LARGE_MIN_BYTES)
@@ -66,7 +67,7 @@ impl Draft {
         replaced
     }
 
-    /// Opens what the file has replaced.
+    /// Opens the replaced file.
     fn replaced(&self) -> Option<OwnedFd> {
         let draft_name = self.draft_name.as_ref()?;
         if self.placement != Some(Placement::Exchanged) {
@@ -79,13 +80,13 @@ impl Draft {
         opened.ok()
     }
 
-    /// Takes a file that was placed back: it is a draft again, and its name stands for what it stood
-    /// for before.
+    /// Takes back a placed file: it is a draft again, and its name refers to the old file or to
+    /// none.
     ///
     /// # Errors
     ///
-    /// `ESTALE` if the name stands for another file by now; then nothing has changed. What the kernel
-    /// says.
+    /// Returns `ESTALE` if the name refers to another file by now; then nothing has changed.
+    /// Otherwise returns the error of the failed system call.
     pub fn withdraw(&mut self) -> io::Result<()> {
         let (Some(draft_name), Some(placement)) = (&self.draft_name, self.placement) else {
             return Ok(());
@@ -103,7 +104,8 @@ impl Draft {
             }
             match placement {
                 Placement::Linked => {
-                    // Moved and not removed at once: another may have taken the name since the look.
+                    // Rename first instead of removing at once: another process may have taken the
+                    // name since the check.
                     let aside = random_name()?;
                     let aside = OsStr::from_bytes(&aside);
                     fs::renameat(folder, name, folder, aside)?;
@@ -135,7 +137,8 @@ fn is_directory(folder: &OwnedFd, name: &OsStr) -> bool {
     stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
-/// Returns `error`, as [`io::ErrorKind::Unsupported`] if the file system cannot do what was asked.
+/// Converts `error`; it becomes [`io::ErrorKind::Unsupported`] if the file system cannot perform
+/// the call.
 fn unsupported(error: Errno) -> io::Error {
     match error {
         Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::MLINK => {

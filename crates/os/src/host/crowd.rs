@@ -1,4 +1,4 @@
-//! Tasks that wait for the same thing, and may give up.
+//! Wait list of tasks that wait for the same event and may be cancelled.
 
 use super::{Host, State};
 use std::io;
@@ -8,32 +8,32 @@ use std::task::Poll;
 use tokio::sync::Notify;
 use tokio::task::coop;
 
-/// Those who wait for one thing.
+/// Tasks that wait for one event.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     call: Arc<Notify>,
-    /// Somebody has found nothing since the last call.
+    /// A task has found nothing since the last notification.
     is_waiting: bool,
 }
 
 impl Crowd {
-    /// Returns what those who wait listen to.
+    /// Returns the notifier that the waiting tasks listen to.
     pub(super) fn call(&self) -> Arc<Notify> {
         self.call.clone()
     }
 
-    /// Notes that somebody has found nothing, and waits.
+    /// Records that a task has found nothing and waits.
     pub(super) fn wait<T>(&mut self) -> Poll<T> {
         self.is_waiting = true;
         Poll::Pending
     }
 
-    /// Returns whether somebody waits.
+    /// Returns whether a task waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.is_waiting
     }
 
-    /// Adds the call to those that are made when the lock is free.
+    /// Adds the notifier to those that are notified after the lock is released, if a task waits.
     pub(super) fn tell(&mut self, calls: &mut Vec<Arc<Notify>>) {
         if std::mem::take(&mut self.is_waiting) {
             calls.push(self.call.clone());
@@ -42,7 +42,7 @@ impl Crowd {
 }
 
 impl Host {
-    /// Tries until `attempt` has a result, again after each `call`.
+    /// Calls `attempt` until it has a result, again after each notification of `call`.
     pub(super) async fn attend_to<R>(
         &self,
         call: Arc<Notify>,
@@ -51,7 +51,7 @@ impl Host {
         coop::consume_budget().await;
         loop {
             let mut called = pin!(call.notified());
-            // From here on no call is missed.
+            // From here on no notification is missed.
             called.as_mut().enable();
             if let Poll::Ready(result) = self.act(&mut attempt) {
                 return result;

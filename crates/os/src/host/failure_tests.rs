@@ -1,4 +1,4 @@
-//! What a program is told when the device, the runtime or the program itself goes away.
+//! Errors reported to a program when the device, the runtime or the program itself goes away.
 
 use super::tests::{KERNEL, OURS, settings, tun, with_hosts};
 use super::*;
@@ -16,7 +16,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
     timeout(STUCK_AFTER, work).await.expect("nobody was woken")
 }
 
-/// Runs iproute2 in this network.
+/// Runs the iproute2 command `ip` in this network namespace.
 fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
     assert!(status.success(), "ip {arguments}");
@@ -49,7 +49,7 @@ fn an_idle_host_is_told_when_the_interface_goes() {
     with_hosts(|host| async move {
         let listener = host.listen(7).unwrap();
         let accepting = tokio::spawn(async move { listener.accept().await });
-        // Until the host has read what the kernel said of its own as the interface came up.
+        // Wait until the host has read the packets that the kernel sent when the interface came up.
         let _peer = in_time(TcpStream::connect((OURS, 8))).await.unwrap_err();
         tokio::task::yield_now().await;
         ip("link delete plumb0");

@@ -1,4 +1,4 @@
-//! A port where connections are accepted.
+//! A port on which connections are accepted.
 
 use super::{Accepting, Host, State, Stream};
 use protocols::Cx;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-/// A port where we listen; nobody is accepted any more once it is dropped.
+/// A listening port. Once it is dropped, no further connections are accepted.
 #[derive(Debug)]
 pub struct Listener {
     host: Host,
@@ -28,17 +28,18 @@ impl Listener {
         Ok(Self { host, port })
     }
 
-    /// Returns the port.
+    /// Returns the port number.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Waits for the next connection, and returns it with the peer's end. Several tasks may wait.
+    /// Waits for the next connection, and returns it with the peer's address. Several tasks may
+    /// wait.
     ///
     /// # Errors
     ///
-    /// If the device has failed.
+    /// Returns an error if the device has failed.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         let call = self.host.shared.lock().listeners.entry(self.port).or_default().waiting.call();
         let attempt = |state: &mut State| {
@@ -70,7 +71,7 @@ impl Drop for Listener {
     }
 }
 
-/// Listens on `port`, or on one of those that no service has if it is 0, and returns it.
+/// Listens on `port`, or on a free dynamic port if it is 0. Returns the port.
 fn listen(tcp: &mut Tcp, port: u16, profile: Profile, cx: &mut Cx<'_>) -> Option<u16> {
     if port != 0 {
         return tcp.listen(port, profile).ok().map(|()| port);
@@ -84,5 +85,5 @@ fn listen(tcp: &mut Tcp, port: u16, profile: Profile, cx: &mut Cx<'_>) -> Option
 /// Dynamic ports (RFC 6335 §6).
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 const DYNAMIC_PORTS: u64 = 16_384;
-/// Of so many draws one is free, unless nearly no port is.
+/// Number of random ports tried; one of them is free unless nearly all ports are in use.
 const TRIES: usize = 256;

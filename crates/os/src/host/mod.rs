@@ -1,20 +1,19 @@
-//! An internet host in user space for programs on tokio: our own TCP/IP on a device.
+//! A user-space internet host for programs on tokio: plumbline's TCP/IP on a device.
 //!
 //! A [`Host`] owns a device and the `Station` on it. Its streams, listeners and UDP sockets are
-//! used like tokio's own. What a program writes goes down to the device in the call that writes
-//! it, and what it reads is taken from the station in the call that reads it: no other task runs
-//! in between. One task of the host reads the device, lets timers run out and wakes those who
-//! wait; it ends with the last handle of the host. What is unsent then is lost:
-//! [`Host::drained`] waits until nothing is.
+//! used like those of tokio. A write passes the data to the device in the same call, and a read
+//! takes it from the station in the same call: no other task runs in between. One task of the host
+//! reads the device, runs the timers and wakes waiting tasks. It ends with the last handle of the
+//! host. Data unsent at that time is lost; [`Host::drained`] waits until there is none.
 //!
-//! Everything that the host knows is behind one lock, which is never held while anything waits or
-//! anybody is woken.
+//! The whole state of the host is behind one lock, which is never held while waiting or while
+//! waking tasks.
 //!
-//! A host whose device fails has ended, as has one whose runtime has: everybody who waits is told,
-//! and every later call too. Its device is free for another host once all its handles are dropped.
+//! A host ends when its device fails or its runtime ends: all waiting tasks and all later calls get
+//! an error. The device is free for another host once all handles of the host are dropped.
 //!
-//! Timers are tokio's, which count in milliseconds: a program that needs them finer, or that has a
-//! thread to itself, takes [`Driver`] and its own loop.
+//! The timers are those of tokio, with a resolution of one millisecond. A program that needs a
+//! finer resolution, or that has a thread to itself, uses [`Driver`] and its own loop.
 
 mod crowd;
 mod listener;
@@ -50,26 +49,26 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections waiting to be accepted, per port.
 const ACCEPT_LIMIT: usize = 1024;
 
-/// A host in user space. Clones name the same one.
+/// A host in user space. Clones refer to the same host.
 #[derive(Clone, Debug)]
 pub struct Host {
     shared: Arc<Shared>,
-    /// The profile of what is opened by this handle, if not that of the host.
-    /// Shared, so that a stream, which has its host, stays small.
+    /// Profile of the connections opened or accepted through this handle; `None` for that of the
+    /// host. It is shared so that a stream, which contains a `Host`, stays small.
     profile: Option<Arc<Profile>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Something is due earlier than the task of the host knows.
+    /// Notified when something is due earlier than the task of the host knows.
     sooner: Arc<Notify>,
 }
 
-/// Who waits for a connection.
+/// Tasks waiting for a connection.
 #[derive(Debug, Default)]
 struct Waiting {
     opening: Option<Waker>,
@@ -77,21 +76,21 @@ struct Waiting {
     writing: Option<Waker>,
 }
 
-/// What has come to a port where a program listens.
+/// Connections to a listening port that have not been accepted.
 #[derive(Debug, Default)]
 struct Accepting {
     open: VecDeque<ConnectionId>,
     waiting: Crowd,
 }
 
-/// Who is woken when the lock is free.
+/// Tasks to wake after the lock is released.
 #[derive(Debug, Default)]
 struct News {
     wakers: Vec<Waker>,
     calls: Vec<Arc<Notify>>,
 }
 
-/// Why nothing works any more.
+/// Reason for which the host has ended.
 #[derive(Debug)]
 struct Failure {
     kind: io::ErrorKind,
@@ -104,29 +103,29 @@ struct State {
     connections: HashMap<ConnectionId, Waiting>,
     listeners: HashMap<u16, Accepting>,
     datagrams: HashMap<SocketId, Crowd>,
-    /// Those who have a datagram to send for which there is no room.
+    /// Tasks with a datagram to send for which there is no space.
     senders: Crowd,
-    /// Those who look at the host again after each turn.
+    /// Tasks that check the state of the host after each turn.
     watchers: Crowd,
     news: News,
-    /// Until when the task of the host waits.
+    /// Time until which the task of the host waits.
     sleeps_until: Option<Instant>,
-    /// The device is not read, because data that nobody reads holds all packets.
+    /// The device is not read, because unread data holds all packets.
     is_starved: bool,
     failure: Option<Failure>,
     profile: Profile,
 }
 
 impl Host {
-    /// Makes a host on `device`, with `mtu_bytes` of its interface. What `settings` says of the
-    /// device and of the machine is replaced by what they can do.
+    /// Creates a host on `device`, whose interface has an MTU of `mtu_bytes`. The fields of
+    /// `settings` about the device and the machine are replaced by their actual capabilities.
     ///
-    /// Must be called within a tokio runtime with I/O and time, which its task runs on.
+    /// It must be called within a tokio runtime with I/O and time enabled, on which its task runs.
     ///
     /// # Errors
     ///
-    /// If the device carries frames and not datagrams, cannot be made non-blocking or watched, or
-    /// if the system gives no entropy.
+    /// Returns an error if the device carries Ethernet frames instead of IP packets, cannot be made
+    /// non-blocking or registered with the runtime, or if the system provides no entropy.
     pub fn new(device: Device, mtu_bytes: u16, settings: Settings) -> io::Result<Self> {
         if device.has_frames() {
             let sentence = "a device that carries Ethernet frames needs Host::on_segment";
@@ -136,12 +135,12 @@ impl Host {
         Self::start(device, link, settings, |_| {})
     }
 
-    /// Makes a host on a `device` that carries Ethernet frames, as [`Self::new`] does. Its addresses
-    /// come from `segment`, or by it: [`Self::addressed`] waits for them.
+    /// Creates a host on a `device` that carries Ethernet frames, like [`Self::new`]. `segment`
+    /// sets its addresses or how they are obtained; [`Self::addressed`] waits for them.
     ///
     /// # Errors
     ///
-    /// As [`Self::new`], and if the device carries no frames.
+    /// Returns the errors of [`Self::new`], and an error if the device carries no frames.
     pub fn on_segment(
         device: Device,
         mtu_bytes: u16,
@@ -165,15 +164,16 @@ impl Host {
         settings: Settings,
         prepare: impl FnOnce(&mut Driver),
     ) -> io::Result<Self> {
-        // The task's own descriptor of the device outlives the host by a moment.
+        // The task's duplicate of the device descriptor may outlive the host for a moment.
         let watched = device.as_fd().try_clone_to_owned()?;
         let bench =
             (Chance::from_seed(entropy::seed()?), Meter::new(Clock::Counter(clock::counter())));
         let mut driver = Driver::new(device, link, settings, Wait::Poll, bench)?;
         prepare(&mut driver);
-        // A device that goes away is an error and no packet: waited for, too.
+        // The removal of the device is reported as an error, not as a packet, so wait for errors
+        // too.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-        // SAFETY: an `OwnedFd` gives the same descriptor every time, and closes it when dropped.
+        // SAFETY: an `OwnedFd` returns the same descriptor every time, and closes it when dropped.
         let watched = unsafe { AsyncFd::register_with_interest(watched, interest) }?;
         let state = State {
             driver,
@@ -195,12 +195,12 @@ impl Host {
         Ok(Self { shared, profile: None })
     }
 
-    /// Sets the profile of the connections that are opened and accepted from now on.
+    /// Sets the profile of connections opened or accepted from now on.
     pub fn set_profile(&self, profile: Profile) {
         self.shared.lock().profile = profile;
     }
 
-    /// Returns a handle of the same host whose connections, opened and accepted, have `profile`.
+    /// Returns a handle of the same host; connections opened or accepted through it have `profile`.
     #[must_use]
     pub fn with_profile(&self, profile: Profile) -> Self {
         Self { profile: Some(Arc::new(profile)), ..self.clone() }
@@ -210,52 +210,53 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::ConnectionRefused`], `TimedOut`, `HostUnreachable` and their like, as for
+    /// Returns [`io::ErrorKind::ConnectionRefused`], `TimedOut`, `HostUnreachable` and others like
     /// a socket of the kernel; `NetworkUnreachable` if the host has no address of the family of
     /// `remote`.
     pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         Stream::connect(self.clone(), remote).await
     }
 
-    /// Listens on `port` of every address, or on a free one if that is 0.
+    /// Listens on `port` of every address, or on a free port if it is 0.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AddrInUse`].
+    /// Returns [`io::ErrorKind::AddrInUse`] if the port is in use.
     pub fn listen(&self, port: u16) -> io::Result<Listener> {
         Listener::bind(self.clone(), port)
     }
 
-    /// Binds a UDP socket to `port`, or to a free one if that is 0.
+    /// Binds a UDP socket to `port`, or to a free port if it is 0.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AddrInUse`].
+    /// Returns [`io::ErrorKind::AddrInUse`] if the port is in use.
     pub fn bind(&self, port: u16) -> io::Result<UdpSocket> {
         UdpSocket::bind(self.clone(), port)
     }
 
-    /// Waits until what was written to streams that were dropped or shut down since has arrived, or
-    /// its peer was given up. A host that is dropped before may lose the end of it.
+    /// Waits until all data written to streams that were dropped or shut down has been
+    /// acknowledged, or its connection has failed. Dropping the host earlier may lose the end of
+    /// the data.
     ///
     /// # Errors
     ///
-    /// If the device has failed.
+    /// Returns an error if the device has failed.
     pub async fn drained(&self) -> io::Result<()> {
         self.watch(State::is_drained).await
     }
 
-    /// Waits until the host has an address from which to call `remote`: on an Ethernet segment it
-    /// takes some time until a server or a router has given one.
+    /// Waits until the host has an address from which it can reach `remote`. On an Ethernet segment
+    /// it takes some time until a server or a router assigns one.
     ///
     /// # Errors
     ///
-    /// If the device has failed.
+    /// Returns an error if the device has failed.
     pub async fn addressed(&self, remote: IpAddr) -> io::Result<()> {
         self.watch(|state| state.is_addressed(remote)).await
     }
 
-    /// Waits until what `has_come` looks for is so.
+    /// Waits until `has_come` returns true.
     async fn watch(&self, mut has_come: impl FnMut(&mut State) -> bool) -> io::Result<()> {
         let call = self.shared.lock().watchers.call();
         self.attend_to(call, |state| {
@@ -268,8 +269,8 @@ impl Host {
         .await
     }
 
-    /// Lets `look` see the layers: their status, and what they can do beyond streams. It must not
-    /// call the host or its streams, which wait for it to end.
+    /// Gives `look` access to the layers: their status and operations beyond streams. `look` must
+    /// not call the host or its streams, which would deadlock.
     pub fn with_layers<R>(&self, look: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
         self.act(|state| {
             let seen = state.layers(look);
@@ -278,7 +279,7 @@ impl Host {
         })
     }
 
-    /// Returns the meter as it stands.
+    /// Returns a settled copy of the meter.
     #[must_use]
     pub fn meter(&self) -> Meter {
         let mut meter = self.shared.lock().driver.meter().clone();
@@ -286,14 +287,14 @@ impl Host {
         meter
     }
 
-    /// Returns the figures of the meter, to be read by others while the host runs.
+    /// Returns the shared counters of the meter, which can be read while the host runs.
     #[must_use]
     pub fn meter_sheet(&self) -> Arc<Sheet> {
         self.shared.lock().driver.meter().sheet()
     }
 
-    /// Lets a call use the layers and the list of who waits, sends what it has left to send and
-    /// wakes those for whom it has made news.
+    /// Runs `call` on the state, sends the output it has produced, and wakes tasks for the events
+    /// it has caused.
     fn act<R>(&self, call: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.shared.lock();
         let result = call(&mut state);
@@ -311,11 +312,12 @@ impl Host {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic of another user leaves the station as it was between two of its calls.
+        // A panic in another user of the lock leaves the station as it was between two of its
+        // calls.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends everything.
+    /// Ends the host with `failure`.
     fn fail(&self, failure: Failure) {
         let mut state = self.lock();
         state.fail(failure);
@@ -325,7 +327,7 @@ impl Shared {
     }
 }
 
-/// A program on tokio is no application of the station: it calls when it likes.
+/// A tokio program is not an application of the station: it calls at any time.
 struct Callers;
 
 impl Application for Callers {
@@ -337,7 +339,7 @@ impl Application for Callers {
 }
 
 impl State {
-    /// Lends the layers.
+    /// Calls `call` with the layers, charged to [`Account::TcpFixed`].
     fn layers<R>(&mut self, call: impl FnOnce(&mut Layers, &mut Cx<'_>) -> R) -> R {
         let (station, mut cx) = self.driver.parts();
         let left = cx.meter.enter(Account::TcpFixed);
@@ -346,7 +348,7 @@ impl State {
         result
     }
 
-    /// Gives the device what is owed.
+    /// Passes pending output to the device.
     fn flush(&mut self) {
         if self.failure.is_some() {
             return;
@@ -356,8 +358,8 @@ impl State {
         }
     }
 
-    /// Reads what the device has, lets due timers run out, sends what is owed and notes who is
-    /// woken. Returns whether there may be more to do at once.
+    /// Reads the device, runs due timers, sends pending output and records the tasks to wake.
+    /// Returns whether there may be more to do at once.
     fn turn(&mut self) -> io::Result<bool> {
         let was_starved = self.driver.parts().0.layers.pool.is_exhausted();
         let turn = self.driver.turn(&mut Callers, Some(Instant::ZERO))?;
@@ -371,16 +373,16 @@ impl State {
         Ok(turn.packets_in > 0 || has_looped || was_starved && !self.is_starved)
     }
 
-    /// Returns whether the task of the host has something to do before it would look.
+    /// Returns whether the task of the host must run earlier than it plans to.
     fn is_late(&mut self) -> bool {
         let deadline = self.driver.deadline();
         let is_sooner =
             deadline.is_some_and(|at| self.sleeps_until.is_none_or(|planned| at < planned));
-        // What was read just now may be a packet that the device waits for.
+        // The data read just now may have freed a packet that a starved device waits for.
         self.is_starved || is_sooner || self.driver.parts().0.has_input()
     }
 
-    /// Notes who is woken by what has happened.
+    /// Records the tasks to wake for the events since the last call.
     fn tell(&mut self) {
         while let Some((id, event)) = self.driver.parts().0.layers.tcp.event() {
             self.wake(id, event);
@@ -403,8 +405,7 @@ impl State {
         std::mem::take(&mut self.news)
     }
 
-    /// Returns whether every peer has all that was written to it, of the connections that we have
-    /// closed.
+    /// Returns whether the peers have acknowledged all data of the connections closed by this host.
     fn is_drained(&mut self) -> bool {
         let mut connections = self.driver.parts().0.layers.tcp.statuses();
         !connections.any(|connection| {
@@ -428,7 +429,7 @@ impl State {
         self.news.wakers.extend(woken.into_iter().flatten());
     }
 
-    /// Keeps a connection that was opened from outside until the program accepts it.
+    /// Queues an inbound connection until the program accepts it.
     fn accept(&mut self, id: ConnectionId) {
         let tcp = &mut self.driver.parts().0.layers.tcp;
         let port = tcp.status(id).map(|status| status.local.port());
@@ -443,7 +444,7 @@ impl State {
         }
     }
 
-    /// Ends everything, for the first reason that there was.
+    /// Ends the host; the first failure is kept.
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
         for (_, waiting) in self.connections.drain() {
@@ -464,14 +465,15 @@ impl State {
         })
     }
 
-    /// Returns whether `remote` can be called: from an address of the link alone, only its like.
+    /// Returns whether `remote` can be reached: a link-local source address reaches only link-local
+    /// addresses.
     fn is_addressed(&mut self, remote: IpAddr) -> bool {
         let is_of_link = |address: IpAddr| matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
         let source = self.source_for(remote);
         source.is_ok_and(|source| !is_of_link(source) || is_of_link(remote))
     }
 
-    /// Returns the address from which `remote` is called.
+    /// Returns the source address for `remote`.
     fn source_for(&mut self, remote: IpAddr) -> io::Result<IpAddr> {
         let source = self.driver.parts().0.layers.internet.source_for(remote);
         if source.is_unspecified() {
@@ -499,8 +501,8 @@ impl Failure {
     }
 }
 
-/// The task's hold on its host, which fails if the task ends before it: its runtime was dropped,
-/// or an assertion of ours failed.
+/// The task's reference to its host. The host fails if the task ends first, because the runtime was
+/// dropped or an assertion failed.
 #[derive(Debug)]
 struct Attendance(Weak<Shared>);
 
@@ -513,7 +515,7 @@ impl Drop for Attendance {
     }
 }
 
-/// Reads the device and lets timers run out, for as long as somebody holds the host.
+/// Task of the host: reads the device and runs timers as long as a handle of the host exists.
 async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>) {
     loop {
         let Some(shared) = host.0.upgrade() else { return };
@@ -531,7 +533,7 @@ async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>)
         drop(shared);
         news.tell();
         match turn {
-            // Others run between two turns of a busy device.
+            // Let other tasks run between two turns of a busy device.
             Ok(true) => tokio::task::yield_now().await,
             Ok(false) => wait(&device, &sooner, pause).await,
             Err(_) => return,
@@ -539,15 +541,15 @@ async fn attend(host: Attendance, device: AsyncFd<OwnedFd>, sooner: Arc<Notify>)
     }
 }
 
-/// What the task of the host waits for, beside packets.
+/// Events for which the task of the host waits, apart from packets.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     sleeps_for: Option<Duration>,
-    /// The device had no room for a packet.
+    /// The device had no space for a packet.
     is_for_room: bool,
 }
 
-/// Waits until the device has something or takes something, a timer is due, or another one is set.
+/// Waits until the device is ready, a timer is due, or an earlier one is set.
 async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
     let due = async {
         match pause.sleeps_for {
@@ -562,7 +564,7 @@ async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
     tokio::select! {
         biased;
         ready = device.ready(interest) => {
-            // The turn that follows reads until there is nothing, and then waits again.
+            // The turn that follows reads until the device is empty, and then waits again.
             if let Ok(mut ready) = ready {
                 ready.clear_ready();
             }
@@ -574,7 +576,7 @@ async fn wait(device: &AsyncFd<OwnedFd>, sooner: &Notify, pause: Pause) {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The task of the host may wait for ever.
+        // Wake the task of the host, which may wait indefinitely; it then ends.
         self.sooner.notify_one();
     }
 }

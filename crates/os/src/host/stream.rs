@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
-/// An open connection. It is closed when it is dropped: what was written still goes out; what was
-/// not read is lost, and the peer is told so by a reset.
+/// An open connection. Dropping it closes it: written data is still sent; unread data is lost, and
+/// the peer gets a reset.
 #[derive(Debug)]
 pub struct Stream {
     host: Host,
@@ -19,9 +19,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Resets the connection (ABORT, RFC 9293 §3.9.1): what was written is not to be taken for all.
+    /// Resets the connection (ABORT, RFC 9293 §3.9.1), so that the peer cannot mistake truncated
+    /// data for complete data.
     pub fn abort(&self) {
-        // One that has ended is ended.
+        // A connection that has ended already needs no reset.
         self.host.act(|state| _ = state.layers(|layers, cx| layers.tcp.abort(self.id, cx)));
     }
 
@@ -39,7 +40,7 @@ impl Stream {
             state.connections.insert(id, Waiting::default());
             Ok::<_, io::Error>(id)
         });
-        // From here on a caller that gives up drops the stream, and with it the connection.
+        // From here on a cancelled call drops the stream, which closes the connection.
         let stream = Self::of(host, opened?);
         poll_fn(|context| stream.poll_open(context)).await?;
         Ok(stream)
@@ -59,40 +60,40 @@ impl Stream {
         }
     }
 
-    /// Returns the state of the connection and what it has counted.
+    /// Returns the state and the counters of the connection.
     ///
     /// # Errors
     ///
-    /// If the host has failed.
+    /// Returns an error if the host has failed.
     pub fn status(&self) -> io::Result<Status> {
         self.status_in(&mut self.host.shared.lock())
     }
 
-    /// Returns our end.
+    /// Returns the local address.
     ///
     /// # Errors
     ///
-    /// If the host has failed.
+    /// Returns an error if the host has failed.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.status().map(|status| status.local)
     }
 
-    /// Returns the peer's end.
+    /// Returns the peer's address.
     ///
     /// # Errors
     ///
-    /// If the host has failed.
+    /// Returns an error if the host has failed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.status().map(|status| status.remote)
     }
 
-    /// Returns how many bytes must be read until the urgent data is behind the reader, if the peer has
-    /// said that urgent data is ahead (RFC 9293 §3.8.5). A read does not stop there: who must know
-    /// where it ends reads no more than that.
+    /// Returns the number of bytes up to the end of the urgent data, if the peer has announced
+    /// urgent data not yet read (RFC 9293 §3.8.5). A read does not stop there: a caller that needs
+    /// the boundary must not read more than that.
     ///
     /// # Errors
     ///
-    /// If the host has failed.
+    /// Returns an error if the host has failed.
     pub fn urgent_ahead(&self) -> io::Result<Option<usize>> {
         self.host.act(|state| {
             state.check()?;
@@ -101,12 +102,12 @@ impl Stream {
         })
     }
 
-    /// Waits until there is something to read, the end, or notice of urgent data that begins to be
-    /// ahead; with `knows_urgent` that notice is no news.
+    /// Waits until there is data to read, the end of the stream, or urgent data announced by the
+    /// peer. With `knows_urgent`, announced urgent data does not end the wait.
     ///
     /// # Errors
     ///
-    /// How the connection has failed, or the host.
+    /// Returns the error with which the connection or the host has failed.
     pub fn poll_readable(&self, context: &Context<'_>, knows_urgent: bool) -> Poll<io::Result<()>> {
         self.host.act(|state| {
             let has_news = state.layers(|layers, _| {
@@ -121,12 +122,13 @@ impl Stream {
         })
     }
 
-    /// Sends `data` as urgent, with all that is queued before it: the urgent pointer points behind
-    /// its last byte (RFC 6093). Returns how many bytes were taken, or waits until there is room.
+    /// Sends `data` as urgent, together with all data queued before it: the urgent pointer points
+    /// behind its last byte (RFC 6093). Returns the number of bytes accepted, or waits until there
+    /// is space.
     ///
     /// # Errors
     ///
-    /// As for a write.
+    /// Returns the errors of a write.
     pub fn poll_write_urgent(
         &self,
         context: &mut Context<'_>,
@@ -135,7 +137,7 @@ impl Stream {
         self.write(context, &[IoSlice::new(data)], true)
     }
 
-    /// Waits for the end, or for something to read.
+    /// Waits for the end of the stream, or for data to read.
     fn poll_end(&self, state: &mut State, context: &Context<'_>) -> Poll<io::Result<()>> {
         state.check()?;
         let status = self.status_in(state)?;
@@ -144,7 +146,7 @@ impl Stream {
                 None | Some(Ending::Closed) => Ok(()),
                 ending => Err(failure(ending)),
             }),
-            // The peer has closed: nothing follows.
+            // The peer has closed its side: no more data follows.
             TcpState::CloseWait | TcpState::LastAck | TcpState::Closing | TcpState::TimeWait => {
                 Poll::Ready(Ok(()))
             }
@@ -174,11 +176,12 @@ impl Stream {
         })
     }
 
-    /// Writes what there is room for without waiting, and returns how much that was.
+    /// Writes as much of `data` as there is space for without waiting, and returns the number of
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] if there is no room; otherwise as for a write.
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is no space, otherwise the errors of a write.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.host.act(|state| match self.write_now(state, &[IoSlice::new(data)], false)? {
             0 if !data.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
@@ -186,7 +189,7 @@ impl Stream {
         })
     }
 
-    /// Gives TCP as much of `data` as there is room for, and returns how much that was.
+    /// Passes as much of `data` to TCP as there is space for, and returns the number of bytes.
     fn write_now(
         &self,
         state: &mut State,
@@ -242,7 +245,7 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let budget = ready!(coop::poll_proceed(context));
-        // The buffer may hold what was read before.
+        // The buffer may already hold data of earlier reads.
         let before = buffer.filled().len();
         self.host.act(|state| {
             while buffer.remaining() > 0 && self.read(state, buffer).is_some_and(|read| read > 0) {}
@@ -276,12 +279,12 @@ impl AsyncWrite for Stream {
         true
     }
 
-    /// Does nothing: what is written goes out at once, as far as the peer's window allows.
+    /// Does nothing: written data is sent at once, as far as the peer's window allows.
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Closes our side; reading goes on.
+    /// Closes the sending side; reading continues.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.host.act(|state| {
             state.check()?;

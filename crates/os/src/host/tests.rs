@@ -1,4 +1,4 @@
-//! A host on a TUN with offloads, and the kernel's own sockets at the other end.
+//! A host on a TUN with and without offloads, and sockets of the kernel as peers.
 
 use super::*;
 use crate::datagram::{DatagramSocket, Inbox};
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 1);
 pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 82, 0, 2);
 
-/// Opens a TUN whose interface is up.
+/// Opens a TUN and brings its interface up.
 pub(super) fn tun(is_offloading: bool) -> Device {
     let options = Options { is_offloading, ..Options::default() };
     let tun = Tun::open_with(Some("plumb0"), options).unwrap();
@@ -28,7 +28,7 @@ pub(super) fn settings() -> Settings {
     Settings { address: OURS, prefix_len: 24, packets: 64, ..Settings::default() }
 }
 
-/// Runs `test` with a host whose device has offloads, and with one that has not.
+/// Runs `test` with a host whose device has offloads, and again with one without.
 pub(super) fn with_hosts<F: Future<Output = ()> + 'static>(test: fn(Host) -> F) {
     for is_offloading in [true, false] {
         in_new_network(move || {
@@ -41,7 +41,7 @@ pub(super) fn with_hosts<F: Future<Output = ()> + 'static>(test: fn(Host) -> F) 
     }
 }
 
-/// Bytes of which no two pieces are alike.
+/// Returns `len` bytes in which no two aligned 32-bit words are equal.
 pub(super) fn file(len: u32) -> Vec<u8> {
     (0..len / 4).flat_map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()).collect()
 }
@@ -150,7 +150,7 @@ fn datagrams_of_one_size_go_both_ways_in_one_call() {
         assert_eq!(buffer[..count], data[..100]);
         let mut received = buffer[..count].to_vec();
         while received.len() < data.len() {
-            // Room for three of them, and for what is left of a fourth.
+            // The buffer holds three datagrams and part of a fourth.
             let part = ours.recv_segments_from(&mut buffer[..340]).await.unwrap();
             let count = part.len.div_ceil(part.segment_size);
             assert!(part.source == from && part.segment_size <= 100 && count <= 3);

@@ -8,21 +8,22 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::task::Poll;
 
-/// A bound UDP socket; it is closed when it is dropped.
+/// A bound UDP socket. Dropping it closes it.
 #[derive(Debug)]
 pub struct UdpSocket {
     host: Host,
     id: SocketId,
 }
 
-/// What a socket has received: one datagram, or several of one size from one source.
+/// Description of received data: one datagram, or several of equal size from one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Bytes that were copied.
+    /// Number of bytes copied.
     pub len: usize,
-    /// Bytes of each datagram but the last, which may be shorter; all of them if it is one.
+    /// Length in bytes of each datagram except the last, which may be shorter; equal to `len` for a
+    /// single datagram.
     pub segment_size: usize,
-    /// Who has sent them.
+    /// Address of the sender.
     pub source: SocketAddr,
 }
 
@@ -32,7 +33,7 @@ impl UdpSocket {
             state.check()?;
             let bound = state.layers(|layers, cx| {
                 let id = layers.udp.bind(port, cx)?;
-                // They are taken apart where they are read.
+                // `receive` splits them into datagrams.
                 layers.udp.set_takes_segments(id, true);
                 Ok(id)
             });
@@ -44,18 +45,18 @@ impl UdpSocket {
         id.map(|id| Self { host, id })
     }
 
-    /// Returns the port.
+    /// Returns the port number.
     #[must_use]
     pub fn port(&self) -> u16 {
         let port = self.host.shared.lock().layers(|layers, _| layers.udp.port(self.id));
         port.unwrap_or(0)
     }
 
-    /// Sends one datagram, and waits until there is room for it. Returns its length.
+    /// Sends one datagram; waits until there is space for it. Returns its length.
     ///
     /// # Errors
     ///
-    /// As [`Self::try_send_to`], but for `WouldBlock`.
+    /// Returns the errors of [`Self::try_send_to`] except `WouldBlock`.
     pub async fn send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
         let call = self.host.shared.lock().senders.call();
         let attempt = |state: &mut State| match self.send(state, data, destination) {
@@ -69,8 +70,9 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`] if there is no room now, `InvalidInput` for a destination to
-    /// which nothing can be sent or for too much data, and that of a device that has failed.
+    /// Returns [`io::ErrorKind::WouldBlock`] if there is no space now, `InvalidInput` for a
+    /// destination to which nothing can be sent or for too much data, and the error of a device
+    /// that has failed.
     pub fn try_send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
         self.host.act(|state| self.send(state, data, destination))
     }
@@ -81,13 +83,14 @@ impl UdpSocket {
         sent.map_or_else(|error| Err(refusal(error)), |()| Ok(data.len()))
     }
 
-    /// Sends `data` in datagrams of `size` bytes, of which the last may be shorter, and waits until
-    /// there is room for the first. Returns how many bytes were taken: all, or whole datagrams.
-    /// A device that cuts datagrams is given many of them as one packet, which costs less.
+    /// Sends `data` in datagrams of `size` bytes, of which the last may be shorter; waits until
+    /// there is space for the first. Returns the number of bytes sent: all, or those of the first
+    /// whole datagrams. A device that segments datagrams gets many of them as one packet, which
+    /// costs less.
     ///
     /// # Errors
     ///
-    /// As [`Self::try_send_segments_to`], but for `WouldBlock`.
+    /// Returns the errors of [`Self::try_send_segments_to`] except `WouldBlock`.
     pub async fn send_segments_to(
         &self,
         data: &[u8],
@@ -102,11 +105,11 @@ impl UdpSocket {
         self.host.attend_to(call, attempt).await
     }
 
-    /// Sends as [`Self::send_segments_to`] without waiting.
+    /// Like [`Self::send_segments_to`], without waiting.
     ///
     /// # Errors
     ///
-    /// As [`Self::try_send_to`]; nothing was taken then.
+    /// Returns the errors of [`Self::try_send_to`]; then nothing was sent.
     pub fn try_send_segments_to(
         &self,
         data: &[u8],
@@ -129,24 +132,24 @@ impl UdpSocket {
         sent.map_err(refusal)
     }
 
-    /// Waits for a datagram, copies it to `buffer`, and returns its length and its source. What
-    /// does not fit is cut off. Several tasks may wait.
+    /// Waits for a datagram, copies it to `buffer`, and returns its length and its source. Bytes
+    /// that do not fit are discarded. Several tasks may wait.
     ///
     /// # Errors
     ///
-    /// If the device has failed.
+    /// Returns an error if the device has failed.
     pub async fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let take = |waiting: Waiting<'_>| (copy_into(buffer, waiting.first()), waiting.source, 1);
         let (count, source, _) = self.receive(take).await?;
         Ok((count, source))
     }
 
-    /// Waits for a datagram as [`Self::recv_from`] does, and returns also whether it was sent to
-    /// this host alone, and not to many.
+    /// Waits for a datagram like [`Self::recv_from`], and also returns whether it was sent to this
+    /// host alone, and not to a multicast or broadcast address.
     ///
     /// # Errors
     ///
-    /// If the device has failed.
+    /// Returns an error if the device has failed.
     pub async fn recv_addressed(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, bool)> {
         let take = |waiting: Waiting<'_>| {
             let taken = (copy_into(buffer, waiting.first()), waiting.destination);
@@ -160,19 +163,19 @@ impl UdpSocket {
         Ok((count, source, is_ours))
     }
 
-    /// Waits for datagrams, copies as many as fit of those that came from one source as one packet
-    /// to `buffer`, and returns them. What does not fit of the first is cut off; others wait. Several
-    /// tasks may wait.
+    /// Waits for datagrams and copies to `buffer` as many as fit of those that arrived from one
+    /// source as one packet. Bytes of the first datagram that do not fit are discarded; the other
+    /// datagrams stay queued. Several tasks may wait.
     ///
     /// # Errors
     ///
-    /// If the device has failed.
+    /// Returns an error if the device has failed.
     pub async fn recv_segments_from(&self, buffer: &mut [u8]) -> io::Result<Segments> {
         let take = |waiting: Waiting<'_>| {
             let Waiting { source, data, segment_size, .. } = waiting;
             let size = usize::from(segment_size);
             let many = buffer.len().min(data.len()).checked_div(size).unwrap_or(0);
-            // The last of them may be shorter.
+            // The last datagram may be shorter.
             let is_all = data.len() <= buffer.len();
             let (part, count) = match many {
                 0 => (waiting.first(), 1),
@@ -186,8 +189,8 @@ impl UdpSocket {
         Ok(self.receive(take).await?.0)
     }
 
-    /// Waits until something waits in the socket, and lets `take` have of it as many datagrams as
-    /// it says last.
+    /// Waits until the socket has datagrams, and passes them to `take`. Removes as many of them as
+    /// `take` returns in its last element.
     async fn receive<R>(
         &self,
         mut take: impl FnMut(Waiting<'_>) -> (R, SocketAddr, usize),
@@ -209,7 +212,7 @@ impl UdpSocket {
     }
 }
 
-/// Copies what fits of `data`, and returns how much that was.
+/// Copies as much of `data` as fits in `buffer`, and returns the number of bytes.
 fn copy_into(buffer: &mut [u8], data: &[u8]) -> usize {
     let count = data.len().min(buffer.len());
     buffer.iter_mut().zip(data).for_each(|(to, from)| *to = *from);

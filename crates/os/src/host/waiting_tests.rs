@@ -1,4 +1,4 @@
-//! Who waits is woken: many at once, by turns, and after others have given up.
+//! Wake-ups of waiting tasks: of many at once, in turn, and after other tasks have been cancelled.
 
 use super::tests::{KERNEL, OURS, file, settings, tun, with_hosts};
 use super::*;
@@ -20,14 +20,14 @@ use tokio::time::timeout;
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 2);
 const KERNEL_V6: Ipv6Addr = Ipv6Addr::new(0xFD00, 0x82, 0, 0, 0, 0, 0, 1);
 
-/// Longer than anything takes that is not stuck.
+/// Longer than any operation takes that is not stuck.
 const STUCK_AFTER: Time = Time::from_secs(20);
 
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     timeout(STUCK_AFTER, work).await.expect("nobody was woken")
 }
 
-/// Sends back all that comes, on as many connections as come.
+/// Echoes all data on all connections.
 async fn echo_all(listener: Listener) {
     loop {
         let Ok((mut stream, _)) = listener.accept().await else { return };
@@ -43,7 +43,7 @@ async fn echo_all(listener: Listener) {
     }
 }
 
-/// Sends `data` on a stream and expects it back.
+/// Sends `data` on a stream and expects the same data back.
 async fn expect_echo<S: AsyncReadExt + AsyncWriteExt>(stream: S, data: &[u8]) {
     let (mut from, mut to) = tokio::io::split(stream);
     let mut received = Vec::new();
@@ -131,8 +131,8 @@ fn a_host_calls_itself() {
         tokio::spawn(echo_all(host.listen(7).unwrap()));
         let stream = in_time(host.connect((OURS, 7).into())).await.unwrap();
         in_time(expect_echo(stream, &file(1_000_000))).await;
-        // Nothing was lost between the two ends of one host. A host that waits long for a processor
-        // may probe the tail of a flight, so that retransmissions alone prove no loss.
+        // No segment was lost between the two ends of one host. A host that waits long for a
+        // processor may probe the tail of a flight, so retransmissions alone do not prove a loss.
         assert_eq!(host.meter().counted(Counter::TcpOutOfOrder), 0);
     });
 }
@@ -209,7 +209,7 @@ fn a_task_that_gives_up_receiving_leaves_the_datagram_to_another() {
 #[test]
 fn a_connect_that_is_given_up_leaves_nothing_behind() {
     with_hosts(|host| async move {
-        // Nobody has this address, and the kernel does not forward.
+        // No host has this address, and the kernel does not forward.
         let nobody = SocketAddr::from(([10, 82, 0, 77], 80));
         let given_up = timeout(Time::from_millis(5), host.connect(nobody)).await;
         assert!(given_up.is_err());
@@ -242,7 +242,7 @@ fn a_stream_that_nobody_reads_does_not_hold_up_the_others() {
         for _ in 0..20 {
             let client = TcpStream::connect((OURS, 9)).await.unwrap();
             unread.push(in_time(silent.accept()).await.unwrap());
-            // As much as the two ends take.
+            // Fill the buffers of both ends.
             while client.try_write(&[7; 60_000]).is_ok() {
                 tokio::task::yield_now().await;
             }

@@ -1,12 +1,12 @@
-//! Drafts that were broken off and are kept to be continued.
+//! Interrupted drafts that are kept to be continued.
 //!
-//! They are in one directory at the root of the jail, which no name from outside reaches and no
-//! listing shows, so that their number, bytes and age are found by reading one directory. It exists
-//! only while it holds something. A draft keeps its inode when it moves there and back: nothing is
-//! copied, and a draft in another file system than the root (a mount within the jail) is not kept.
+//! They are in one directory at the root of the jail, which is hidden from callers' names and from
+//! listings. Their number, size and age are found by reading this one directory. It exists only
+//! while it has entries. A draft keeps its inode when it moves there and back: nothing is copied,
+//! and a draft in a different file system than the root (a mount within the jail) is not kept.
 //!
-//! Nothing is synced: the file systems of Linux write the bytes of a growing file before its length,
-//! so that a crash of the machine leaves a shorter draft.
+//! Nothing is synced: Linux file systems write the data of a growing file before its length, so
+//! that a system crash leaves a shorter draft.
 
 use super::{Jail, Kind, Status};
 use crate::draft::{Draft, Existing, KEPT_FOLDER};
@@ -18,24 +18,25 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-/// One draft that is kept.
+/// A draft that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Its key.
+    /// Key under which it is kept.
     pub key: Vec<u8>,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// The time of its last byte, in seconds of Unix time.
+    /// Time of the last write, in seconds of Unix time.
     pub modified_s: i64,
 }
 
 /// Keys are single components, chosen by the caller.
 impl Jail {
-    /// Keeps a draft of this jail under `key`, in place of one that has that key already.
+    /// Keeps a draft of this jail under `key`, and replaces any draft with the same key.
     ///
     /// # Errors
     ///
-    /// What the kernel says, and then the draft is gone; `EXDEV` if it is in another file system.
+    /// Returns the error of the failed system call, after which the draft is removed; `EXDEV` if it
+    /// is in another file system.
     pub fn keep(&self, draft: Draft, key: &[u8]) -> io::Result<()> {
         let folder = self.lend(|| {
             match fs::mkdirat(&self.root, KEPT_FOLDER, Mode::RWXU) {
@@ -47,11 +48,11 @@ impl Jail {
         draft.keep_in(&folder, key)
     }
 
-    /// Opens what is kept under `key` to read it.
+    /// Opens the draft kept under `key` for reading.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `ENOENT` if there is nothing.
+    /// Returns the error of the failed system call; `ENOENT` if there is none.
     pub fn kept(&self, key: &[u8]) -> io::Result<(File, Status)> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = self.lend(|| {
@@ -63,11 +64,13 @@ impl Jail {
         if status.kind == Kind::File { Ok((file, status)) } else { Err(Errno::ACCESS.into()) }
     }
 
-    /// Takes up what is kept under `key` as a draft of `name` that has its first `len` bytes.
+    /// Continues the draft kept under `key` as a draft of `name`, truncated to its first `len`
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `ENOENT` if there is nothing, and `EBUSY` if it is being written.
+    /// Returns the error of the failed system call; `ENOENT` if there is none, and `EBUSY` if a
+    /// process is writing it.
     pub fn continue_kept(
         &self,
         key: &[u8],
@@ -87,11 +90,11 @@ impl Jail {
         Ok(draft?.with_rights(self.rights.clone()))
     }
 
-    /// Returns all that is kept, in no order.
+    /// Returns all kept drafts, in no particular order; none if the directory does not exist.
     ///
     /// # Errors
     ///
-    /// What the kernel says, but for a directory that does not exist.
+    /// Returns the error of the failed system call.
     pub fn all_kept(&self) -> io::Result<Vec<Kept>> {
         self.lend(|| {
             let folder = match self.kept_folder() {
@@ -112,11 +115,11 @@ impl Jail {
         })
     }
 
-    /// Removes what is kept under `key`, and returns how many bytes that were.
+    /// Removes the draft kept under `key`, and returns its length in bytes.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `ENOENT` if there is nothing.
+    /// Returns the error of the failed system call; `ENOENT` if there is none.
     pub fn remove_kept(&self, key: &[u8]) -> io::Result<u64> {
         self.lend(|| {
             let folder = self.kept_folder()?;

@@ -1,4 +1,4 @@
-//! Tasks whose block routine finds the next one and goes to its stack itself (TM-233 §7.1).
+//! Tasks whose block routine itself selects the next task and switches to its stack (TM-233 §7.1).
 
 use super::super::swap::{Context, NOWHERE, prepare, swap};
 use super::{STACK_LEN, Task, WayOut};
@@ -10,26 +10,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::abort;
 use std::ptr::NonNull;
 
-/// How many turns there are before the processor comes back to the caller.
+/// Number of turns before control returns to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turns {
     One,
     All,
 }
 
-/// What the tasks and their ring share. Of the two only one runs.
+/// State shared by the tasks and their ring. Only one of them runs at a time.
 struct Shared<T: 'static> {
     flags: Flags,
     blocks: Vec<ControlBlock<T>>,
-    /// Where `run` was left.
+    /// Context of the caller of `run`.
     caller: Context,
     lent: Option<NonNull<T>>,
     turns: Turns,
-    /// The place that had the last turn.
+    /// Place that had the last turn.
     at: usize,
-    /// The ring is dropped: who blocks unwinds.
+    /// The ring is being dropped: a task that blocks is unwound.
     is_ending: bool,
-    /// What a task has panicked with.
+    /// Payload of a task's panic.
     panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -48,15 +48,15 @@ enum State<T: 'static> {
 
 type Body<T> = Box<dyn FnOnce(&mut Task<'_, T>)>;
 
-/// The way from a task to its ring.
+/// Pointer from a task to the state of its ring.
 pub(super) struct Core<T: 'static>(NonNull<Shared<T>>);
 
-/// A ring of such tasks.
+/// A ring of tasks with direct switches.
 pub(super) struct Direct<T: 'static> {
     core: Core<T>,
 }
 
-/// What a task is unwound with when its ring is dropped.
+/// Panic payload that unwinds a task when its ring is dropped.
 struct End;
 
 impl<T> Direct<T> {
@@ -85,7 +85,7 @@ impl<T> Direct<T> {
             return Err(SpawnError::Full);
         }
         let stack = DefaultStack::new(STACK_LEN).map_err(SpawnError::NoStack)?;
-        // SAFETY: the stack is new, and `base` neither returns nor lets a panic out.
+        // SAFETY: the stack is new, and `base` neither returns nor lets a panic escape.
         let context = unsafe { prepare(&stack, base::<T>, address) };
         shared.blocks.push(ControlBlock {
             state: State::New(Box::new(body)),
@@ -95,7 +95,7 @@ impl<T> Direct<T> {
         Ok(place)
     }
 
-    /// Gives turns, and returns the place that had the last one, if any had.
+    /// Gives turns to tasks, and returns the place that had the last one, if any.
     pub(super) fn run(&mut self, lent: &mut T, turns: Turns) -> Option<usize> {
         let shared = self.core.shared();
         let place = shared.next()?;
@@ -111,15 +111,15 @@ impl<T> Direct<T> {
         Some(at)
     }
 
-    /// Goes to the task at `place`, which has not ended, and returns when the processor comes back.
+    /// Switches to the task at `place`, which has not ended, and returns when control comes back.
     fn enter(&mut self, place: usize) {
         let shared = self.core.shared();
         let Some(block) = shared.blocks.get(place) else { return };
         let entered = block.context;
         shared.at = place;
         let left = &raw mut shared.caller;
-        // SAFETY: the context was prepared or left by a task that has not ended, and its stack is
-        // still there. `caller` is where tasks go back to.
+        // SAFETY: the context was prepared, or left by a task that has not ended, and its stack
+        // still exists. `caller` is the context to which tasks return.
         unsafe { swap(left, entered) };
     }
 }
@@ -136,13 +136,14 @@ impl<T> Drop for Direct<T> {
                 self.enter(place);
             }
         }
-        // SAFETY: it was leaked from a box in `new`, and no task that could reach it runs any more.
+        // SAFETY: the pointer was leaked from a box in `new`, and no task that could use it runs
+        // any more.
         drop(unsafe { Box::from_raw(self.core.0.as_ptr()) });
     }
 }
 
 impl<T> Shared<T> {
-    /// Takes the flag of the next task that has not ended.
+    /// Returns the next flagged task that has not ended, and clears its flag.
     #[inline]
     fn next(&self) -> Option<usize> {
         while let Some(place) = self.flags.take_next(self.at) {
@@ -154,8 +155,8 @@ impl<T> Shared<T> {
         None
     }
 
-    /// Returns where a task goes that blocks or ends: to the next task or back to the caller; None
-    /// if its own turn is the next.
+    /// Returns the context to switch to when the task `own` blocks or ends: that of the next task
+    /// or of the caller; `None` if the next turn is the task's own.
     #[inline]
     fn way_on(&mut self, own: usize) -> Option<Context> {
         let next = if self.turns == Turns::All { self.next() } else { None };
@@ -167,11 +168,11 @@ impl<T> Shared<T> {
 }
 
 impl<T> Core<T> {
-    /// Returns what is shared, for less than the time until the next switch.
+    /// Returns the shared state, which must not be held across a switch.
     #[expect(clippy::mut_from_ref, reason = "who runs has it alone; nobody keeps it over a switch")]
     fn shared(&self) -> &mut Shared<T> {
-        // SAFETY: it exists until the ring is dropped, which unwinds all tasks first. Ring and
-        // tasks are of one thread, of which one runs at a time, and none keeps it over a switch.
+        // SAFETY: the state exists until the ring is dropped, which unwinds all tasks first. Ring
+        // and tasks run on one thread, one at a time, and none holds the reference across a switch.
         unsafe { &mut *self.0.as_ptr() }
     }
 
@@ -183,14 +184,14 @@ impl<T> Core<T> {
     pub(super) fn block(&mut self, own: usize) {
         let shared = self.shared();
         if shared.is_ending {
-            // A destructor: nobody waits for what it waits for.
+            // A destructor blocks while its task is unwound: nothing will wake it.
             return;
         }
         if let Some(entered) = shared.way_on(own) {
             let Some(block) = shared.blocks.get_mut(own) else { return };
             let left = &raw mut block.context;
-            // SAFETY: `left` is this task's own. `entered` is the caller's, or that of a task that
-            // has not ended, and is left before anybody can go there again.
+            // SAFETY: `left` is this task's own context. `entered` is that of the caller, or of a
+            // task that has not ended, and is replaced before it can be entered again.
             unsafe { swap(left, entered) };
         }
         if self.shared().is_ending {
@@ -199,7 +200,8 @@ impl<T> Core<T> {
     }
 }
 
-/// The base of a task's stack; `address` is that of what it shares with its ring.
+/// Entry function at the base of a task's stack; `address` is that of the state shared with its
+/// ring.
 unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
     let shared: *mut Shared<T> = std::ptr::with_exposed_provenance_mut(address);
     let Some(shared) = NonNull::new(shared) else { abort() };
@@ -218,14 +220,14 @@ unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
         && !panic.is::<End>()
     {
         shared.panic = Some(panic);
-        // The caller has to hear of it before anybody else runs.
+        // Return to the caller, which must see the panic before another task runs.
         shared.turns = Turns::One;
     }
     let Some(block) = shared.blocks.get_mut(own) else { abort() };
     block.state = State::Ended;
     let left = &raw mut block.context;
     let entered = shared.way_on(own).unwrap_or(shared.caller);
-    // SAFETY: as in `block`; and nobody goes to a task that has ended.
+    // SAFETY: as in `block`; in addition, a task that has ended is never entered again.
     unsafe { swap(left, entered) };
     abort()
 }

@@ -1,26 +1,27 @@
-//! The event flags of a ring, and whose turn it is.
+//! Event flags of a ring, and the selection of the next turn.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How many places a ring has at most.
+/// Maximum number of places of a ring.
 pub const PLACES_MAX: usize = u64::BITS as usize;
 
 /// Sets event flags.
 pub trait Wake {
-    /// Sets the event flag of the place `place`: it gets its turn, also if that is the caller's
-    /// own. A flag that is set already stays so.
+    /// Sets the event flag of `place`, which schedules a turn for it, even if it is the caller's
+    /// own place. Setting a flag that is set already has no effect.
     fn wake(&self, place: usize);
 }
 
-/// The event flags of a ring of one thread.
+/// Event flags of a single-threaded ring.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     bits: Rc<Cell<u64>>,
 }
 
 impl Flags {
-    /// Returns the first place behind `after` whose flag is set, round the ring, and clears it.
+    /// Returns the first place after `after`, in ring order, whose flag is set, and clears the
+    /// flag.
     pub(super) fn take_next(&self, after: usize) -> Option<usize> {
         let bits = self.bits.get();
         let place = next(bits, after)?;
@@ -36,7 +37,7 @@ impl Wake for Flags {
     }
 }
 
-/// Returns the first place behind `after` that has a bit, round the ring.
+/// Returns the first place after `after`, in ring order, whose bit is set.
 #[inline]
 pub(super) fn next(bits: u64, after: usize) -> Option<usize> {
     if bits == 0 {
@@ -47,7 +48,7 @@ pub(super) fn next(bits: u64, after: usize) -> Option<usize> {
     Some(candidates.trailing_zeros() as usize)
 }
 
-/// Returns the bit of a place; none for a place that no ring has.
+/// Returns the bit of a place, or 0 for a place outside the ring.
 #[inline]
 pub(super) const fn bit(place: usize) -> u64 {
     if place < PLACES_MAX { 1 << place } else { 0 }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The thesis's way: look at one place behind the other.
+    /// The algorithm of TM-233: examine one place after another.
     fn by_looking(bits: u64, after: usize) -> Option<usize> {
         (1..=PLACES_MAX)
             .map(|step| (after + step) % PLACES_MAX)

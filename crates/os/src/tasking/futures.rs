@@ -1,7 +1,7 @@
-//! Futures on a round-robin executor: a ring of flag and state, polled.
+//! Futures on a round-robin executor: a ring of event flags and futures, which are polled.
 //!
-//! The event flag of a place is what its waker sets. A waker may be sent to any thread, so the flags
-//! are atomic; that is a part of what this control structure costs.
+//! The waker of a place sets its event flag. A waker may be sent to any thread, so the flags are
+//! atomic; this is part of the cost of this control structure.
 
 use super::flags::{PLACES_MAX, Wake, bit, next};
 use super::{Ring, SpawnError};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// The event flags of a ring of futures, which wakers may set from any thread.
+/// Event flags of a ring of futures, which wakers may set from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct SharedFlags(Arc<AtomicU64>);
 
 impl Wake for SharedFlags {
     #[inline]
     fn wake(&self, place: usize) {
-        // What was done before is seen by who takes the flag.
+        // Release: the thread that takes the flag sees all writes made before the wake-up.
         self.0.fetch_or(bit(place), Ordering::Release);
     }
 }
@@ -43,21 +43,21 @@ pub struct Futures<T: 'static> {
     wakers: Vec<Waker>,
     flags: SharedFlags,
     lent: Lent<T>,
-    /// The place that had the last turn.
+    /// Place that had the last turn.
     at: usize,
 }
 
-/// What is lent, while a future is polled and has not borrowed it.
+/// The lent value; set while a future is polled and has not borrowed it.
 type Lent<T> = Rc<Cell<Option<NonNull<T>>>>;
 
-/// What a future has of its ring.
+/// Access of a future to its ring and to the lent value.
 pub struct Loan<T: 'static> {
     place: usize,
     flags: SharedFlags,
     lent: Lent<T>,
 }
 
-/// Sets the flag of one place.
+/// Waker that sets the flag of one place.
 struct Bell {
     flags: SharedFlags,
     place: usize,
@@ -82,11 +82,12 @@ impl<T> Default for Futures<T> {
 }
 
 impl<T> Futures<T> {
-    /// Adds what `body` returns for its loan, and returns its place, in the order of the calls.
+    /// Adds the future that `body` returns for its loan, and returns its place. Places are numbered
+    /// in the order of the calls.
     ///
     /// # Errors
     ///
-    /// [`SpawnError::Full`].
+    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] places.
     pub fn spawn<F>(&mut self, body: impl FnOnce(Loan<T>) -> F) -> Result<usize, SpawnError>
     where
         F: Future<Output = ()> + 'static,
@@ -108,7 +109,7 @@ impl<T> Futures<T> {
             else {
                 continue;
             };
-            // One that panics does not come back.
+            // A future that panics is not put back.
             let Some(mut future) = slot.take() else { continue };
             if future.as_mut().poll(&mut Context::from_waker(waker)).is_pending() {
                 *slot = Some(future);
@@ -118,7 +119,7 @@ impl<T> Futures<T> {
         None
     }
 
-    /// Lends `lent` for as long as `call` lasts, also if it panics.
+    /// Lends `lent` for the duration of `call`, and ends the loan even if it panics.
     fn lending<R>(&mut self, lent: &mut T, call: impl FnOnce(&mut Self) -> R) -> R {
         struct Ended<T>(Lent<T>);
         impl<T> Drop for Ended<T> {
@@ -149,23 +150,23 @@ impl<T> Ring<T> for Futures<T> {
 }
 
 impl<T> Loan<T> {
-    /// Calls `call` with what the ring's caller lends.
+    /// Calls `call` with the value that the ring's caller lends.
     ///
     /// # Panics
     ///
-    /// Inside of another such call, and while nothing polls: then nothing is lent.
+    /// Panics inside another such call, and while no future is polled: then nothing is lent.
     #[inline]
     pub fn with<R>(&mut self, call: impl FnOnce(&mut T) -> R) -> R {
         let Some(mut pointer) = self.lent.take() else { panic!("it is not lent now") };
-        // SAFETY: it was made from the exclusive borrow of who called `run`, which lasts for as
-        // long as the cell has it. It is taken out of the cell, so no other loan can reach it, and
-        // `call` cannot keep it.
+        // SAFETY: the pointer was made from the exclusive borrow of the caller of `run`, which
+        // lasts as long as the pointer is in the cell. It is taken out of the cell, so no other
+        // loan can reach it, and `call` cannot keep it.
         let result = call(unsafe { pointer.as_mut() });
         self.lent.set(Some(pointer));
         result
     }
 
-    /// Gives the processor away until the future's own event flag is set and its turn has come.
+    /// Yields until the future's own event flag is set and its turn has come.
     pub fn block(&mut self) -> impl Future<Output = ()> + use<T> {
         Block { is_over: false }
     }
@@ -190,7 +191,7 @@ impl<T> Wake for Loan<T> {
     }
 }
 
-/// Pending once.
+/// A future that is pending once.
 struct Block {
     is_over: bool,
 }

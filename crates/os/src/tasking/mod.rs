@@ -1,10 +1,10 @@
-//! Control structures: three ways to bring the processor to whoever has something to do.
+//! Control structures: three ways to schedule the steps that have something to do.
 //!
 //! # Theory of operation
 //!
-//! Chapter 4 of TM-233 weighs two of them. Both have a ring: each place in it has an event flag,
-//! which is set by whoever has something for it, and is cleared when its turn comes. The ring is
-//! walked round robin. What differs is what lies at a place:
+//! Chapter 4 of TM-233 compares two of them. Both have a ring in which each place has an event
+//! flag. The flag is set when there is work for the place, and cleared when its turn comes. The
+//! ring is served round robin. The structures differ in what a place holds:
 //!
 //! | | at a place | a turn | ends when | may stop in the middle |
 //! |---|---|---|---|---|
@@ -12,29 +12,29 @@
 //! | [`Tasks`] | a stack | it is switched to | it blocks | anywhere |
 //! | [`Futures`] | a state | it is polled | it is pending | at an `await` |
 //!
-//! The first two are the thesis's (§4.2.2, §4.2.3), the third is how it is done in Rust today.
-//! [`StationControl`] runs the steps of a station by any of them, and [`Signals`] sets event flags
-//! when descriptors are ready or a time has come.
+//! The first two are those of the thesis (§4.2.2, §4.2.3), the third is the usual one in Rust.
+//! [`StationControl`] runs the steps of a station with any of them, and [`Signals`] sets event
+//! flags when descriptors are ready or timers expire.
 //!
-//! # What is lent
+//! # The lent value
 //!
-//! All that runs in a ring works on one thing of type `T`, which [`Ring::run`] lends it for as long
-//! as the call lasts. Only one runs at a time, so it has it for itself. A task cannot keep it: it
-//! borrows it from its [`Task`], which it needs to block.
+//! Everything in a ring works on one value of type `T`, which [`Ring::run`] lends for the duration
+//! of the call. Only one place runs at a time, so its access is exclusive. A task cannot keep the
+//! value: it borrows it from its [`Task`], which it needs to block.
 //!
 //! # The two improvements of §7.1
 //!
-//! - *A switch in one call* is [`Switch::Direct`]: the routine that blocks finds the next task and
-//!   goes to its stack at once. With [`Switch::ByRing`] it goes back to the ring, and the ring to
-//!   the next task. The first is ours, for x86_64; the second is corosensei's.
+//! - *A switch in one call* is [`Switch::Direct`]: the routine that blocks selects the next task
+//!   and switches to its stack directly. With [`Switch::ByRing`] it switches back to the ring, and
+//!   the ring to the next task. The direct switch is implemented here, for x86_64; the other one
+//!   uses corosensei.
 //! - *Sending as a procedure in the user task* is [`Structure::sends_in_user`].
 //!
 //! # Limits
 //!
-//! A ring has [`PLACES_MAX`] places. A stack has a page below it that nobody may touch, so a task
-//! that overflows its stack ends the process and damages nothing. What a task panics with comes out
-//! of [`Ring::run`], and that task has ended. A ring that is dropped unwinds the stacks of its
-//! tasks.
+//! A ring has [`PLACES_MAX`] places. A stack has an inaccessible guard page below it, so a task
+//! that overflows its stack terminates the process and corrupts nothing. A panic of a task resumes
+//! in [`Ring::run`], and the task has then ended. Dropping a ring unwinds the stacks of its tasks.
 
 mod flags;
 mod futures;
@@ -58,10 +58,10 @@ pub use tasks::{STACK_LEN, Switch, Task, Tasks};
 
 use std::{error, fmt, io};
 
-/// What all three have in common.
+/// Interface common to all three rings.
 pub trait Ring<T>: Wake {
-    /// Gives the next place whose event flag is set its turn, and returns it; None if there is
-    /// none. Flags of places where nothing is, or whose task has ended, are nobody's.
+    /// Gives a turn to the next place whose event flag is set, and returns it; `None` if no flag is
+    /// set. Flags of empty places and of ended tasks are ignored.
     fn run_one(&mut self, lent: &mut T) -> Option<usize>;
 
     /// Gives turns until no event flag is set.
@@ -70,10 +70,10 @@ pub trait Ring<T>: Wake {
     }
 }
 
-/// Why there is no further place.
+/// Reason for which a place could not be added.
 #[derive(Debug)]
 pub enum SpawnError {
-    /// The ring has [`PLACES_MAX`] already.
+    /// The ring already has [`PLACES_MAX`] places.
     Full,
     /// The system has no memory for a stack.
     NoStack(io::Error),

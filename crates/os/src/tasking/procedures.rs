@@ -1,10 +1,10 @@
-//! The procedure-based scheduler of TM-233 §4.2.2: a ring of flag and procedure.
+//! The procedure-based scheduler of TM-233 §4.2.2: a ring of event flags and procedures.
 
 use super::flags::{Flags, PLACES_MAX, Wake};
 use super::{Ring, SpawnError};
 
-/// What lies at a place: it is called with what is lent, its place and the flags of the ring, and
-/// has done all that its event asks for when it returns.
+/// The procedure at a place. It is called with the lent value, its place and the flags of the ring,
+/// and has handled its event completely when it returns.
 pub type Procedure<T> = fn(&mut T, usize, &Flags);
 
 /// A ring of procedures.
@@ -12,7 +12,7 @@ pub type Procedure<T> = fn(&mut T, usize, &Flags);
 pub struct Procedures<T> {
     procedures: Vec<Procedure<T>>,
     flags: Flags,
-    /// The place that had the last turn.
+    /// Place that had the last turn.
     at: usize,
 }
 
@@ -23,11 +23,11 @@ impl<T> Default for Procedures<T> {
 }
 
 impl<T> Procedures<T> {
-    /// Adds a procedure and returns its place, in the order of the calls.
+    /// Adds a procedure and returns its place. Places are numbered in the order of the calls.
     ///
     /// # Errors
     ///
-    /// [`SpawnError::Full`].
+    /// Returns [`SpawnError::Full`] if the ring has [`PLACES_MAX`] places.
     pub fn add(&mut self, procedure: Procedure<T>) -> Result<usize, SpawnError> {
         if self.procedures.len() >= PLACES_MAX {
             return Err(SpawnError::Full);
@@ -57,12 +57,12 @@ impl<T> Ring<T> for Procedures<T> {
     }
 }
 
-/// Calls a procedure, from another instruction for each of the first four places.
+/// Calls a procedure, from a separate call instruction for each of the first four places.
 ///
-/// The processor guesses where a call by a pointer goes by what it did the last time. One call for
-/// all places goes somewhere else each time, and a wrong guess takes three times as long as all the
-/// rest of a change of control. It takes the places apart by their bits, because the compiler makes
-/// a list of cases into one jump by a table.
+/// The processor predicts the target of an indirect call from its previous targets. A single call
+/// instruction for all places would have a different target each time, and a misprediction takes
+/// three times as long as the rest of a switch. The branches test the bits of the place, because
+/// the compiler would turn a match over all places into one jump table.
 #[inline]
 fn call<T>(procedure: Procedure<T>, lent: &mut T, place: usize, flags: &Flags) {
     if place >= 4 {

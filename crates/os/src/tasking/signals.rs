@@ -1,7 +1,7 @@
-//! The signal routine (TM-233 §5.1): from descriptors and times to event flags.
+//! The signal routine (TM-233 §5.1): converts descriptor readiness and timers to event flags.
 //!
-//! It knows places of a ring, and neither who is there nor what a descriptor is for. Whoever owns
-//! the processor waits here when no event flag is set, and then runs the ring.
+//! It knows the places of a ring, but neither their contents nor the purpose of a descriptor. The
+//! caller waits here when no event flag is set, and then runs the ring.
 
 use super::flags::{PLACES_MAX, Wake, bit};
 use crate::clock::Monotonic;
@@ -10,7 +10,7 @@ use protocols::Instant;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Which event concerns which place.
+/// Registrations of events for places.
 #[derive(Debug, Default)]
 pub struct Signals<'fd> {
     descriptors: Vec<(BorrowedFd<'fd>, PollFlags, usize)>,
@@ -18,8 +18,8 @@ pub struct Signals<'fd> {
 }
 
 impl<'fd> Signals<'fd> {
-    /// Has the place `place` woken when `descriptor` is ready for `wanted`; false if there are as
-    /// many descriptors as there may be already.
+    /// Wakes `place` when `descriptor` is ready for `wanted`. Returns `false` if the maximum number
+    /// of descriptors is already registered.
     pub fn watch(&mut self, descriptor: &'fd impl AsFd, wanted: PollFlags, place: usize) -> bool {
         let has_room = self.descriptors.len() < PLACES_MAX;
         if has_room {
@@ -28,8 +28,8 @@ impl<'fd> Signals<'fd> {
         has_room
     }
 
-    /// Has the place `place` woken once, at `at` or as soon after it as somebody waits; None takes
-    /// that back. A place has one such time.
+    /// Wakes `place` once, at `at` or at the first wait after it; `None` cancels that. A place has
+    /// one timer.
     pub fn set_timer(&mut self, place: usize, at: Option<Instant>) {
         self.timers.retain(|(_, other)| *other != place);
         if let Some(at) = at.filter(|_| place < PLACES_MAX) {
@@ -37,12 +37,12 @@ impl<'fd> Signals<'fd> {
         }
     }
 
-    /// Waits until a descriptor is ready, a time has come or `until`, sets the event flags that this
-    /// concerns, and returns the time and the bits of their places.
+    /// Waits until a descriptor is ready, a timer expires or `until`, and sets the event flags of
+    /// the places concerned. Returns the time and the bits of those places.
     ///
     /// # Errors
     ///
-    /// As [`readiness::wait`].
+    /// Returns the errors of [`readiness::wait`].
     pub fn wait(
         &mut self,
         flags: &(impl Wake + ?Sized),

@@ -1,21 +1,22 @@
 //! A station in a ring: one place for each of its steps.
 //!
-//! # Who wakes whom
+//! # Waking the steps
 //!
-//! A layer tells of itself whether its step has something to do: the link of what has arrived, the
-//! transports of news for the application and of what they owe, all of them of their timers. After
-//! each step, and when the processor comes in from outside, the event flags are set by that, in the
-//! process that runs. No step knows of another: what passes between two processes passes inside a
-//! layer (TM-233 §4.2.3), and what passes between two layers is a procedure call.
+//! A layer reports whether its step has something to do: the link reports arrived packets, the
+//! transports report events for the application and pending output, and all of them report due
+//! timers. The event flags are set accordingly by the running step after its turn, and on each call
+//! from outside. Steps do not know each other: steps communicate inside a layer (TM-233 §4.2.3),
+//! and layers communicate by procedure calls.
 //!
-//! A step whose flag is set may find that another has its turn first ([`Scheduler::next`]): all
-//! that has arrived is taken before anything is answered. It wakes itself and blocks.
+//! A step whose flag is set may find that another one is to run first ([`Scheduler::next`]),
+//! because all arrived packets are processed before any output. It then wakes itself and blocks.
 //!
 //! # One step at a time
 //!
-//! In virtual time the processor belongs to the world between two steps. [`StationControl::run_one`]
-//! comes back after each, and where that was in the middle of what a step does in a row, the next
-//! call goes on there. That is no change of control, and costs none.
+//! In virtual time the simulator controls the processor between two steps.
+//! [`StationControl::run_one`] returns after each one. If that was in the middle of consecutive
+//! executions of a step, the next call continues there. That is not a switch, and is not counted as
+//! one.
 
 use super::{Flags, Futures, Procedures, Ring, SpawnError, Switch, Tasks, Wake};
 use protocols::Cx;
@@ -26,17 +27,18 @@ use std::fmt;
 use std::mem::transmute;
 use std::ptr::NonNull;
 
-/// Which control structure, and with which of its improvements.
+/// A control structure and its variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
-    /// What lies at a place of the ring.
+    /// Contents of a place of the ring.
     pub kind: Kind,
-    /// Whether the user step calls the send step as a procedure if that has the next turn, so that
-    /// no other place need run for it (TM-233 §7.1). What a timer sends still has a turn of its own.
+    /// True if the user step calls the send step as a procedure if that has the next turn, so that
+    /// no other place runs for it (TM-233 §7.1). Output caused by a timer still has a turn of its
+    /// own.
     pub sends_in_user: bool,
 }
 
-/// What lies at a place of the ring.
+/// Contents of a place of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A procedure.
@@ -48,7 +50,7 @@ pub enum Kind {
 }
 
 impl Structure {
-    /// Every kind, without and with sending in the user step.
+    /// All kinds, without and with sending in the user step.
     pub const ALL: [Self; 8] = [
         Self { kind: Kind::Procedures, sends_in_user: false },
         Self { kind: Kind::Tasks(Switch::ByRing), sends_in_user: false },
@@ -61,37 +63,37 @@ impl Structure {
     ];
 }
 
-/// Runs the steps of one station by a ring.
+/// Runs the steps of one station in a ring.
 pub struct StationControl {
     structure: Structure,
     scheduler: Scheduler,
     ring: Box<dyn Ring<Lent>>,
-    /// The step in whose middle the last call of [`Control::run_one`] came back.
+    /// The step in the middle of which the last call of [`Control::run_one`] returned.
     stopped_in: Option<Step>,
 }
 
-/// The steps in the order of their places, which is that of their turns.
+/// The steps in the order of their places, which is the order of their turns.
 const STEPS: [Step; 4] = [Step::Network, Step::Timer, Step::User, Step::Send];
 
-/// What the steps are lent for one call. It never outlives the borrows that it was made from.
+/// References lent to the steps for one call. It never outlives the borrows that it was made from.
 struct Lent {
     station: NonNull<Station>,
     application: NonNull<dyn Application>,
     cx: NonNull<Cx<'static>>,
     scheduler: Scheduler,
     sends_in_user: bool,
-    /// Whether the processor goes back after each step.
+    /// True if control returns to the caller after each step.
     is_single: bool,
     ran: Option<Step>,
     stopped_in: Option<Step>,
 }
 
 impl StationControl {
-    /// Makes the ring of `structure`.
+    /// Creates the ring for `structure`.
     ///
     /// # Errors
     ///
-    /// See [`SpawnError`].
+    /// Returns [`SpawnError`] if a place cannot be added.
     pub fn new(structure: Structure) -> Result<Self, SpawnError> {
         let ring = match structure.kind {
             Kind::Procedures => procedures()?,
@@ -101,13 +103,13 @@ impl StationControl {
         Ok(Self { structure, scheduler: Scheduler::default(), ring, stopped_in: None })
     }
 
-    /// Returns what it was made of.
+    /// Returns the control structure.
     #[must_use]
     pub fn structure(&self) -> Structure {
         self.structure
     }
 
-    /// Sets the event flag of a step: an interrupt has something for it.
+    /// Sets the event flag of a step, on behalf of an interrupt.
     pub fn wake(&self, step: Step) {
         self.ring.wake(place(step));
     }
@@ -122,8 +124,8 @@ impl StationControl {
         let sends_in_user = self.structure.sends_in_user;
         wake_all(station, application, cx.now, sends_in_user, &*self.ring);
         let application: NonNull<dyn Application + '_> = NonNull::from(application);
-        // SAFETY: only the lifetime of what is borrowed changes. `lent` does not leave this call,
-        // during which all three are borrowed, and the ring keeps nothing of it.
+        // SAFETY: only the lifetime of the borrows changes. `lent` does not leave this call, during
+        // which all three are borrowed, and the ring keeps no reference.
         let application: NonNull<dyn Application> = unsafe { transmute(application) };
         let mut lent = Lent {
             station: NonNull::from(station),
@@ -179,7 +181,7 @@ fn place(step: Step) -> usize {
     STEPS.iter().position(|other| *other == step).unwrap_or(0)
 }
 
-/// Sets the event flags of all steps that have something to do, as their layers say.
+/// Sets the event flags of all steps for which a layer reports work.
 fn wake_all(
     station: &mut Station,
     application: &dyn Application,
@@ -199,22 +201,23 @@ fn wake_all(
     if has_user {
         flags.wake(place(Step::User));
     }
-    // What the user step is going to send by itself would wake the send step in vain.
+    // The user step sends this output itself; waking the send step would be useless.
     if station.has_output() && !(has_user && sends_in_user) {
         flags.wake(place(Step::Send));
     }
 }
 
-/// What every step does with its turn, in whatever it runs.
+/// Executes one turn of a step, in any control structure.
 fn turn(own: Step, lent: &mut Lent, flags: &(impl Wake + ?Sized)) {
     let Lent { scheduler, sends_in_user, is_single, ran, stopped_in, .. } = lent;
-    // SAFETY: all three were made from borrows that last until the ring has come back to
-    // `turns`. Only one place of the ring has its turn, it has `lent` for itself, and this
-    // function does not block.
+    // SAFETY: all three were made from borrows that last until the ring has returned to `turns`.
+    // Only one place of the ring runs at a time with exclusive access to `lent`, and this function
+    // does not block.
     let (station, application, cx) =
         unsafe { (lent.station.as_mut(), lent.application.as_mut(), lent.cx.as_mut()) };
     let mut next = scheduler.next(station, application, cx.now);
-    // Who goes on where he stopped was not left, and who looks in meanwhile has no turn.
+    // Not counted as a switch: a step that continues where it stopped, and a place that only finds
+    // that the stopped step is next.
     let goes_on = stopped_in.is_some() && *stopped_in == next;
     if !goes_on {
         cx.meter.work(Work::Switch, 1);

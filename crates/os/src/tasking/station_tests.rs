@@ -1,4 +1,4 @@
-//! Stations by every control structure, in virtual time.
+//! Stations with every control structure, in virtual time.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,8 +25,9 @@ proptest! {
         }
     }
 
-    /// Who sends in the user step sends before what has arrived during that step is taken; the others
-    /// take it first. So it is compared with its like alone.
+    /// A structure that sends in the user step sends before processing packets that arrive during
+    /// that step; the others process them first. Therefore it is compared only with structures of
+    /// the same type.
     #[test]
     fn every_structure_that_sends_in_the_user_step_sends_the_same_bytes(seed in any::<u64>()) {
         let traffic = |kind| {

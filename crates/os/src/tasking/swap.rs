@@ -1,32 +1,33 @@
-//! From one stack to another in one go.
+//! Direct switch from one stack to another.
 //!
-//! What corosensei switches always goes back to whoever resumed it, so from task to task are two
-//! switches. Here the processor goes from one task's stack to the next one's. What a caller may
-//! expect to find unchanged is on the stack that is left, and so is the place to go on at.
+//! corosensei always switches back to the caller that resumed a coroutine, so changing from task to
+//! task takes two switches. This switches directly from one task's stack to the next one's. The
+//! registers that `asm!` cannot declare as clobbered, and the address at which to continue, are
+//! pushed on the stack that is left.
 
 use corosensei::stack::{DefaultStack, Stack as _};
 use std::arch::asm;
 
-/// The stack pointer of who does not run. On the stack are, from there on, where to go on, rbx and
-/// rbp.
+/// Stack pointer of a suspended context. From there upward the stack holds the address at which to
+/// continue, rbx and rbp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context(usize);
 
-/// A context to which nobody has ever gone: it must be replaced before.
+/// An invalid context, which must be replaced before it is entered.
 pub(super) const NOWHERE: Context = Context(0);
 
-/// Leaves the running context at `left` and goes to `entered`; returns when somebody goes to
-/// what was left.
+/// Saves the running context in `left` and switches to `entered`; returns when the saved context is
+/// entered again.
 ///
 /// # Safety
 ///
-/// `left` is valid for a write. `entered` was made by [`prepare`] or was left by this function, its
-/// stack exists still, and nobody has gone to it since.
+/// `left` must be valid for a write. `entered` must come from [`prepare`] or from this function,
+/// its stack must still exist, and it must not have been entered since.
 #[inline(always)]
 pub(super) unsafe fn swap(left: *mut Context, entered: Context) {
-    // SAFETY: the pushes stay on the stack that is left, and what follows the label pops what was
-    // pushed on it. All registers that may be named are given up, and the two that may not, rbx
-    // and rbp, are pushed.
+    // SAFETY: the pushed values stay on the stack that is left, and the code after the label pops
+    // them. All registers that can be declared are clobbered; rbx and rbp, which cannot, are
+    // pushed.
     unsafe {
         asm!(
             "push rbp",
@@ -56,24 +57,24 @@ pub(super) unsafe fn swap(left: *mut Context, entered: Context) {
 ///
 /// # Safety
 ///
-/// Nothing runs on `stack`. `entry` never returns, and nothing unwinds out of it.
+/// Nothing may run on `stack`. `entry` must never return, and nothing may unwind out of it.
 pub(super) unsafe fn prepare(
     stack: &DefaultStack,
     entry: unsafe extern "sysv64" fn(usize) -> !,
     argument: usize,
 ) -> Context {
-    // From the base down: two words of zero, where whoever follows the frames finds the end, then
-    // entry and argument as rbp and rbx of the first frame, and where to begin.
+    // From the base downward: two zero words, where a walk of the stack frames ends, then entry and
+    // argument as rbp and rbx of the first frame, and the address at which to continue.
     let begin: unsafe extern "sysv64" fn() -> ! = begin;
     let words = [begin as usize, argument, entry as usize, 0, 0];
     let base = stack.base().get() & !15;
     let pointer = base - words.len().next_multiple_of(2) * size_of::<usize>() + size_of::<usize>();
-    // SAFETY: a stack has room for more than five words, and is aligned to more than a word.
+    // SAFETY: a stack is larger than five words, and aligned to more than a word.
     unsafe { (pointer as *mut [usize; 5]).write(words) };
     Context(pointer)
 }
 
-/// Calls what [`prepare`] was given: `swap` has come here with entry and argument on the stack.
+/// Calls the entry function of [`prepare`]: `swap` jumps here with entry and argument on the stack.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn begin() -> ! {
     std::arch::naked_asm!("pop rdi", "pop rax", "xor ebp, ebp", "call rax", "ud2")

@@ -1,8 +1,8 @@
 //! Tasking (TM-233 §4.2.3 and §5.2): a ring of task control blocks, each with an event flag and a
 //! stack.
 //!
-//! A task keeps the processor until it blocks. It goes on behind that, with all its variables, when
-//! somebody has set its flag and its turn has come.
+//! A task keeps the processor until it blocks. It continues after that call, with all its
+//! variables, when its flag has been set and its turn has come.
 
 use super::flags::{Flags, PLACES_MAX, Wake};
 use super::{Ring, SpawnError};
@@ -14,16 +14,17 @@ use std::ptr::NonNull;
 #[cfg(target_arch = "x86_64")]
 use direct::Direct;
 
-/// Bytes of a task's stack. Memory is taken by the page, when it is first touched.
+/// Size of a task's stack in bytes. Memory is allocated by page, when a page is first touched.
 pub const STACK_LEN: usize = 256 * 1024;
 
-/// How the processor gets from one task to the next.
+/// Method of switching from one task to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// A task that blocks goes back to the ring, which finds the next and goes to it.
+    /// A task that blocks switches back to the ring, which selects the next task and switches to
+    /// it.
     ByRing,
-    /// A task that blocks finds the next and goes to it, in one routine (TM-233 §7.1). Only on
-    /// x86_64; elsewhere as [`Self::ByRing`].
+    /// A task that blocks selects the next task and switches to it, in one routine (TM-233 §7.1).
+    /// It is available only on x86_64, and elsewhere the same as [`Self::ByRing`].
     Direct,
 }
 
@@ -42,10 +43,10 @@ enum Stacks<T: 'static> {
     Direct(Direct<T>),
 }
 
-/// A task control block; its event flag is among the ring's.
+/// A task control block; its event flag is one of the ring's.
 type ControlBlock<T> = Coroutine<NonNull<T>, (), ()>;
 
-/// What a task has of its ring: what is lent to it, and how to block.
+/// Access of a task to the lent value, and its means to block.
 pub struct Task<'a, T: 'static> {
     place: usize,
     flags: Flags,
@@ -53,14 +54,14 @@ pub struct Task<'a, T: 'static> {
 }
 
 enum WayOut<'a, T: 'static> {
-    /// What is lent is there while the task runs.
+    /// `lent` is set while the task runs.
     ByRing { yielder: &'a Yielder<NonNull<T>, ()>, lent: Option<NonNull<T>> },
     #[cfg(target_arch = "x86_64")]
     Direct(direct::Core<T>),
 }
 
 impl<T> Tasks<T> {
-    /// Makes a ring without tasks.
+    /// Creates a ring without tasks.
     #[must_use]
     pub fn new(switch: Switch) -> Self {
         let flags = Flags::default();
@@ -74,12 +75,13 @@ impl<T> Tasks<T> {
         Self { flags, stacks }
     }
 
-    /// Adds a task with a stack of [`STACK_LEN`], and returns its place, in the order of the calls.
-    /// It begins when its event flag is set for the first time, and ends where `body` does.
+    /// Adds a task with a stack of [`STACK_LEN`] bytes, and returns its place. Places are numbered
+    /// in the order of the calls. The task starts when its event flag is set for the first time,
+    /// and ends when `body` returns.
     ///
     /// # Errors
     ///
-    /// See [`SpawnError`].
+    /// Returns [`SpawnError`] if the ring is full or there is no memory for the stack.
     pub fn spawn(
         &mut self,
         body: impl FnOnce(&mut Task<'_, T>) + 'static,
@@ -131,7 +133,7 @@ impl<T> Ring<T> for Tasks<T> {
     }
 }
 
-/// Goes to the next task whose flag is set, until it blocks.
+/// Runs the next task whose flag is set, until it blocks.
 #[inline]
 fn resume_next<T>(
     blocks: &mut [ControlBlock<T>],
@@ -151,13 +153,13 @@ fn resume_next<T>(
 }
 
 impl<T> Task<'_, T> {
-    /// Gives the processor away, and returns when the task has its next turn. Without its event flag
-    /// it has none.
+    /// Yields, and returns when the task has its next turn. Without its event flag the task has no
+    /// turn.
     #[inline]
     pub fn block(&mut self) {
         match &mut self.way_out {
             WayOut::ByRing { yielder, lent } => {
-                // A destructor that runs because the ring is dropped finds nothing lent.
+                // A destructor that runs because the ring is dropped must find nothing lent.
                 *lent = None;
                 *lent = Some(yielder.suspend(()));
             }
@@ -166,11 +168,11 @@ impl<T> Task<'_, T> {
         }
     }
 
-    /// Returns what the ring's caller lends.
+    /// Returns the value that the ring's caller lends.
     ///
     /// # Panics
     ///
-    /// While a task is unwound because its ring is dropped: then nothing is lent.
+    /// Panics while the task is unwound because its ring is dropped: then nothing is lent.
     #[inline]
     pub fn lent(&mut self) -> &mut T {
         let lent = match &self.way_out {
@@ -179,9 +181,9 @@ impl<T> Task<'_, T> {
             WayOut::Direct(core) => core.lent(),
         };
         let Some(mut lent) = lent else { panic!("nothing is lent to a task that ends") };
-        // SAFETY: it was made from the exclusive borrow of who called `run`, which lasts until the
-        // processor comes back there. Until then only the running task can reach it, through the
-        // one `Task` that it has, which is borrowed for as long and is needed to block.
+        // SAFETY: the pointer was made from the exclusive borrow of the caller of `run`, which
+        // lasts until control returns there. Until then only the running task can reach the value,
+        // through its only `Task`, which stays borrowed and is needed to block.
         unsafe { lent.as_mut() }
     }
 

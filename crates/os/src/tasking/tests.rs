@@ -1,4 +1,4 @@
-//! The rings, with places that do nothing but say that they had their turn.
+//! Tests of the rings, with places that only record their turns.
 
 use super::*;
 use crate::clock::Monotonic;
@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// Who had a turn, in order, and whom each place wakes when it has its own.
+/// Turns in order, and the flags that each place sets at its first turn.
 #[derive(Debug, Default)]
 struct Log {
     turns: Vec<usize>,
@@ -20,7 +20,7 @@ struct Log {
 }
 
 impl Log {
-    /// Notes a turn, and sets the flags that the place sets the first time.
+    /// Records a turn, and sets the flags that the place sets at its first turn.
     fn turn(&mut self, place: usize, flags: &(impl Wake + ?Sized)) {
         self.turns.push(place);
         let wakes = self.wakes.get_mut(place).map(std::mem::take).unwrap_or_default();
@@ -101,7 +101,7 @@ proptest! {
             let mut log = Log { turns: Vec::new(), wakes: wakes.clone() };
             first.iter().for_each(|place| ring.wake(*place));
             ring.run(&mut log);
-            // Whoever was woken by somebody who had a turn has had one since.
+            // Every place woken during another place's turn has had a turn since.
             let first_turn_of = |place| log.turns.iter().position(|other| *other == place);
             for place in &first {
                 prop_assert!(first_turn_of(*place).is_some());
@@ -241,7 +241,7 @@ fn what_a_future_panics_with_comes_out_of_the_ring_and_the_others_go_on() {
     assert_eq!(turns, 1);
 }
 
-/// Counts how many were dropped.
+/// Counts dropped values.
 struct Dropped(Rc<Cell<usize>>);
 
 impl Drop for Dropped {
@@ -265,7 +265,7 @@ fn a_ring_that_is_dropped_drops_what_lies_on_the_stacks_of_its_tasks() {
             });
             spawned.unwrap();
         }
-        // The third one never begins.
+        // The third task never starts.
         (0..2).for_each(|place| ring.wake(place));
         ring.run(&mut ());
         assert_eq!(dropped.get(), 0);
@@ -363,7 +363,7 @@ fn a_signal_wakes_the_place_that_it_concerns_and_nobody_else() {
     writer.write_all(b"x").unwrap();
     assert_eq!(signals.wait(&ring, &clock, None).unwrap().1, 1 << 2);
     ring.run(&mut log);
-    // The first timer has gone, and the second has not come.
+    // The first timer has expired, and the second has not.
     signals.set_timer(3, None);
     assert_eq!(log.turns, [1, 2]);
 }

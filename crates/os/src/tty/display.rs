@@ -1,31 +1,31 @@
-//! The bytes that reset the display, which a signal or a panic that ends the program writes too.
+//! The bytes that reset the display when a signal or a panic ends the program.
 //!
 //! A signal handler may interrupt the program at any instruction, so the bytes are kept in two
 //! buffers of atomics: one is current while the other is filled. The write does not block: a
-//! display without room is not reset.
+//! display that is not writable is not reset.
 
 use crate::output::Output;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// The longest reset; ours: all modes that the filter of terminals knows need less.
+/// Maximum number of reset bytes; our own limit. All modes that the terminal filter knows need
+/// less.
 const RESET_MAX_LEN: usize = 512;
 
-/// The display, which is never closed, so that a handler may use it at any time.
+/// The display. It is never closed, so that a handler may use it at any time.
 static DISPLAY: OnceLock<Output> = OnceLock::new();
 static BUFFERS: [[AtomicU8; RESET_MAX_LEN]; 2] =
     [const { [const { AtomicU8::new(0) }; RESET_MAX_LEN] }; 2];
-/// Twice the count of bytes, plus the index of the buffer that holds them.
+/// Twice the number of bytes, plus the index of the buffer that holds them.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the bytes that reset the standard output when a signal or a panic ends the program while
-/// its terminal is raw; none, once the display is as it was found. More than 512 bytes are not
-/// kept.
+/// its terminal is raw. An empty slice disables the reset; more than 512 bytes disable it too.
 ///
 /// # Errors
 ///
-/// EMFILE, if no descriptor is left.
+/// Returns EMFILE if no descriptor is left.
 pub fn set_display_reset(bytes: &[u8]) -> io::Result<()> {
     let current = CURRENT.load(Ordering::SeqCst);
     if bytes.is_empty() || bytes.len() > RESET_MAX_LEN {
@@ -43,7 +43,7 @@ pub fn set_display_reset(bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Resets the display, once. Safe to call in a signal handler.
+/// Resets the display once. Safe to call in a signal handler.
 pub(super) fn reset() {
     let current = CURRENT.swap(0, Ordering::SeqCst);
     let (len, index) = (current >> 1, current & 1);
