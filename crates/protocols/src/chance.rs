@@ -1,19 +1,19 @@
-//! Chance from a seed: the same seed gives the same run.
+//! A seeded pseudorandom number generator: the same seed reproduces the same run.
 //!
-//! xoshiro256** seeded by splitmix64 (Blackman and Vigna). It is for simulation, ports and
-//! jitter, and is no generator for secrets: who sees enough of its output can compute the rest.
-//! The key of the initial sequence numbers is drawn from it before anything else is. On a real
-//! network that is as good as the 64 bits of the seed, which the driver must take from the
-//! operating system, for as long as nobody has collected many of the ports that follow.
+//! xoshiro256** seeded by splitmix64 (Blackman and Vigna). It serves simulation, ports and jitter.
+//! It is not cryptographically secure: an observer of enough of its output can compute the rest.
+//! The key of the initial sequence numbers is the first number drawn from it. On a real network
+//! that key is as strong as the 64-bit seed, which the driver must take from the operating system,
+//! as long as no attacker has collected many of the ports drawn later.
 
-/// A seeded source of numbers.
+/// A seeded pseudorandom number generator.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: [u64; 4],
 }
 
 impl Chance {
-    /// Starts the sequence that belongs to `seed`.
+    /// Returns a generator whose sequence is determined by `seed`.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut mixed = seed;
@@ -51,7 +51,7 @@ impl Chance {
         (wide >> 64) as u64
     }
 
-    /// Returns true `parts` times in a million, on the average.
+    /// Returns true with a probability of `parts_per_million` in a million.
     pub fn happens(&mut self, parts_per_million: u32) -> bool {
         self.below(1_000_000) < u64::from(parts_per_million)
     }

@@ -1,18 +1,19 @@
 //! The Internet checksum (RFC 1071): the one's complement of the one's complement sum.
 
-/// The two loops over data that a machine may have a faster way for.
+/// The two loops over data that a driver may replace by faster ones for its machine.
 ///
 /// Both return the folded sum of big-endian words, a last odd byte padded with zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Routines {
     /// Sums bytes.
     pub sum: fn(&[u8]) -> u16,
-    /// Copies the second to the first, which is as long, and sums it on the way.
+    /// Copies the second slice to the first, which has the same length, and returns the sum of the
+    /// data.
     pub copy_and_sum: fn(&mut [u8], &[u8]) -> u16,
 }
 
 impl Routines {
-    /// For any machine.
+    /// Implementations for any machine.
     pub const PORTABLE: Self = Self { sum, copy_and_sum };
 }
 
@@ -22,14 +23,14 @@ impl Default for Routines {
     }
 }
 
-/// Sums side by side, so that none waits for the one before.
+/// Number of independent sums, so that no addition waits for the previous one.
 const LANES: usize = 4;
 const WORD_LEN: usize = size_of::<u64>();
 
 fn sum(bytes: &[u8]) -> u16 {
     // A one's complement sum may be taken over words of any width and in any byte order, and
-    // folded and turned round at the end (RFC 1071 §2 B and C). So these are the machine's own
-    // words of 64 bits, and every carry is added back.
+    // folded and byte-swapped at the end (RFC 1071 §2 B and C). These words are the machine's
+    // native 64-bit words, and every carry is added back.
     let (blocks, rest) = bytes.as_chunks::<{ LANES * WORD_LEN }>();
     let mut sum = 0;
     if !blocks.is_empty() {
@@ -80,13 +81,13 @@ impl Sum {
     /// The sum over data and checksum of an undamaged packet.
     pub const ALL_ONES: Self = Self(0xFFFF);
 
-    /// Adds `bytes`, taken as big-endian words.
+    /// Adds `bytes` as big-endian words.
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         self.word(sum(bytes))
     }
 
-    /// Adds the words of a header without options, of IPv4: too short to be worth a loop.
+    /// Adds the words of an IPv4 header without options, which is too short for a loop to pay off.
     #[must_use]
     pub fn header(self, bytes: &[u8; 20]) -> Self {
         let (words, _) = bytes.as_chunks::<4>();
@@ -94,13 +95,14 @@ impl Sum {
         self.word(u16::from_be(fold(of_machine)))
     }
 
-    /// Adds one word, or what one of the [`Routines`] has returned.
+    /// Adds one word, or a sum returned by one of the [`Routines`].
     #[must_use]
     pub fn word(self, word: u16) -> Self {
         Self(self.0 + u64::from(word))
     }
 
-    /// Returns the sum as it stands: what a checksum field holds that a device is to finish.
+    /// Returns the sum without complementing it: the content of a checksum field that a device
+    /// finishes.
     #[must_use]
     pub fn unfinished(self) -> u16 {
         fold(self.0)

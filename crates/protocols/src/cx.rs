@@ -1,21 +1,21 @@
-//! What an engine may not get for itself: now, chance and the meter.
+//! The environment of an engine call: the current time, the random number generator and the meter.
 
 use crate::chance::Chance;
 use crate::meter::Meter;
 use crate::time::Instant;
 
-/// Lends an engine the time, chance and the meter for the length of one call.
+/// Lends an engine the time, the random number generator and the meter for the length of one call.
 #[derive(Debug)]
 pub struct Cx<'a> {
-    /// The time of this call. It does not move while the call lasts.
+    /// The time of this call. It is constant during the call.
     pub now: Instant,
-    /// The source of chance.
+    /// The random number generator.
     pub chance: &'a mut Chance,
-    /// Where the call counts and records what it does.
+    /// The meter in which the call counts and records its work.
     pub meter: &'a mut Meter,
 }
 
-/// A bench for tests: owns what [`Cx`] lends and moves time by hand.
+/// The owner of everything [`Cx`] lends, for tests, which advance its time explicitly.
 #[cfg(test)]
 #[allow(dead_code, reason = "each layer's tests use their part")]
 pub(crate) mod testing {

@@ -1,15 +1,16 @@
-//! Every engine of plumbline, and nothing else: no I/O, no clock, no chance of its own.
+//! All protocol engines of plumbline. They do no I/O, read no clock and own no random number
+//! generator.
 //!
-//! A folder is a layer and a file is a protocol, or one heading of its RFC. A lower layer never
-//! names a higher one. All engines have the same face, and every call that needs them takes a
-//! [`Cx`] last, which lends now, chance and the meter:
+//! A directory is a layer, and a file is a protocol or one section of its RFC. A lower layer never
+//! names a higher one. All engines have the same interface. A call that needs the time, random
+//! numbers or the meter takes a [`Cx`] as its last argument:
 //!
 //! ```text
-//! receive(input, cx)             something came from below
-//! transmit(cx) -> Option<Out>    the next thing for below; call until None
+//! receive(input, cx)             processes input from the layer below
+//! transmit(cx) -> Option<Out>    the next output for the layer below; call until None
 //! deadline() -> Option<Instant>  when to call timeout
-//! timeout(cx)                    time has passed
-//! event() -> Option<Event>       the next news for above; call until None
+//! timeout(cx)                    processes the timers that have expired
+//! event() -> Option<Event>       the next event for the layer above; call until None
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]

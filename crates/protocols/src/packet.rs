@@ -1,9 +1,9 @@
-//! Packet buffers: one allocation with room in front for the headers, and a limit on how many.
+//! Packet buffers: one allocation with headroom for the headers, and a limit on their number.
 //!
-//! A packet climbs and descends the layers in the same buffer: a layer that receives it moves the
-//! start past its own header, and a layer that sends it writes its header in front. Nothing is
-//! copied across a layer boundary. TM-233 §5.4 had 32 buffers in a free queue and a used queue;
-//! here the free queue is the [`Pool`] and every used queue counts against its limit.
+//! A packet passes up and down through the layers in the same buffer: a layer that receives it
+//! moves the start past its own header, and a layer that sends it writes its header in front.
+//! Nothing is copied across a layer boundary. TM-233 §5.4 had 32 buffers in a free queue and a used
+//! queue; here the free queue is the [`Pool`] and every used queue counts against its limit.
 
 use crate::meter::{Counter, Meter};
 use alloc::boxed::Box;
@@ -11,27 +11,28 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-/// Room in front of the data for link, Internet and transport headers with all their options.
+/// Headroom in front of the data for link, Internet and transport headers with all their options.
 pub const HEADROOM: usize = 128;
 
-/// A buffer that holds one packet, with room to grow at both ends.
+/// A buffer that holds one packet and can grow at both ends.
 ///
-/// All of the buffer is initialised once, when it is made, so that a device can read into it. The
-/// packet itself is a pointer, because it is handed on at every step of its way.
+/// The whole buffer is initialized once, when it is allocated, so that a device can read into it. A
+/// packet is a pointer to it, because every layer passes the packet on.
 #[derive(Debug)]
 pub struct Packet {
     buffer: Box<Buffer>,
 }
 
-/// What a [`Packet`] points to.
+/// The content of a [`Packet`].
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// What is left for the device to do, or what it has done.
+    /// Work left for the device, or done by it.
     pub offload: Offload,
-    /// Bytes that follow this packet's own and are kept elsewhere until the device gathers them.
+    /// Number of bytes that follow this packet's own and are stored elsewhere until the device
+    /// gathers them.
     pub tail_len: usize,
 }
 
@@ -49,35 +50,35 @@ impl DerefMut for Packet {
     }
 }
 
-/// What a device does for a packet in place of the host.
+/// Work that a device does for a packet in place of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
     /// Data bytes of each segment of a super-segment; 0 for a packet that is one segment.
     pub segment_size: u16,
-    /// Who has to do with the transport's checksum.
+    /// The state of the transport checksum.
     pub checksum: ChecksumState,
 }
 
-/// What is known of a transport's checksum.
+/// The state of a transport checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChecksumState {
-    /// It stands in the packet, and the receiver has to verify it.
+    /// The checksum is in the packet, and the receiver has to verify it.
     #[default]
     InPacket,
     /// The device has verified it.
     Verified,
-    /// Its field holds the sum of the pseudo header only. The device finishes it, and one that
-    /// came so was never on a wire.
+    /// The field holds the sum of the pseudo header only, and the device finishes it. A received
+    /// packet in this state has never been on a wire.
     Partial {
-        /// Where the sum begins, counted from the start of the buffer.
+        /// Offset of the first summed byte from the start of the buffer.
         start: usize,
-        /// Where the field lies, counted from there.
+        /// Offset of the checksum field from `start`.
         field: usize,
     },
 }
 
 impl Packet {
-    /// Makes an empty packet that can hold `capacity` bytes behind [`HEADROOM`].
+    /// Returns an empty packet that can hold `capacity` bytes after [`HEADROOM`].
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = vec![0; HEADROOM + capacity];
@@ -85,7 +86,7 @@ impl Packet {
         Self { buffer: Box::new(Buffer { bytes, start, end, offload, tail_len: 0 }) }
     }
 
-    /// Makes a packet that holds a copy of `data`.
+    /// Returns a packet that holds a copy of `data`.
     #[must_use]
     pub fn from_slice(data: &[u8]) -> Self {
         let mut packet = Self::with_capacity(data.len());
@@ -112,41 +113,42 @@ impl Packet {
         self.buffer.end - self.buffer.start
     }
 
-    /// Returns whether the packet holds nothing.
+    /// Returns whether the packet is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the number of bytes in the packet and in the tail that is kept elsewhere.
+    /// Returns the number of bytes in the packet and in the tail that is stored elsewhere.
     #[must_use]
     pub fn total_len(&self) -> usize {
         self.len() + self.buffer.tail_len
     }
 
-    /// Returns how many bytes can be put behind the data without growing the buffer.
+    /// Returns the number of bytes that can be appended without growing the buffer.
     #[must_use]
     pub fn room(&self) -> usize {
         self.buffer.bytes.len() - self.buffer.end
     }
 
-    /// Returns the room behind the data, for a device to read into; [`Self::take_in`] follows.
+    /// Returns the space after the data for a device to read into. A call of [`Self::take_in`]
+    /// follows.
     pub fn spare_mut(&mut self) -> &mut [u8] {
         self.buffer.bytes.get_mut(self.buffer.end..).unwrap_or_default()
     }
 
-    /// Puts `bytes` behind the data.
+    /// Appends `bytes` to the data.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.append(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Puts the tail that was kept elsewhere behind the data.
+    /// Appends the tail that was stored elsewhere to the data.
     pub fn gather(&mut self, tail: [&[u8]; 2]) {
         tail.iter().for_each(|part| self.extend(part));
         self.buffer.tail_len = 0;
     }
 
-    /// Makes the data `count` bytes longer, and returns those bytes, which may hold anything.
+    /// Extends the data by `count` bytes and returns them. Their content is unspecified.
     pub fn append(&mut self, count: usize) -> &mut [u8] {
         let start = self.buffer.end;
         self.buffer.end += count;
@@ -156,7 +158,7 @@ impl Packet {
         self.buffer.bytes.get_mut(start..self.buffer.end).unwrap_or_default()
     }
 
-    /// Sets the data to `len` bytes, with zeros where it grows.
+    /// Resizes the data to `len` bytes. Added bytes are zero.
     pub fn resize(&mut self, len: usize) {
         let old = self.len();
         if len > old {
@@ -166,27 +168,29 @@ impl Packet {
         }
     }
 
-    /// Makes data of the first `count` bytes of [`Self::spare_mut`], which a device has read into.
+    /// Appends to the data the first `count` bytes of [`Self::spare_mut`], which a device has
+    /// filled.
     pub fn take_in(&mut self, count: usize) {
         self.buffer.end = self.buffer.bytes.len().min(self.buffer.end + count);
     }
 
-    /// Removes `count` bytes, or all there are, from the front: a header that has been read.
+    /// Removes up to `count` bytes from the front, such as a parsed header.
     pub fn pull(&mut self, count: usize) {
         self.buffer.start = self.buffer.end.min(self.buffer.start.saturating_add(count));
     }
 
-    /// Takes back the last `count` bytes, or all there are, that [`Packet::pull`] removed and
-    /// nothing has overwritten since: an ICMP error quotes the header it is about.
+    /// Restores up to `count` of the last bytes that [`Packet::pull`] removed and that were not
+    /// overwritten since. An ICMP error quotes the header it is about.
     pub fn unpull(&mut self, count: usize) {
         self.buffer.start = self.buffer.start.saturating_sub(count);
     }
 
-    /// Puts `header` in front of the data.
+    /// Prepends `header` to the data.
     ///
     /// # Panics
     ///
-    /// If the headers of all layers together exceed [`HEADROOM`], which is our mistake.
+    /// Panics if the headers of all layers together exceed [`HEADROOM`], which is a bug in this
+    /// crate.
     pub fn push(&mut self, header: &[u8]) {
         assert!(self.buffer.start >= header.len(), "the headers fit into the headroom");
         let end = self.buffer.start;
@@ -196,14 +200,14 @@ impl Packet {
         }
     }
 
-    /// Leaves the checksum of the transport whose header is at the front now to the device: the
-    /// field is `field` bytes behind the front.
+    /// Leaves the checksum of the transport whose header is now at the front to the device. `field`
+    /// is the offset of the checksum field from the front.
     pub fn leave_checksum_at(&mut self, field: usize) {
         self.buffer.offload.checksum = ChecksumState::Partial { start: self.buffer.start, field };
     }
 
-    /// Returns where the sum begins that the device has to finish, counted from the front of the
-    /// data, and where its field lies, counted from there.
+    /// Returns the offset, from the front of the data, at which the sum that the device finishes
+    /// begins, and the offset of the checksum field from there.
     #[must_use]
     pub fn checksum_left(&self) -> Option<(usize, usize)> {
         match self.buffer.offload.checksum {
@@ -214,7 +218,7 @@ impl Packet {
         }
     }
 
-    /// Empties the packet and gives the headroom back.
+    /// Empties the packet and restores the headroom.
     pub fn clear(&mut self) {
         (self.buffer.start, self.buffer.end) = (HEADROOM, HEADROOM);
         self.buffer.offload = Offload::default();
@@ -222,7 +226,7 @@ impl Packet {
     }
 }
 
-/// The limit on packet buffers of one station, and those that are free.
+/// The limit on the packet buffers of one station, and its free buffers.
 #[derive(Debug)]
 pub struct Pool {
     free: Vec<Packet>,
@@ -232,16 +236,16 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The number of packet buffers of TM-233 §5.4.
+    /// Default number of packet buffers (TM-233 §5.4).
     pub const DEFAULT_LIMIT: usize = 32;
 
-    /// Makes a pool that lends at most `limit` buffers of `capacity` bytes at a time.
+    /// Returns a pool that lends at most `limit` buffers of `capacity` bytes at a time.
     #[must_use]
     pub fn new(limit: usize, capacity: usize) -> Self {
         Self { free: Vec::new(), lent: 0, limit, capacity }
     }
 
-    /// Lends an empty packet, or counts a refusal when all are lent.
+    /// Lends an empty packet. Counts a refusal and returns `None` if all are lent.
     pub fn take(&mut self, meter: &mut Meter) -> Option<Packet> {
         if self.is_exhausted() {
             meter.count(Counter::PacketsRefused);
@@ -251,8 +255,8 @@ impl Pool {
         Some(self.free.pop().unwrap_or_else(|| Packet::with_capacity(self.capacity)))
     }
 
-    /// Takes back a packet that this pool lent. One that has grown, because a datagram came or
-    /// went in fragments, is let go.
+    /// Takes back a packet that this pool lent. A packet that has grown, because a datagram was
+    /// received or sent in fragments, is freed.
     pub fn put(&mut self, mut packet: Packet) {
         self.lent = self.lent.saturating_sub(1);
         if packet.bytes.len() <= HEADROOM + self.capacity {
@@ -261,35 +265,36 @@ impl Pool {
         }
     }
 
-    /// Returns whether the next packet would be refused.
+    /// Returns whether [`Self::take`] would refuse the next packet.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.lent >= self.limit
     }
 
-    /// Returns whether those that are left are for what arrives. What we send ourselves must not
-    /// take the last: two ends of a line that both wait for the other to take a packet, and have
-    /// no buffer for the other's, would wait for ever.
+    /// Returns whether the remaining buffers are reserved for received packets. Packets that the
+    /// host sends must not take the last buffers: the two ends of a line would deadlock if each
+    /// waited for the other to accept a packet and had no buffer for the other's packet.
     #[must_use]
     pub fn is_scarce(&self) -> bool {
         let kept = (self.limit / 8).max(1);
         self.lent >= self.limit.saturating_sub(kept).max(1)
     }
 
-    /// Returns whether what waits for an application has its share: with a quarter left, neither what
-    /// arrives for others nor what we send ourselves is held up by one who does not read.
+    /// Returns whether packets queued for an application have used up their share. With a quarter
+    /// of the buffers left, an application that does not read delays neither packets for others nor
+    /// packets that the host sends.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.lent > self.limit - self.limit / 4
     }
 
-    /// Returns whether so few are lent that data may stay in some of them for a while.
+    /// Returns whether so few buffers are lent that data may stay in some of them for a while.
     #[must_use]
     pub fn is_ample(&self) -> bool {
         self.lent <= self.limit / 2
     }
 
-    /// Returns how many packets are lent now.
+    /// Returns the number of packets lent now.
     #[must_use]
     pub fn lent(&self) -> usize {
         self.lent

@@ -1,7 +1,7 @@
-//! Faults that are built in on purpose, to see whether the campaign of the simulator finds them.
+//! Mutants: faults injected on purpose, to check that the campaign of the simulator finds them.
 //!
-//! They are there only where the compiler is given `--cfg planted`; everywhere else
-//! [`is_planted`] is a constant, and nothing is left of them.
+//! They exist only if the compiler is given `--cfg planted`. Otherwise [`is_planted`] is a
+//! constant, and the optimizer removes them.
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,49 +9,49 @@
 pub enum Bug {
     /// Acknowledges a byte that is missing.
     AcknowledgesHole = 1,
-    /// Sends data again, but never the FIN.
+    /// Retransmits data, but never the FIN.
     ForgetsFin,
-    /// Sends as if the peer's window were without limit.
+    /// Ignores the limit of the peer's window.
     IgnoresWindow,
-    /// Compares the numbers of acknowledgments as if they never wrapped.
+    /// Compares acknowledgment numbers as if they never wrapped.
     ComparesPlainly,
-    /// Never probes a shut window.
+    /// Never probes a zero window.
     ForgetsPersist,
-    /// Takes what is damaged.
+    /// Accepts segments with a wrong checksum.
     SkipsChecksum,
-    /// Gives to the user again what came twice with something new behind it.
+    /// Delivers duplicate bytes again if new bytes follow them in the segment.
     TakesOldTwice,
-    /// Forgets what is behind the turn of the receive ring.
+    /// Loses the bytes after the wrap of the receive ring.
     LosesRingTurn,
-    /// Keeps the packet of a damaged segment for ever.
+    /// Never releases the packet of a damaged segment.
     LeaksPacket,
     /// Stops after three retransmissions of the same segment.
     StopsRetransmitting,
-    /// Waits for ten timeouts instead of one.
+    /// Waits ten retransmission timeouts instead of one.
     WaitsTooLong,
     /// Ignores every reset.
     IgnoresReset,
-    /// Takes a FIN before the data that is missing.
+    /// Accepts a FIN before the missing data in front of it.
     TakesFinEarly,
-    /// Forgets the connection at once where it should wait in TIME-WAIT.
+    /// Deletes the connection immediately instead of entering TIME-WAIT.
     SkipsTimeWait,
-    /// Does not believe that a segment is too long for the path.
+    /// Ignores reports that a segment exceeds the path MTU.
     IgnoresTooBig,
-    /// Believes ICMP errors about numbers that are not under way.
+    /// Accepts ICMP errors about sequence numbers that are not in flight.
     BelievesStrangers,
-    /// Never sends a SYN again.
+    /// Never retransmits a SYN.
     ForgetsSyn,
-    /// Takes the data of a retransmission one byte behind its place.
+    /// Sends the data of a retransmission from one byte after its position.
     RepeatsBesidePlace,
-    /// Takes the peer's FIN for the acknowledgment of its own.
+    /// Treats the peer's FIN as the acknowledgment of the local FIN.
     TakesFinForAck,
-    /// Loses some of the time that it is charged with.
+    /// Loses some of the charged CPU time.
     LosesTime,
-    /// Answers every acknowledgment by one.
+    /// Answers every acknowledgment with an acknowledgment.
     AnswersEverything,
-    /// Sends nothing more once the peer has closed.
+    /// Sends nothing more after the peer has closed.
     StopsAtPeerClose,
-    /// Never asks whether long segments vanish.
+    /// Never probes whether long segments are lost.
     SearchesNoPath,
 }
 
@@ -68,7 +68,7 @@ mod switch {
     static PLANTED: AtomicU8 = AtomicU8::new(0);
 
     impl Bug {
-        /// All of them.
+        /// All faults.
         pub const ALL: [Self; 23] = [
             Self::AcknowledgesHole,
             Self::ForgetsFin,
@@ -96,7 +96,7 @@ mod switch {
         ];
     }
 
-    /// Lets every engine of this program have `bug` from now on, or none.
+    /// Activates `bug` in every engine of this program from now on, or deactivates all for `None`.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! How often a search structure looks at its keys, so that tests bound the cost of an operation by
+//! Counts the key comparisons of search structures, so that tests bound the cost of an operation by
 //! counting steps instead of measuring time. Outside of tests nothing is counted.
 
 use core::cmp::Ordering;
@@ -48,7 +48,7 @@ mod counting {
         PROBES.set(PROBES.get() + 1);
     }
 
-    /// Runs `work` and returns how many probes it took, with its result.
+    /// Runs `work` and returns the number of probes it took, with its result.
     pub(crate) fn taken<R>(work: impl FnOnce() -> R) -> (u64, R) {
         let before = PROBES.get();
         let result = work();

@@ -1,7 +1,7 @@
-//! The engines' time: nanoseconds since the run began.
+//! The engines' time: nanoseconds since the start of the run.
 //!
-//! `std::time::Instant` cannot be made from a number, so a test would need a base to count from;
-//! this one can, and a driver converts at the edge.
+//! `std::time::Instant` cannot be constructed from a number, so a test would need a base to count
+//! from. This type can, and a driver converts at the edge.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,8 +11,8 @@ pub use core::time::Duration;
 
 /// A moment, in nanoseconds since the start of the run.
 ///
-/// It is kept as one more than that: so `Option<Instant>`, of which a connection has many, is no
-/// larger than a moment.
+/// It is stored as that number plus one, so that `Option<Instant>`, of which a connection has many,
+/// is no larger than an `Instant`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(NonZeroU64);
 
@@ -32,26 +32,26 @@ impl Instant {
         self.0.get() - 1
     }
 
-    /// Returns the time from `earlier` to this moment, or zero if it is the later one.
+    /// Returns the time from `earlier` to this moment, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 }
 
-/// Our own clock, of which a [`Stamp`] may be a reading.
+/// The local clock, as the source of a [`Stamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Near {}
 
-/// The clock of the machine at the other end.
+/// The remote host's clock, as the source of a [`Stamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Far {}
 
-/// A reading of one machine's clock of 32 bits, which begins anywhere and comes round, as it
-/// travels between machines (RFC 7323 §5.4).
+/// A reading of one machine's 32-bit clock as it travels between machines (RFC 7323 §5.4). The
+/// clock starts at any value and wraps around.
 ///
-/// Two machines' clocks are never subtracted nor compared: a reading of one does not go with one
-/// of the other.
+/// Readings of two machines' clocks must not be subtracted or compared. The type parameter makes
+/// the compiler reject it.
 ///
 /// ```
 /// use protocols::time::{Far, Near, Stamp};
@@ -81,7 +81,7 @@ pub struct Stamp<Of> {
 }
 
 impl<Of: Copy> Stamp<Of> {
-    /// Returns the reading of so many ticks.
+    /// Returns the reading of `ticks` ticks.
     #[must_use]
     pub const fn new(ticks: u32) -> Self {
         Self { ticks, of: PhantomData }

@@ -1,4 +1,4 @@
-//! The application layer: what a person or a program talks to.
+//! The application layer: the protocols that users and programs use directly.
 
 pub mod dhcp;
 pub mod ftp;
@@ -8,50 +8,50 @@ pub mod tftp;
 use crate::cx::Cx;
 use crate::time::Instant;
 
-/// An application over one byte stream, which knows nothing of what carries it: our own TCP, a
-/// socket of the kernel, a serial line.
+/// An application on one byte stream, independent of the transport that carries it: our own TCP, a
+/// kernel socket or a serial line.
 pub trait Stream {
-    /// The stream is open.
+    /// Reports that the stream is open.
     fn opened(&mut self, cx: &mut Cx<'_>);
 
-    /// Takes what came, cut anywhere.
+    /// Processes received bytes, which may be split at any position.
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>);
 
-    /// Returns whether received data can be taken now. While it cannot, the transport keeps the
+    /// Returns whether received data is accepted now. While it is not, the transport keeps the
     /// data, and flow control stops the peer.
     fn wants_data(&self) -> bool {
         true
     }
 
-    /// Takes the transport's word that urgent data is ahead, or is no longer.
+    /// Reports that urgent data is ahead in the stream, or that none is ahead any more.
     fn urgent(&mut self, is_ahead: bool);
 
-    /// Returns what waits to be sent.
+    /// Returns the bytes that are queued for sending.
     fn output(&self) -> &[u8];
 
-    /// Returns how many bytes of the output, from its start, are to be sent as urgent.
+    /// Returns how many bytes from the start of the output are to be sent as urgent data, if any.
     fn urgent_mark(&self) -> Option<usize> {
         None
     }
 
-    /// Drops `count` bytes of the output, which the transport has taken.
+    /// Removes `count` bytes that the transport has accepted from the start of the output.
     fn sent(&mut self, count: usize);
 
-    /// The peer has closed: nothing more will come.
+    /// Reports that the peer has closed its side: no more data will arrive.
     fn peer_closed(&mut self, cx: &mut Cx<'_>);
 
-    /// Returns whether nothing follows the output.
+    /// Returns whether the stream is to be closed once the output has been sent.
     fn is_closing(&self) -> bool;
 
-    /// Returns whether it has something to do that did not come by the stream.
+    /// Returns whether [`Self::run`] is to be called now for a reason other than received data.
     fn wants_to_run(&self) -> bool {
         false
     }
 
-    /// Runs, because it wanted to or because its deadline has come.
+    /// Runs work that is due, either because [`Self::wants_to_run`] is true or at the deadline.
     fn run(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// Returns when it wants to run next.
+    /// Returns when [`Self::run`] is to be called next.
     fn deadline(&self) -> Option<Instant> {
         None
     }

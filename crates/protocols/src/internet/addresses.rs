@@ -1,70 +1,70 @@
-//! Our addresses, and which of them to use (RFC 6724).
+//! The host's addresses, and the selection among them (RFC 6724).
 //!
-//! A host has several addresses of both families, each with the length of its network's prefix
-//! and the times until which it is preferred and valid (RFC 4862 §5.5.4). An address that is
-//! still *tentative*, because nobody knows yet whether another host has it, is not ours to send
-//! from or to be sent to. One that is *deprecated* is used only for what uses it already.
+//! A host has several addresses of both families, each with the length of its network's prefix and
+//! the times until which it is preferred and valid (RFC 4862 §5.5.4). An address that is still
+//! *tentative*, because another host may have it, is neither a source nor an accepted destination.
+//! A *deprecated* one is used only for communication that uses it already.
 //!
-//! The rules of RFC 6724 that need what a host with one link does not have are left out: home
-//! addresses (4), outgoing interfaces (5), and native transports (destination rule 7). So is the
-//! preference for temporary addresses (7), of which there are none. The policy table is the
-//! default one of section 2.1.
+//! The rules of RFC 6724 for features that a host with one link does not have are left out: home
+//! addresses (4), outgoing interfaces (5), and native transports (destination rule 7). The
+//! preference for temporary addresses (7) is left out as well, because there are none. The policy
+//! table is the default one of section 2.1.
 
 use crate::time::Instant;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// The most addresses of one host.
+/// Maximum number of addresses of one host.
 pub const ADDRESSES_MAX: usize = 32;
 
-/// An address of ours.
+/// A local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address.
     pub address: IpAddr,
-    /// The length of its network's prefix, in bits.
+    /// Length of its network's prefix, in bits.
     pub prefix_len: u8,
-    /// What it may be used for.
+    /// State of the address.
     pub state: State,
-    /// Until when new connections use it; for ever if nothing.
+    /// End of the time in which new connections use it; `None` for no limit.
     pub preferred_until: Option<Instant>,
-    /// Until when it is ours; for ever if nothing.
+    /// End of the time in which it is valid; `None` for no limit.
     pub valid_until: Option<Instant>,
 }
 
-/// What an address may be used for.
+/// States of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing yet: it has to be found out that no other host has it.
+    /// Not usable yet: it must be checked that no other host has it.
     Tentative,
-    /// Anything.
+    /// Usable without restriction.
     Preferred,
-    /// What uses it already.
+    /// Usable only for communication that uses it already.
     Deprecated,
 }
 
-/// Why an address cannot be added.
+/// Reasons why an address cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddError {
     /// There are [`ADDRESSES_MAX`] already.
     Full,
-    /// No host can have it: a group, broadcast, loopback, or the address of nobody.
+    /// It is not a unicast address: a group, broadcast, loopback, or the unspecified address.
     NotOneHost,
     /// The prefix is longer than the address.
     PrefixLength,
 }
 
-/// How far an address reaches (RFC 4007, RFC 6724 §3.1), the nearest first.
+/// The scope of an address (RFC 4007, RFC 6724 §3.1), the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// This host, or this interface.
     Interface,
     /// This link.
     Link,
-    /// What its administrators call it; deprecated for one host.
+    /// Administratively defined; deprecated for unicast addresses.
     Admin,
-    /// This site; deprecated for one host.
+    /// This site; deprecated for unicast addresses.
     Site,
     /// This organization; for groups only.
     Organization,
@@ -73,7 +73,7 @@ pub enum Scope {
 }
 
 impl Address {
-    /// Makes an address that is ours for ever, and preferred.
+    /// Returns an address that is preferred without a time limit.
     #[must_use]
     pub fn lasting(address: IpAddr, prefix_len: u8) -> Self {
         let (preferred_until, valid_until) = (None, None);
@@ -87,18 +87,18 @@ impl Address {
     }
 }
 
-/// All addresses of ours.
+/// All addresses of the host.
 #[derive(Debug, Default)]
 pub struct Addresses {
     addresses: Vec<Address>,
 }
 
 impl Addresses {
-    /// Adds an address, or replaces what is known of it.
+    /// Adds an address, or replaces the existing entry.
     ///
     /// # Errors
     ///
-    /// If no host can have it, or there are too many.
+    /// Returns an error if no host can have it, or the limit is reached.
     pub fn add(&mut self, address: Address) -> Result<(), AddError> {
         let (is_one_host, bits) = match address.address {
             IpAddr::V4(v4) => (!matches!(v4.octets(), [0 | 127 | 224..=255, ..]), 32),
@@ -137,19 +137,19 @@ impl Addresses {
         &self.addresses
     }
 
-    /// Returns what is known of an address, if it is one of ours.
+    /// Returns the entry of an address, if it is a local one.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<&Address> {
         self.addresses.iter().find(|known| known.address == address)
     }
 
-    /// Returns whether an address is ours to be sent to.
+    /// Returns whether an address is a local one at which datagrams are accepted.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.get(address).is_some_and(|known| known.state != State::Tentative)
     }
 
-    /// Returns when the next address ceases to be preferred, or valid.
+    /// Returns when the next address stops being preferred, or valid.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let ends = self.addresses.iter().flat_map(|address| {
@@ -159,7 +159,7 @@ impl Addresses {
         ends.flatten().min()
     }
 
-    /// Deprecates and removes the addresses whose time is over.
+    /// Deprecates and removes the addresses whose lifetime has expired.
     pub fn timeout(&mut self, now: Instant) {
         self.addresses.retain(|address| address.valid_until.is_none_or(|until| until > now));
         for address in &mut self.addresses {
@@ -170,18 +170,18 @@ impl Addresses {
         }
     }
 
-    /// Returns the best address to send from to `destination` (RFC 6724 §5).
+    /// Returns the best source address for `destination` (RFC 6724 §5).
     #[must_use]
     pub fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
         let usable = self.addresses.iter().filter(|known| {
             known.state != State::Tentative && known.address.is_ipv4() == destination.is_ipv4()
         });
-        // The first of several that are equally good stays: `min_by_key` keeps it.
+        // Of several equally good ones the first is kept, as `min_by_key` does.
         usable.min_by_key(|known| source_rank(known, destination)).map(|best| best.address)
     }
 
-    /// Puts the addresses of a destination into the order in which to try them (RFC 6724 §6).
-    /// Those that are equally good keep their order.
+    /// Sorts the addresses of a destination into the order in which to try them (RFC 6724 §6). The
+    /// sort is stable.
     pub fn sort_destinations(&self, destinations: &mut [IpAddr]) {
         destinations.sort_by_key(|destination| {
             let source = self.source_for(*destination);
@@ -191,10 +191,10 @@ impl Addresses {
     }
 }
 
-/// How good a source is, the lowest best: rules 1, 2, 3, 6 and 8 of RFC 6724 §5.
+/// Returns the rank of a source, the lowest best: rules 1, 2, 3, 6 and 8 of RFC 6724 §5.
 fn source_rank(source: &Address, destination: IpAddr) -> impl Ord + use<> {
     let (ours, theirs) = (scope(source.address), scope(destination));
-    // Rule 2: the nearest that reaches, else the farthest.
+    // Rule 2: the smallest sufficient scope, else the largest.
     let reach = match ours >= theirs {
         true => (false, ours as u8),
         false => (true, u8::MAX - ours as u8),
@@ -208,7 +208,7 @@ fn source_rank(source: &Address, destination: IpAddr) -> impl Ord + use<> {
     )
 }
 
-/// How good a destination is, the lowest best: rules 1, 2, 3, 5, 6, 8 and 9 of RFC 6724 §6.
+/// The rank of a destination, the lowest best: rules 1, 2, 3, 5, 6, 8 and 9 of RFC 6724 §6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DestinationRank {
     has_no_source: bool,
@@ -217,7 +217,7 @@ struct DestinationRank {
     differs_in_label: bool,
     precedence: Reverse<u8>,
     scope: Scope,
-    /// Rule 9 holds between addresses of one family only, which precedence has parted.
+    /// Rule 9 applies between addresses of one family only; precedence separates the families.
     common_prefix_len: Reverse<u8>,
 }
 
@@ -239,7 +239,7 @@ impl DestinationRank {
     }
 }
 
-/// Returns how far an address reaches.
+/// Returns the scope of an address.
 #[must_use]
 pub fn scope(address: IpAddr) -> Scope {
     match address {
@@ -288,7 +288,7 @@ const POLICIES: [Policy; 8] = [
     row([0xFEC0, 0, 0, 0, 0, 0, 0, 0], 10, 1, 11),
     row([0xFC00, 0, 0, 0, 0, 0, 0, 0], 7, 3, 13),
 ];
-/// The row for everything else.
+/// The row for all other addresses.
 const POLICY_OF_THE_REST: Policy = row([0; 8], 0, 40, 1);
 
 fn policy(address: IpAddr) -> Policy {
@@ -301,12 +301,12 @@ fn policy(address: IpAddr) -> Policy {
     POLICIES.iter().find(covers).copied().unwrap_or(POLICY_OF_THE_REST)
 }
 
-/// Returns whether `address` begins with the first `prefix_len` bits of `prefix`.
+/// Returns whether `address` starts with the first `prefix_len` bits of `prefix`.
 pub(super) fn is_in_prefix(address: IpAddr, prefix: IpAddr, prefix_len: u8) -> bool {
     address.is_ipv4() == prefix.is_ipv4() && common_prefix_len(address, prefix) >= prefix_len
 }
 
-/// Returns how many bits two addresses have in common at their beginning.
+/// Returns the number of leading bits that two addresses have in common.
 fn common_prefix_len(one: IpAddr, other: IpAddr) -> u8 {
     let bits = match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros(),

@@ -1,4 +1,4 @@
-//! A datagram arrives: the checks, the extension headers, the fragments, and for whom it is.
+//! Arrival of a datagram: header checks, extension headers, fragments, and delivery.
 
 use super::icmpv6::Report;
 use super::ipv4::{self, Options};
@@ -10,16 +10,16 @@ use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use core::net::IpAddr;
 
-/// Where a datagram comes from.
+/// The origin of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// From the link.
     Link,
-    /// From ourselves, so that there is nothing to doubt about its addresses.
+    /// This host, so that its addresses need no check.
     Here,
 }
 
-/// Where in a datagram of IPv6 a walk over its headers goes on.
+/// A position in an IPv6 datagram from which its headers are walked on.
 #[derive(Clone, Copy)]
 struct Place {
     next_header: u8,
@@ -27,8 +27,8 @@ struct Place {
     next_header_at: usize,
 }
 
-/// The least of a TCP header that a first fragment must hold (RFC 3128): without it a filter on
-/// the way may have been deceived.
+/// Minimum length of a TCP header in a first fragment (RFC 3128): a shorter one may have deceived a
+/// filter on the path.
 const TCP_HEADER_LEN: usize = 20;
 
 impl Internet {
@@ -65,14 +65,14 @@ impl Internet {
             if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
                 return drop(packet, counter, pool, cx);
             }
-            // TCP's is accepted only from one host and for us.
+            // TCP segments are accepted only from a unicast address and to a local one.
             self.recent.arrived = ends.filter(|_| protocol == Protocol::Tcp);
         }
         packet.resize(parsed.total_len);
         if parsed.is_fragment {
             let whole = self.reassemble_v4(packet, &parsed, pool, cx)?;
             packet = join(&whole, pool, cx)?;
-            // What counts from here on is the header of the first fragment.
+            // From here on the header of the first fragment applies.
             parsed = match ipv4::Header::parse(packet.data()) {
                 Ok(first) => first,
                 Err(error) => return drop(packet, counter_of(error), pool, cx),
@@ -83,7 +83,7 @@ impl Internet {
         let header = Header::from(parsed.header);
         let datagram = Datagram { header, header_len: parsed.header_len, packet };
         if parsed.options == Options::RouteUnfinished {
-            // RFC 1122 §3.3.5: a host that does not forward SHOULD say so.
+            // RFC 1122 §3.3.5: a host that does not forward SHOULD report this.
             cx.meter.count(Counter::IpAddressErrors);
             self.report(datagram, super::icmp::Unreachable::SourceRouteFailed, pool, cx);
             return None;
@@ -91,7 +91,7 @@ impl Internet {
         self.deliver(datagram, 0, pool, cx)
     }
 
-    /// Decides whether a datagram is one that a host takes at all; if not, returns what to count.
+    /// Decides whether a host accepts a datagram at all; if not, returns the counter to increment.
     fn accept_v4(&self, header: &Header, origin: Origin) -> Result<(), Counter> {
         if origin == Origin::Here {
             return Ok(());
@@ -100,28 +100,29 @@ impl Internet {
         let is_for_groups = is_udp || self.asked_for.contains(&header.protocol.into());
         match self.interface.audience(header.destination) {
             Audience::Us => {}
-            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo to a group MAY be
-            // (RFC 1122 §3.2.2.6), and is: its reply is a weapon against whoever seems to ask.
+            // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. An echo to a group MAY be (RFC
+            // 1122 §3.2.2.6), and is: its reply could be used for an attack on the forged source.
             Audience::Group if is_for_groups && self.interface.is_member(header.destination) => {}
             Audience::Group | Audience::Other | Audience::Nobody => {
                 return Err(Counter::IpAddressErrors);
             }
         }
-        // RFC 1122 §3.2.1.3 MUST. A host that does not know its address yet sends from 0.0.0.0,
-        // but to everybody.
+        // RFC 1122 §3.2.1.3 MUST. A host that does not know its address yet sends from 0.0.0.0, but
+        // only to the broadcast address.
         let to_everybody = matches!(header.destination, IpAddr::V4(v4) if v4.is_broadcast());
         let knows_no_address = header.source.is_unspecified() && to_everybody;
         if !(self.interface.may_be_source(header.source) || is_udp && knows_no_address) {
             return Err(Counter::IpSourceErrors);
         }
-        // RFC 791 §3.2: zero is destroyed. RFC 1122 §3.2.1.7: one MUST NOT be.
+        // RFC 791 §3.2: a datagram with zero is destroyed. RFC 1122 §3.2.1.7: one with one MUST NOT
+        // be.
         if header.hop_limit == 0 {
             return Err(Counter::IpTimeExceeded);
         }
         Ok(())
     }
 
-    /// Keeps a fragment, and returns the whole datagram if it is the last.
+    /// Stores a fragment, and returns the whole datagram if it is the last.
     fn reassemble_v4(
         &mut self,
         packet: Packet,
@@ -132,7 +133,7 @@ impl Internet {
         let (headers, data) = packet.data().split_at_checked(parsed.header_len).unwrap_or_default();
         let header = &parsed.header;
         let is_first = parsed.fragment_offset == 0;
-        // RFC 1858 §3, RFC 3128: no honest fragment parts the header of TCP.
+        // RFC 1858 §3, RFC 3128: no legitimate fragment splits the TCP header.
         let is_tiny = is_first && data.len() < TCP_HEADER_LEN || parsed.fragment_offset == 8;
         if header.protocol == Protocol::Tcp && is_tiny {
             return drop(packet, Counter::IpFragmentsDropped, pool, cx);
@@ -194,7 +195,7 @@ impl Internet {
                 return Err(Counter::IpAddressErrors);
             }
         }
-        // RFC 4862 §5.4.2: who asks whether an address is free has none.
+        // RFC 4862 §5.4.2: a host that checks whether an address is free has no source address.
         let is_icmp = Protocol::from(parsed.next_header) == Protocol::ICMPV6;
         let asks_for_one = source.is_unspecified() && destination.is_multicast() && is_icmp;
         if !self.interface.may_be_source(source.into()) && !asks_for_one {
@@ -203,7 +204,7 @@ impl Internet {
         Ok(())
     }
 
-    /// Walks over the extension headers of a datagram of IPv6, whose packet is unpulled.
+    /// Walks the extension headers of an IPv6 datagram, whose packet is unpulled.
     fn walk(
         &mut self,
         packet: Packet,
@@ -235,7 +236,7 @@ impl Internet {
                     return self.deliver(datagram, next_header_at, pool, cx);
                 }
                 End::Nothing => return drop(packet, Counter::IpProtocolsUnknown, pool, cx),
-                // A fragment of a fragment is nobody's.
+                // A fragment header inside a reassembled datagram is invalid.
                 End::Fragment(_) if has_fragment_header => {
                     return drop(packet, Counter::IpHeaderErrors, pool, cx);
                 }
@@ -250,7 +251,7 @@ impl Internet {
         }
     }
 
-    /// Keeps a fragment, and walks on behind its header if it is the last of a datagram.
+    /// Stores a fragment, and continues the walk after its header if it is the last of a datagram.
     fn reassemble_v6(
         &mut self,
         packet: Packet,
@@ -261,7 +262,7 @@ impl Internet {
     ) -> Option<Datagram> {
         let (headers, data) = packet.data().split_at_checked(place.at).unwrap_or_default();
         if fragment.offset == 0 && !holds_all_headers(data, place) {
-            // RFC 7112 §5: such a first fragment is dropped, and SHOULD be told.
+            // RFC 7112 §5: such a first fragment is dropped, and SHOULD be reported.
             let refusal = Refusal::Problem {
                 problem: Problem::FirstFragment,
                 pointer: place.at,
@@ -310,7 +311,7 @@ impl Internet {
         }
     }
 
-    /// Drops a datagram of IPv6 for its headers, and tells its source if that is due.
+    /// Drops an IPv6 datagram because of its headers, and reports that to its source if required.
     fn refuse(
         &mut self,
         packet: Packet,
@@ -328,7 +329,7 @@ impl Internet {
         self.report_v6(packet, fixed.source, fixed.destination, (report, to_groups), pool, cx);
     }
 
-    /// Gives a datagram to whom it is for. `next_header_at` is where its protocol stands in IPv6.
+    /// Delivers a datagram. `next_header_at` is the offset of its protocol field in IPv6.
     fn deliver(
         &mut self,
         datagram: Datagram,
@@ -359,7 +360,7 @@ impl Internet {
     }
 }
 
-/// The two bits of ECN in their byte.
+/// The two ECN bits.
 const ECN: u8 = 0x03;
 
 fn drop<T>(packet: Packet, counter: Counter, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<T> {
@@ -368,7 +369,7 @@ fn drop<T>(packet: Packet, counter: Counter, pool: &mut Pool, cx: &mut Cx<'_>) -
     None
 }
 
-/// Puts the headers and the data of a reassembled datagram into one packet.
+/// Copies the headers and the data of a reassembled datagram into one packet.
 fn join(whole: &Whole, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
     let mut packet = pool.take(cx.meter)?;
     packet.extend(&whole.headers);
@@ -376,8 +377,7 @@ fn join(whole: &Whole, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
     Some(packet)
 }
 
-/// Returns where the walk goes on behind the headers of a first fragment, which end with its
-/// fragment header.
+/// Returns the position after the headers of a first fragment, which end with its fragment header.
 fn place_behind(headers: &[u8]) -> Option<Place> {
     let at = headers.len();
     let next_header_at = at.checked_sub(ipv6::FRAGMENT_HEADER_LEN)?;
@@ -385,8 +385,8 @@ fn place_behind(headers: &[u8]) -> Option<Place> {
     Some(Place { next_header, at, next_header_at })
 }
 
-/// Returns whether a first fragment holds the headers up to that of its protocol, and of that the
-/// part that any of them has at least.
+/// Returns whether a first fragment holds all headers including that of its upper-layer protocol,
+/// at least the minimum length of any such header.
 fn holds_all_headers(data: &[u8], place: Place) -> bool {
     match ipv6::walk(place.next_header, data, place.at, place.next_header_at) {
         Ok(walk) => {
@@ -397,13 +397,13 @@ fn holds_all_headers(data: &[u8], place: Place) -> bool {
             };
             data.len() - walk.len >= least
         }
-        // What else is wrong is found when the datagram is whole.
+        // Other errors are found when the datagram is complete.
         Err(refusal) => refusal != Refusal::Truncated,
     }
 }
 
-/// Returns what is told about a fragment that is wrong in itself (RFC 8200 §4.5); `at` is where
-/// its data begin.
+/// Returns the report about a fragment that is invalid by itself (RFC 8200 §4.5); `at` is the
+/// offset of its data.
 fn problem_of(refusal: super::reassembly::Refusal, at: usize) -> Option<Refusal> {
     use super::reassembly::Refusal::{Duplicate, Empty, Misaligned, Spoilt, TooLong};
     let pointer = match refusal {

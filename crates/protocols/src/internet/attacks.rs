@@ -1,4 +1,4 @@
-//! Rows of the attack table that concern IPv4 and ICMP, each by its number. Those of IPv6 are in
+//! Rows of the attack table that concern IPv4 and ICMP, by number. Those of IPv6 are in
 //! `dual_stack_tests.rs`, those of reassembly alone in `reassembly/tests.rs`.
 
 use super::ipv4::{Header, Options};
@@ -22,7 +22,7 @@ fn row_6_a_lying_total_length_is_dropped_with_and_without_fragments() {
     let delivered = delivered.filter_map(|(len, fragment): (u16, u16)| {
         let mut bytes = whole.clone();
         bytes[2..4].copy_from_slice(&len.to_be_bytes());
-        // Each is of a datagram of its own, so that no two make a whole.
+        // Each belongs to a separate datagram, so that no two are reassembled.
         bytes[4..6].copy_from_slice(&(len * 4 + fragment % 3).to_be_bytes());
         bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
         reseal(&mut bytes);
@@ -47,7 +47,7 @@ fn row_7_an_echo_with_a_lying_length_gets_only_bytes_that_were_received() {
         let mut bytes = received.clone();
         bytes[2..4].copy_from_slice(&len.to_be_bytes());
         reseal(&mut bytes);
-        // The checksum of ICMP is made to fit whatever the total length covers.
+        // The ICMP checksum is made valid for the bytes that the total length covers.
         if let Some(covered) = bytes.get_mut(20..usize::from(len)) {
             icmp::seal(covered);
         }
@@ -88,11 +88,11 @@ fn row_8_an_icmp_message_cut_at_any_byte_is_dropped() {
     assert_eq!(host.pool.lent(), 0);
 }
 
-/// Whether an option is one whose length fits, with 38 bytes of No Operation behind it.
+/// Returns whether an option followed by 38 bytes of No Operation has a valid length.
 fn option_is_right(kind: u8, len: u8) -> bool {
     match kind {
         0 => true,
-        // The length byte is then an option of its own, and the byte behind it a length of one.
+        // The length byte is then an option of its own, and the byte after it a length of one.
         1 => len <= 1,
         131 | 137 => (3..=40).contains(&len),
         _ => (2..=40).contains(&len),
@@ -125,7 +125,7 @@ fn row_9_options_of_every_kind_and_length_are_quoted_unchanged_or_dropped() {
 #[test]
 fn row_12_the_reply_goes_to_the_source_without_the_options_of_the_request() {
     let mut host = Host::default();
-    // A source route that has been walked: its return path leads through 192.0.2.9.
+    // A completed source route: its return path leads through 192.0.2.9.
     host.receive(&echo(&[131, 7, 8, 192, 0, 2, 9], b"data"));
     let reply = host.transmit().unwrap();
     let parsed = Header::parse(&reply).unwrap();
@@ -214,7 +214,7 @@ fn errors_for(host: &mut Host, source: Ipv4Addr, datagrams: usize) -> usize {
 #[test]
 fn row_19_the_errors_for_one_host_take_nothing_from_those_for_another() {
     let (mut quiet, mut busy) = (Host::default(), Host::default());
-    // Both have drawn as much from chance when the other host's turn comes.
+    // Both have drawn as many random numbers when the other host's turn comes.
     errors_for(&mut quiet, THEIRS, 1);
     errors_for(&mut busy, THEIRS, 1000);
     let other = Ipv4Addr::new(10, 0, 0, 3);

@@ -1,4 +1,4 @@
-//! What a host does with ICMP and ICMPv6: answers echoes, learns from errors, and reports some.
+//! ICMP and ICMPv6 of a host: echo replies, received errors, and sent errors.
 
 use super::departs::Departed;
 use super::icmp::{self, EchoReply, ErrorKind, IcmpError, Unreachable};
@@ -26,19 +26,19 @@ pub(super) struct Probe {
     sent_at: Instant,
 }
 
-/// The most echo requests whose replies are awaited.
+/// Maximum number of echo requests that wait for a reply.
 pub(super) const PROBES_LIMIT: usize = 64;
-/// The DSCP in its byte; an echo reply has the priority of its request but no ECN of its own.
+/// The DSCP bits; an echo reply has the priority of its request but no ECN bits of its own.
 const DSCP: u8 = 0xFC;
-/// RFC 4861 §4: a message that has not come over a router has it.
+/// RFC 4861 §4: a message that no router has forwarded has this hop limit.
 const HOP_LIMIT_MAX: u8 = 255;
 
 impl Internet {
-    /// Tells the source of a datagram why it did not reach its destination here, unless
-    /// RFC 1122 §3.2.2, RFC 4443 §2.4 or the limit for that source forbids it.
+    /// Reports to the source of a datagram why it was not delivered here, unless RFC 1122 §3.2.2,
+    /// RFC 4443 §2.4 or the limit for that source forbids it.
     ///
-    /// The packet of `datagram` must be as it was received. It becomes the error that is owed, or
-    /// goes back to `pool`.
+    /// The packet of `datagram` must be unchanged since it was received. It becomes the queued
+    /// error, or is returned to `pool`.
     pub fn report(
         &mut self,
         datagram: Datagram,
@@ -65,7 +65,7 @@ impl Internet {
         cx.meter.enter(left);
     }
 
-    /// Reports that a datagram carries a protocol that is not here.
+    /// Reports that a datagram's protocol is not supported.
     pub(super) fn report_unknown(
         &mut self,
         datagram: Datagram,
@@ -77,7 +77,7 @@ impl Internet {
         let (IpAddr::V6(source), IpAddr::V6(destination)) =
             (datagram.header.source, datagram.header.destination)
         else {
-            // RFC 1122 §3.2.2.1: SHOULD be told.
+            // RFC 1122 §3.2.2.1: this SHOULD be reported.
             return self.report(datagram, Unreachable::Protocol, pool, cx);
         };
         let mut packet = datagram.packet;
@@ -87,7 +87,7 @@ impl Internet {
         self.report_v6(packet, source, destination, (report, false), pool, cx);
     }
 
-    /// Reports that the rest of a datagram did not come in time.
+    /// Reports that the rest of a datagram did not arrive in time.
     pub(super) fn report_expired(&mut self, expired: &Expired, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Some(mut packet) = pool.take(cx.meter) else { return };
         packet.extend(&expired.headers);
@@ -103,7 +103,7 @@ impl Internet {
         self.report_v4(packet, &header, icmp::REASSEMBLY_TIME_EXCEEDED, pool, cx);
     }
 
-    /// Makes an error of what it quotes, the datagram whose header says `header`.
+    /// Makes an ICMP error from the packet that it quotes, a datagram with `header`.
     fn report_v4(
         &mut self,
         mut packet: Packet,
@@ -112,7 +112,7 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) {
-        // RFC 1122 §3.2.2, the list of what an error MUST NOT be sent about.
+        // RFC 1122 §3.2.2: the cases in which an error MUST NOT be sent.
         let may_report = header.protocol != Protocol::Icmp
             && self.is_here(header.destination)
             && (self.interface.may_be_source(header.source) || self.is_here(header.source));
@@ -127,7 +127,7 @@ impl Internet {
         self.owe((packet, Counter::IcmpErrorsOut), reply, pool, cx);
     }
 
-    /// Makes an error of the datagram that it is about, whose packet is unpulled.
+    /// Makes an ICMPv6 error from the datagram that it is about, whose packet is unpulled.
     pub(super) fn report_v6(
         &mut self,
         mut packet: Packet,
@@ -163,8 +163,8 @@ impl Internet {
         match icmp::Message::parse(packet.data()) {
             Ok(icmp::Message::EchoRequest) => {
                 icmp::make_reply(packet.data_mut());
-                // RFC 1122 §3.2.2.6 would have options copied and source routes turned round;
-                // that lets whoever forges them choose where the reply goes (CVE-2021-31344).
+                // RFC 1122 §3.2.2.6 requires that options are copied and source routes reversed.
+                // Forged options could then choose the destination of the reply (CVE-2021-31344).
                 let owed = (packet, Counter::IcmpEchoesAnswered);
                 let dscp_ecn = header.dscp_ecn & DSCP;
                 let reply = Header::to(header.source, Protocol::Icmp);
@@ -189,7 +189,7 @@ impl Internet {
         pool.put(packet);
     }
 
-    /// Takes a message of ICMPv6, and gives back what is for Neighbor Discovery.
+    /// Processes an ICMPv6 message, and returns it if it is for Neighbor Discovery.
     pub(super) fn receive_icmpv6(
         &mut self,
         datagram: Datagram,
@@ -205,13 +205,13 @@ impl Internet {
         };
         let header = datagram.header;
         match icmpv6::Message::parse(source, destination, datagram.packet.data()) {
-            // RFC 4861 §6.1, §7.1: one from beyond the link is dropped.
+            // RFC 4861 §6.1, §7.1: a message from beyond the link is dropped.
             Ok(icmpv6::Message::NeighborDiscovery) if header.hop_limit == HOP_LIMIT_MAX => {
                 cx.meter.count(Counter::IpDatagramsDelivered);
                 return Some(datagram);
             }
-            // An echo to a group SHOULD be answered (RFC 4443 §4.2) and is not: its reply is a
-            // weapon against whoever seems to ask.
+            // An echo to a group SHOULD be answered (RFC 4443 §4.2) and is not: its reply could be
+            // used for an attack on the forged source.
             Ok(icmpv6::Message::EchoRequest)
                 if self.is_here(header.destination) && !source.is_unspecified() =>
             {
@@ -243,8 +243,8 @@ impl Internet {
         None
     }
 
-    /// Takes an error about a datagram whose header says `about`: its total length, and the first
-    /// bytes that it carried.
+    /// Processes an error about a datagram with the header `about`, its total length, and its first
+    /// data bytes.
     fn learn_error(
         &mut self,
         reporter: IpAddr,
@@ -254,7 +254,7 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) {
         let Header { protocol, source, destination, .. } = *about;
-        // None of ours has a source that is not ours.
+        // A datagram sent here always has a local source.
         if self.interface.audience(source) != Audience::Us {
             return cx.meter.count(Counter::IcmpErrors);
         }
@@ -272,7 +272,7 @@ impl Internet {
         self.tell(Event::Error(error), cx);
     }
 
-    /// Returns whether a message begins like an echo request of ours that is not answered yet.
+    /// Returns whether a message begins like an echo request of this host that is unanswered.
     fn is_probe(&self, about: &Header, [message_type, .., i0, i1, s0, s1]: [u8; 8]) -> bool {
         let (identifier, sequence) = (u16::from_be_bytes([i0, i1]), u16::from_be_bytes([s0, s1]));
         let is_echo = match about.protocol {
@@ -325,12 +325,12 @@ impl Internet {
     }
 
     /// Makes an echo request with `payload_len` bytes of data, and returns it as [`Self::send`]
-    /// does. Its reply comes as [`Event::EchoReply`], if it comes while fewer than 64 later
-    /// requests were made.
+    /// does. Its reply is reported as [`Event::EchoReply`], if it arrives before 64 later requests
+    /// were made.
     ///
     /// # Errors
     ///
-    /// If the datagram cannot be sent.
+    /// Returns an error if the datagram cannot be sent.
     pub fn make_echo_request(
         &mut self,
         destination: IpAddr,
@@ -340,7 +340,7 @@ impl Internet {
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
-        // Found out before a buffer has grown to hold it.
+        // The check is made before a buffer grows to that length.
         let payload_len = usize::from(payload_len);
         let message_len = payload_len + icmp::HEADER_LEN;
         if message_len + ipv4::HEADER_LEN > usize::from(u16::MAX) {
@@ -392,7 +392,8 @@ impl Internet {
         self.owe((packet, counter), reply, pool, cx);
     }
 
-    /// Queues an ICMP message, with what to count when it goes, for [`Internet::transmit`].
+    /// Queues an ICMP message for [`Internet::transmit`], with the counter to increment when it is
+    /// sent.
     fn owe(
         &mut self,
         (mut packet, counter): (Packet, Counter),

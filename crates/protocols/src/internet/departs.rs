@@ -1,4 +1,4 @@
-//! What is sent: source, header, and fragments (RFC 791 §3.2, RFC 8200 §4.5).
+//! Output: source address, header, and fragments (RFC 791 §3.2, RFC 8200 §4.5).
 
 use super::{
     Audience, Header, Identifications, Internet, PathMtu, Protocol, SendError, ipv4, ipv6,
@@ -8,36 +8,36 @@ use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most datagrams that are being cut.
+/// Maximum number of datagrams that are being fragmented.
 pub(super) const CUTS_MAX: usize = 4;
-/// The most datagrams on their way from us to us.
+/// Maximum number of looped-back datagrams.
 pub(super) const LOOPED_MAX: usize = 16;
-/// Bytes of the longest datagram of IPv4, and of the longest payload of IPv6.
+/// Length of the longest IPv4 datagram, and of the longest IPv6 payload, in bytes.
 const LEN_MAX: usize = 65_535;
 
-/// A datagram that leaves in fragments, one for each call of [`Internet::transmit`].
+/// A datagram that is sent in fragments, one for each call of [`Internet::transmit`].
 #[derive(Debug)]
 pub(super) struct Cut {
     header: Header,
     identification: u32,
-    /// What is left of it.
+    /// The rest of its data.
     packet: Packet,
-    /// Where that lies in the whole, in bytes.
+    /// Offset of the rest in the whole data, in bytes.
     offset: u16,
     mtu: u16,
 }
 
-/// What became of a datagram that was to be sent.
+/// The result of sending a datagram.
 pub(super) enum Departed {
-    /// It is whole and for the link.
+    /// It is complete and for the link.
     Whole(Packet),
-    /// It leaves in fragments.
+    /// It is sent in fragments.
     Cut,
-    /// It comes back to us.
+    /// It is looped back to this host.
     Here,
 }
 
-/// How a datagram leaves.
+/// The parameters for sending a datagram.
 #[derive(Clone, Copy)]
 enum Way {
     Here,
@@ -46,13 +46,14 @@ enum Way {
 }
 
 impl Internet {
-    /// Puts the header in front of a transport's header and data, and returns the whole datagram
-    /// for the link. Returns nothing if it was sent to ourselves, or is cut into fragments, which
-    /// [`Self::transmit`] returns.
+    /// Prepends the header to a transport's header and data, and returns the complete datagram for
+    /// the link. Returns `None` if it was looped back, or is fragmented; [`Self::transmit`] returns
+    /// the fragments.
     ///
     /// # Errors
     ///
-    /// If the datagram cannot be sent; its packet has then gone back to `pool`.
+    /// Returns an error if the datagram cannot be sent; its packet has then been returned to
+    /// `pool`.
     pub fn send(
         &mut self,
         packet: Packet,
@@ -121,8 +122,8 @@ impl Internet {
         }
     }
 
-    /// Returns whether a datagram goes from where to where the last one went that left whole, and
-    /// is no longer than what is known of every way.
+    /// Returns whether a datagram has the source and destination of the last one sent whole and
+    /// fits the MTU of the link, while no lower path MTU is known.
     fn leaves_as_before(&self, packet: &Packet, header: &Header) -> bool {
         let limit = if packet.offload.segment_size == 0 { self.mtu.into() } else { LEN_MAX };
         self.recent.departed == Some((header.source, header.destination))
@@ -132,20 +133,20 @@ impl Internet {
 
     fn own_hop_limit(&self, destination: IpAddr) -> u8 {
         match destination {
-            // RFC 1112 §6.1: a datagram for a group stays on the link unless someone says more.
+            // RFC 1112 §6.1: a datagram for a group stays on the link unless specified otherwise.
             _ if destination.is_multicast() => 1,
             IpAddr::V4(_) => self.time_to_live,
             IpAddr::V6(_) => self.hop_limit,
         }
     }
 
-    /// Fills in what the transport leaves to us, and returns whom the destination means, and
-    /// whether that is here.
+    /// Fills in the fields that the transport leaves open, and returns the audience of the
+    /// destination, and whether it is local.
     fn complete(&self, header: &mut Header) -> Result<(Audience, bool), SendError> {
         let destination = header.destination;
         let audience = self.interface.audience(destination);
         let is_here = audience == Audience::Us || destination.is_loopback();
-        // TCP needs one other end, and an echo from everybody is a flood that we asked for.
+        // TCP needs a unicast peer, and an echo request to a group would cause a flood of replies.
         let needs_one_host = matches!(header.protocol, Protocol::Tcp | Protocol::Icmp);
         match audience {
             Audience::Us | Audience::Other => {}
@@ -158,11 +159,11 @@ impl Internet {
         } else if !self.is_here(header.source) {
             return Err(SendError::NoAddress);
         }
-        // Who has no address yet asks everybody for one, from 0.0.0.0 (RFC 2131 §4.1).
+        // A host without an address requests one by broadcast from 0.0.0.0 (RFC 2131 §4.1).
         let asks_for_one = destination == IpAddr::V4(Ipv4Addr::BROADCAST);
         if header.source.is_unspecified() && !(asks_for_one && header.protocol == Protocol::Udp)
             || header.source.is_ipv4() != destination.is_ipv4()
-            // RFC 1122 §3.2.1.3 g: what is from loopback never leaves us.
+            // RFC 1122 §3.2.1.3 g: a datagram from a loopback address never leaves the host.
             || header.source.is_loopback() && !is_here
         {
             return Err(SendError::NoAddress);
@@ -185,13 +186,13 @@ impl Internet {
             return Err(SendError::NoRoute);
         }
         let path = self.path_to(destination, cx.now);
-        // A super-segment is cut by the device; its transport has seen to the size of the pieces.
+        // A super-segment is cut by the device; its transport ensures the size of the segments.
         let limit = if packet.offload.segment_size == 0 { path.mtu.into() } else { LEN_MAX };
         if fits(packet, header, limit) {
             return Ok(Way::Whole(path));
         }
         if header.protocol == Protocol::Tcp {
-            // TCP has not yet heard what the way takes; it will.
+            // TCP does not know the path MTU yet, and will learn it.
             return match fits(packet, header, self.mtu.into()) {
                 true => Ok(Way::Whole(path)),
                 false => Err(SendError::TooBig { mtu: self.mtu }),
@@ -206,7 +207,7 @@ impl Internet {
         Ok(Way::Fragments(path))
     }
 
-    /// Puts the header of a whole datagram in front.
+    /// Prepends the header of an unfragmented datagram.
     fn push_header(
         &mut self,
         packet: &mut Packet,
@@ -217,7 +218,7 @@ impl Internet {
         let data_len = packet.total_len();
         match (header.source, header.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                // RFC 6864 §4.1: with DF there are no fragments that it would tell apart.
+                // RFC 6864 §4.1: with DF there are no fragments to identify.
                 let identification = match dont_fragment {
                     true => 0,
                     false => low_half(self.identification(header, cx)),
@@ -245,7 +246,7 @@ impl Internet {
         drawn.next(header.source, header.destination, header.protocol.into(), cx.chance)
     }
 
-    /// Returns whether a fragment can be made: the last one needs no other packet.
+    /// Returns whether a fragment can be made: the last one needs no additional packet.
     pub(super) fn can_cut(&self, pool: &Pool) -> bool {
         self.cuts.front().is_some_and(|cut| cut.is_at_last() || !pool.is_exhausted())
     }
@@ -281,7 +282,7 @@ impl Internet {
 }
 
 impl Cut {
-    /// Returns how many bytes of data a fragment holds.
+    /// Returns the maximum number of data bytes in a fragment.
     fn room(&self) -> usize {
         usize::from(self.mtu).saturating_sub(headers_len(&self.header))
     }
@@ -291,7 +292,7 @@ impl Cut {
     }
 }
 
-/// Returns the bytes of the headers of a fragment.
+/// Returns the length of the headers of a fragment, in bytes.
 fn headers_len(header: &Header) -> usize {
     match header.destination {
         IpAddr::V4(_) => ipv4::HEADER_LEN,
@@ -299,13 +300,13 @@ fn headers_len(header: &Header) -> usize {
     }
 }
 
-/// Returns the least that a link must take to carry fragments: their headers and eight bytes.
+/// Returns the minimum MTU for fragments: their headers and eight bytes.
 fn room_needed(header: &Header) -> usize {
     headers_len(header) + 8
 }
 
-/// Returns whether a datagram of IPv4, or the payload of one of IPv6 where `limit` is the longest
-/// of all, has no more than `limit` bytes.
+/// Returns whether an IPv4 datagram has at most `limit` bytes, or, for the maximum `limit`, the
+/// payload of an IPv6 datagram.
 fn fits(packet: &Packet, header: &Header, limit: usize) -> bool {
     let header_len = match header.destination {
         IpAddr::V4(_) => ipv4::HEADER_LEN,
@@ -363,7 +364,7 @@ fn v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Lengths are within 16 bits once [`fits`] has been asked.
+/// Lengths fit into 16 bits once [`fits`] has been checked.
 fn len_field(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }

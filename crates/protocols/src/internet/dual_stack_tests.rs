@@ -1,4 +1,4 @@
-//! Tests of IPv6, fragments, path MTU and loopback through the public face of the layer.
+//! Tests of IPv6, fragments, path MTU and loopback through the public interface of the layer.
 
 use super::icmp::{ErrorKind, Unreachable};
 use super::icmpv6::Message;
@@ -14,7 +14,7 @@ const TCP: u8 = 6;
 const ICMPV6: u8 = 58;
 const ECHO: [u8; 8] = [128, 0, 0, 0, 0, 1, 0, 1];
 
-/// Tells a host at the other end from ours: what leaves one comes in at the other.
+/// Returns a host at the other end of the link, with the addresses swapped.
 fn them() -> Host {
     let mut host = Host::default();
     host.internet.set_address(THEIRS, 24);
@@ -23,7 +23,7 @@ fn them() -> Host {
     host
 }
 
-/// Feeds datagrams and returns the data of the first that is delivered.
+/// Feeds datagrams and returns the data of the first one delivered.
 fn delivered(host: &mut Host, datagrams: &[Vec<u8>]) -> Option<Vec<u8>> {
     let found = datagrams.iter().find_map(|bytes| host.receive(bytes))?;
     let data = found.packet.data().to_vec();
@@ -31,7 +31,7 @@ fn delivered(host: &mut Host, datagrams: &[Vec<u8>]) -> Option<Vec<u8>> {
     Some(data)
 }
 
-/// A fragment of IPv6 in front of `data`.
+/// Returns an IPv6 fragment with `data`.
 fn fragment_v6(offset: u16, more: bool, data: &[u8]) -> Vec<u8> {
     let fragment = ipv6::Fragment { next_header: UDP, offset, more, identification: 5 };
     datagram_v6(ipv6::FRAGMENT, &[fragment.emit().as_slice(), data].concat())
@@ -174,7 +174,7 @@ fn an_unknown_protocol_of_ipv6_is_reported_with_a_pointer_to_its_number() {
     });
 }
 
-/// The datagram of the test above, and what is made of it, by hand.
+/// Returns the expected error about the datagram of the test above, constructed by hand.
 fn host_error(protocol: u8) -> Vec<u8> {
     let quoted = datagram_v6(60, &[&[protocol, 0, 1, 4, 0, 0, 0, 0], [7; 8].as_slice()].concat());
     [[4, 1, 0, 0, 0, 0, 0, 40].as_slice(), &quoted].concat()

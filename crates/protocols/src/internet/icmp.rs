@@ -1,20 +1,20 @@
-//! ICMP messages (RFC 792): what they say, and how ours are made.
+//! ICMP messages (RFC 792): parsing and construction.
 //!
-//! A host answers echo requests, learns from the errors that routers and other hosts send about
-//! its datagrams, and sends Destination Unreachable about theirs. Source quench is ignored
-//! (RFC 6633), redirects and the obsolete queries too: there is one link, and nothing to learn.
-//! A message is read no further than its bytes go; no length in it is believed. When an answer is
-//! owed and to whom is decided by the engine in the parent module.
+//! A host answers echo requests, learns from the errors that routers and other hosts send about its
+//! datagrams, and sends Destination Unreachable about theirs. Source quench is ignored (RFC 6633),
+//! and so are redirects and the obsolete queries, because there is only one link. A message is
+//! never read beyond its bytes, whatever its length fields say. The engine in the parent module
+//! decides when to send an answer and to which host.
 
 use super::ipv4::{Header, Parsed, Protocol};
 use crate::checksum::Sum;
 use crate::time::Duration;
 use core::net::IpAddr;
 
-/// Bytes in front of the data of every message used here.
+/// Length of the header in front of the data of every message used here, in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// Bytes of the transport header that every error quotes (RFC 792).
+/// Length of the transport header that every error quotes, in bytes (RFC 792).
 pub const QUOTED_LEN: usize = 8;
 
 const ECHO_REPLY: u8 = 0;
@@ -26,24 +26,24 @@ const PARAMETER_PROBLEM: u8 = 12;
 const CODE_FRAGMENTATION_NEEDED: u8 = 4;
 const CODE_REASSEMBLY: u8 = 1;
 
-/// The header of the error that tells that a datagram's fragments did not all come in time.
+/// The header of the error about a datagram whose fragments did not all arrive in time.
 pub(super) const REASSEMBLY_TIME_EXCEEDED: [u8; HEADER_LEN] =
     [TIME_EXCEEDED, CODE_REASSEMBLY, 0, 0, 0, 0, 0, 0];
 
-/// Why a datagram could not reach its destination (RFC 792, RFC 1122 §3.2.2.1).
+/// Reasons why a datagram could not reach its destination (RFC 792, RFC 1122 §3.2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// 0: no way to the network.
+    /// 0: no route to the network.
     Network,
-    /// 1: no way to the host.
+    /// 1: no route to the host.
     Host,
-    /// 2: the host does not have the protocol.
+    /// 2: the host does not support the protocol.
     Protocol,
-    /// 3: nobody listens at the port.
+    /// 3: the port has no listener.
     Port,
     /// 5: the source route cannot be followed.
     SourceRouteFailed,
-    /// 13: an administrator forbids it (RFC 1812 §5.2.7.1).
+    /// 13: administratively prohibited (RFC 1812 §5.2.7.1).
     Prohibited,
     /// Any other code, except 4, which is [`ErrorKind::FragmentationNeeded`].
     Other(u8),
@@ -75,104 +75,104 @@ impl Unreachable {
     }
 }
 
-/// What went wrong with a datagram of ours.
+/// The errors about sent datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// It did not reach its destination.
+    /// The datagram did not reach its destination.
     Unreachable(Unreachable),
-    /// It is longer than a link on its way can take, and has DF set (RFC 1191).
+    /// The datagram is longer than the MTU of a link on its path, and has DF set (RFC 1191).
     FragmentationNeeded {
-        /// The bytes that the link takes, if the router knows to say it. Not to be believed below
-        /// what the transport knows to pass (RFC 5927 §7).
+        /// The MTU of the link in bytes, if the router provides it. It must not be trusted below a
+        /// length that the transport knows to pass (RFC 5927 §7).
         next_hop_mtu: Option<u16>,
     },
-    /// It was under way for too long.
+    /// The time to live expired.
     TimeExceeded,
-    /// Somebody did not like its header.
+    /// A host or router rejected its header.
     ParameterProblem,
 }
 
-/// An error about a datagram that carried our address as its source.
+/// An error about a datagram with a local source address.
 ///
-/// Anyone can send one: a transport believes it only if `first_bytes` fit something that it has
-/// in flight (RFC 5927 §4.1).
+/// Anyone can forge one: a transport accepts it only if `first_bytes` match data that it has in
+/// flight (RFC 5927 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpError {
-    /// What went wrong.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// Who says so: a router on the way, or the destination.
+    /// The sender of the error: a router on the path, or the destination.
     pub reporter: IpAddr,
     /// The protocol of the datagram.
     pub protocol: Protocol,
-    /// The source of the datagram: our address.
+    /// The source of the datagram, a local address.
     pub source: IpAddr,
     /// The destination of the datagram.
     pub destination: IpAddr,
-    /// The first bytes of what it carried: ports, and TCP's sequence number.
+    /// The first bytes of its payload: ports, and TCP's sequence number.
     pub first_bytes: [u8; QUOTED_LEN],
 }
 
-/// An answer to an echo request of ours.
+/// An answer to an echo request of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoReply {
-    /// Who answered.
+    /// The sender of the reply.
     pub source: IpAddr,
     /// The identifier of the request.
     pub identifier: u16,
     /// The sequence number of the request.
     pub sequence: u16,
-    /// Bytes of data in request and reply.
+    /// Number of data bytes in request and reply.
     pub payload_len: usize,
     /// Time from making the request to receiving the reply.
     pub round_trip: Duration,
-    /// The time to live that the reply arrived with.
+    /// The time to live with which the reply arrived.
     pub time_to_live: u8,
 }
 
-/// A message that was read.
+/// A parsed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Somebody asks for an echo.
+    /// An echo request.
     EchoRequest,
-    /// An echo comes back.
+    /// An echo reply.
     EchoReply {
-        /// As in the request.
+        /// The identifier of the request.
         identifier: u16,
-        /// As in the request.
+        /// The sequence number of the request.
         sequence: u16,
-        /// Bytes behind the header of the message.
+        /// Number of bytes after the header of the message.
         payload_len: usize,
     },
     /// An error about a datagram.
     Error {
-        /// What went wrong.
+        /// The kind of error.
         kind: ErrorKind,
         /// The header of the datagram.
         quoted: Parsed,
-        /// The first bytes behind that header.
+        /// The first bytes after that header.
         first_bytes: [u8; QUOTED_LEN],
     },
-    /// Something that a host may ignore.
+    /// A message that a host may ignore.
     Ignored,
 }
 
-/// Why bytes are not an ICMP message.
+/// Reasons why bytes are not an ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
     /// There are fewer bytes than the message needs.
     Truncated,
     /// The checksum is wrong.
     Checksum,
-    /// What an error quotes is not the start of an IPv4 datagram.
+    /// The quotation in an error is not the start of an IPv4 datagram.
     Quote,
 }
 
 impl Message {
-    /// Reads the message that is the whole of `bytes`.
+    /// Parses the message in `bytes`, which must contain nothing else.
     ///
     /// # Errors
     ///
-    /// If the message is damaged or cut short.
+    /// Returns an error if the message is damaged or truncated.
     pub fn parse(bytes: &[u8]) -> Result<Self, MessageError> {
         let Some((header, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(MessageError::Truncated);
@@ -192,7 +192,7 @@ impl Message {
                 });
             }
             (UNREACHABLE, CODE_FRAGMENTATION_NEEDED) => ErrorKind::FragmentationNeeded {
-                // A router older than RFC 1191 leaves zero here.
+                // A router older than RFC 1191 sends zero here.
                 next_hop_mtu: (second_half != 0).then_some(second_half),
             },
             (UNREACHABLE, code) => ErrorKind::Unreachable(Unreachable::from_code(code)),
@@ -207,7 +207,7 @@ impl Message {
     }
 }
 
-/// Makes the echo request in `message` into its reply; the data stay where they are.
+/// Turns the echo request in `message` into its reply; the data is unchanged.
 pub(super) fn make_reply(message: &mut [u8]) {
     if let Some(message_type) = message.first_mut() {
         *message_type = ECHO_REPLY;
@@ -215,18 +215,18 @@ pub(super) fn make_reply(message: &mut [u8]) {
     seal(message);
 }
 
-/// Returns the header of an echo request whose checksum is still to be sealed.
+/// Returns the header of an echo request without its checksum.
 pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
     let ([i0, i1], [s0, s1]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
     [ECHO_REQUEST, 0, 0, 0, i0, i1, s0, s1]
 }
 
-/// Returns the header of an error whose checksum is still to be sealed.
+/// Returns the header of an error without its checksum.
 pub(super) fn unreachable(why: Unreachable) -> [u8; HEADER_LEN] {
     [UNREACHABLE, why.code(), 0, 0, 0, 0, 0, 0]
 }
 
-/// Puts the checksum into a message that is otherwise finished.
+/// Writes the checksum into a message that is otherwise complete.
 pub(super) fn seal(message: &mut [u8]) {
     set_checksum(message, [0, 0]);
     let sum = Sum::default().bytes(message);

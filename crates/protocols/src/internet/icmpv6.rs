@@ -1,24 +1,24 @@
-//! ICMPv6 messages (RFC 4443): what they say, and how ours are made.
+//! ICMPv6 messages (RFC 4443): parsing and construction.
 //!
 //! As in ICMP, a host answers echo requests, learns from errors about its datagrams and sends
-//! errors about others'. What differs: the checksum covers a pseudo header; an error quotes as
-//! much as fits into the shortest datagram that every link carries; Packet Too Big is a type of
-//! its own; and Neighbor Discovery (RFC 4861) travels in the same messages and is only told apart
-//! here. Listener reports and node information queries are ignored.
+//! errors about others'. The differences: the checksum covers a pseudo header; an error quotes as
+//! much as fits into the minimum MTU; Packet Too Big is a type of its own; and Neighbor Discovery
+//! (RFC 4861) uses the same messages and is only recognized here. Listener reports and node
+//! information queries are ignored.
 //!
-//! What an error says is put in the words of [`super::icmp`], so that a transport need not know
-//! which of the two it came by. When an answer is owed and to whom is decided by the engine in
-//! the parent module, by the rule of [`may_report`].
+//! Errors are expressed in the types of [`super::icmp`], so that a transport need not distinguish
+//! the two. The engine in the parent module decides when to send an answer and to which host, by
+//! the rule of [`may_report`].
 
 use super::icmp::{ErrorKind, QUOTED_LEN, Unreachable};
 use super::ipv4::Protocol;
 use super::ipv6::{self, Problem, Quoted};
 use core::net::Ipv6Addr;
 
-/// Bytes in front of the data of every message used here.
+/// Length of the header in front of the data of every message used here, in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// The most bytes that an error quotes: the error fits into 1280 bytes (RFC 4443 §2.4 c).
+/// Maximum number of bytes that an error quotes: the error fits into 1280 bytes (RFC 4443 §2.4 c).
 pub const QUOTED_MAX: usize = 1280 - ipv6::HEADER_LEN - HEADER_LEN;
 
 const UNREACHABLE: u8 = 1;
@@ -37,52 +37,53 @@ const CODE_PORT: u8 = 4;
 const CODE_REASSEMBLY: u8 = 1;
 const CODE_NEXT_HEADER: u8 = 1;
 
-/// A message that was read.
+/// A parsed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Somebody asks for an echo.
+    /// An echo request.
     EchoRequest,
-    /// An echo comes back.
+    /// An echo reply.
     EchoReply {
-        /// As in the request.
+        /// The identifier of the request.
         identifier: u16,
-        /// As in the request.
+        /// The sequence number of the request.
         sequence: u16,
-        /// Bytes behind the header of the message.
+        /// Number of bytes after the header of the message.
         payload_len: usize,
     },
     /// An error about a datagram.
     Error {
-        /// What went wrong.
+        /// The kind of error.
         kind: ErrorKind,
         /// The headers of the datagram.
         quoted: Quoted,
-        /// The first bytes behind those headers.
+        /// The first bytes after those headers.
         first_bytes: [u8; QUOTED_LEN],
     },
     /// A message of Neighbor Discovery, types 133 to 137.
     NeighborDiscovery,
-    /// Something that a host may ignore.
+    /// A message that a host may ignore.
     Ignored,
 }
 
-/// Why bytes are not an ICMPv6 message.
+/// Reasons why bytes are not an ICMPv6 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
     /// There are fewer bytes than the message needs.
     Truncated,
     /// The checksum is wrong.
     Checksum,
-    /// What an error quotes is not the start of an IPv6 datagram.
+    /// The quotation in an error is not the start of an IPv6 datagram.
     Quote,
 }
 
 impl Message {
-    /// Reads the message that is the whole of `bytes`, which came from `source` to `destination`.
+    /// Parses the message in `bytes`, which must contain nothing else, sent from `source` to
+    /// `destination`.
     ///
     /// # Errors
     ///
-    /// If the message is damaged or cut short.
+    /// Returns an error if the message is damaged or truncated.
     pub fn parse(
         source: Ipv6Addr,
         destination: Ipv6Addr,
@@ -91,7 +92,7 @@ impl Message {
         let Some((header, body)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(MessageError::Truncated);
         };
-        // Longer than any datagram, and so never from the wire.
+        // A longer message exceeds any datagram, and is never from the wire.
         let len = u16::try_from(bytes.len()).map_err(|_| MessageError::Truncated)?;
         let sum = ipv6::pseudo_header(source, destination, Protocol::ICMPV6, len);
         if !sum.bytes(bytes).is_good() {
@@ -111,7 +112,7 @@ impl Message {
             (ECHO_REQUEST.., _) => return Ok(Self::Ignored),
             (PACKET_TOO_BIG, _) => {
                 let mtu = u32::from_be_bytes([b4, b5, b6, b7]);
-                // A link that takes more than any datagram has no limit.
+                // A larger MTU than any datagram means no limit.
                 let next_hop_mtu = Some(u16::try_from(mtu).unwrap_or(u16::MAX));
                 ErrorKind::FragmentationNeeded { next_hop_mtu }
             }
@@ -119,7 +120,7 @@ impl Message {
             (PARAMETER_PROBLEM, CODE_NEXT_HEADER) => ErrorKind::Unreachable(Unreachable::Protocol),
             (PARAMETER_PROBLEM, _) => ErrorKind::ParameterProblem,
             (UNREACHABLE, code) => ErrorKind::Unreachable(unreachable_of(code)),
-            // RFC 4443 §2.4 a: an error of a type that is not known is passed on.
+            // RFC 4443 §2.4 a: an error of an unknown type is passed on.
             (_, code) => ErrorKind::Unreachable(Unreachable::Other(code)),
         };
         let quoted = ipv6::parse_quoted(body).map_err(|_| MessageError::Quote)?;
@@ -132,7 +133,7 @@ impl Message {
 fn unreachable_of(code: u8) -> Unreachable {
     match code {
         CODE_NO_ROUTE => Unreachable::Network,
-        // 5 and 6: the source address, or the way, is forbidden (RFC 4443 §3.1).
+        // 5 and 6: the source address or the route is rejected (RFC 4443 §3.1).
         CODE_PROHIBITED | 5 | 6 => Unreachable::Prohibited,
         CODE_ADDRESS => Unreachable::Host,
         CODE_PORT => Unreachable::Port,
@@ -140,26 +141,26 @@ fn unreachable_of(code: u8) -> Unreachable {
     }
 }
 
-/// What an error of ours says.
+/// The errors that this host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// The datagram could not reach what it was for.
+    /// The datagram could not be delivered.
     Unreachable(Unreachable),
-    /// The datagram is longer than the next link takes, in bytes.
+    /// The datagram is longer than the MTU of the next link, in bytes.
     PacketTooBig(u32),
-    /// The rest of the datagram's fragments did not come in time.
+    /// The rest of the datagram's fragments did not arrive in time.
     ReassemblyTimeExceeded,
-    /// The datagram has something wrong in it.
+    /// The datagram has an error in a header.
     ParameterProblem {
-        /// What.
+        /// The kind of problem.
         problem: Problem,
-        /// Where, counted from the start of the datagram.
+        /// Its offset from the start of the datagram, in bytes.
         pointer: u32,
     },
 }
 
 impl Report {
-    /// Returns the header of the error, whose checksum is still to be sealed.
+    /// Returns the header of the error without its checksum.
     pub(super) fn header(self) -> [u8; HEADER_LEN] {
         let (message_type, code, field) = match self {
             Self::Unreachable(why) => (UNREACHABLE, code_of(why), 0),
@@ -179,8 +180,8 @@ impl Report {
         [message_type, code, 0, 0, f0, f1, f2, f3]
     }
 
-    /// Returns whether it may be said about a datagram that was sent to a group (RFC 4443 §2.4
-    /// e.3, where `to_groups` is the option's wish).
+    /// Returns whether it may be sent about a datagram to a group (RFC 4443 §2.4 e.3). `to_groups`
+    /// is true if the option requests that.
     fn reaches_groups(self, to_groups: bool) -> bool {
         match self {
             Self::PacketTooBig(_) => true,
@@ -200,10 +201,10 @@ fn code_of(why: Unreachable) -> u8 {
     }
 }
 
-/// Returns whether RFC 4443 §2.4 e lets an error be sent about a datagram.
+/// Returns whether RFC 4443 §2.4 e allows an error about a datagram.
 ///
-/// `content` is its ICMPv6 message, or empty if it carries another protocol. `to_groups` says
-/// that an option asked for the error even if the datagram was sent to a group.
+/// `content` is its ICMPv6 message, or empty if it carries another protocol. `to_groups` is true if
+/// an option requests the error even for a datagram to a group.
 #[must_use]
 pub fn may_report(
     report: Report,
@@ -212,29 +213,28 @@ pub fn may_report(
     content: &[u8],
     to_groups: bool,
 ) -> bool {
-    // An error about a message whose type is cut off might be one about an error.
+    // An error about a message whose type is cut off might be an error about an error.
     let is_forbidden = content.first().is_some_and(|t| *t < ECHO_REQUEST || *t == REDIRECT);
     let is_one_host = !source.is_unspecified() && !source.is_multicast() && !source.is_loopback();
     let is_addressed = !destination.is_multicast() || report.reaches_groups(to_groups);
     !is_forbidden && is_one_host && is_addressed
 }
 
-/// Makes the echo request in `message` into its reply, whose checksum is still to be sealed; the
-/// data stay where they are.
+/// Turns the echo request in `message` into its reply, without its checksum; the data is unchanged.
 pub(super) fn make_reply(message: &mut [u8]) {
     if let Some(message_type) = message.first_mut() {
         *message_type = ECHO_REPLY;
     }
 }
 
-/// Returns the header of an echo request whose checksum is still to be sealed.
+/// Returns the header of an echo request without its checksum.
 pub(super) fn echo_request(identifier: u16, sequence: u16) -> [u8; HEADER_LEN] {
     let ([i0, i1], [s0, s1]) = (identifier.to_be_bytes(), sequence.to_be_bytes());
     [ECHO_REQUEST, 0, 0, 0, i0, i1, s0, s1]
 }
 
-/// Puts the checksum into a message that is otherwise finished; one longer than any datagram gets
-/// none.
+/// Writes the checksum into a message that is otherwise complete. A message longer than any
+/// datagram gets none.
 pub fn seal(source: Ipv6Addr, destination: Ipv6Addr, message: &mut [u8]) {
     let Ok(len) = u16::try_from(message.len()) else { return };
     set_checksum(message, [0, 0]);
@@ -269,7 +269,7 @@ mod tests {
         Message::parse(THEIRS, OURS, message)
     }
 
-    /// The start of a TCP segment of ours.
+    /// Returns the start of a TCP segment sent by this host.
     fn quote() -> Vec<u8> {
         let header = ipv6::Header {
             source: OURS,

@@ -1,12 +1,12 @@
-//! The identification of datagrams that may be cut into fragments (RFC 6864, RFC 7739).
+//! The identification of datagrams that may be fragmented (RFC 6864, RFC 7739).
 //!
-//! What has DF set, or is no fragment in IPv6, needs none and has 0. For the rest the numbers of
-//! one destination must not repeat soon, and must say nothing about those of another: a shared
-//! counter lets anyone count what we send to others (CVE-2019-10638), and a number that can be
-//! guessed lets him spoil a reassembly. So a keyed hash of the two ends says where the numbers of
-//! a destination begin, and how far they have gone is counted in one of a table of counters that
-//! another keyed hash chooses (RFC 7739 §5.3). Who shares a counter sees it jump by a random step,
-//! and does not know with whom he shares it.
+//! A datagram with DF, or an unfragmented one in IPv6, needs none and has 0. For all others the
+//! numbers of one destination must not repeat soon, and must reveal nothing about those of another:
+//! a shared counter would let any host count the datagrams sent to others (CVE-2019-10638), and a
+//! predictable number would let an attacker disrupt reassembly. The numbers of a destination
+//! therefore start at a keyed hash of the two ends, and their progress is kept in one of a table of
+//! counters chosen by another keyed hash (RFC 7739 §5.3). A destination that shares a counter sees
+//! random steps, and cannot determine with which other destination it shares the counter.
 
 use crate::chance::Chance;
 use alloc::boxed::Box;
@@ -15,12 +15,12 @@ use core::hash::Hasher;
 use core::net::IpAddr;
 use siphasher::sip::SipHasher13;
 
-/// Counters; a power of two.
+/// Number of counters; a power of two.
 const COUNTERS: usize = 1024;
-/// The longest step of a counter. 16 bits then last for 8,192 datagrams at the least.
+/// Maximum step of a counter. 16 bits then last for at least 8,192 datagrams.
 const STEP_MAX: u64 = 8;
 
-/// Where the identifications of all destinations stand.
+/// The state of the identifications of all destinations.
 #[derive(Debug)]
 pub(super) struct Identifications {
     key: (u64, u64),
@@ -33,8 +33,8 @@ impl Identifications {
         Self { key, counters: vec![0; COUNTERS].into() }
     }
 
-    /// Returns the identification of the next datagram from `source` to `destination`, of which
-    /// IPv4 takes the lower half.
+    /// Returns the identification of the next datagram from `source` to `destination`. IPv4 uses
+    /// its lower half.
     pub(super) fn next(
         &mut self,
         source: IpAddr,
@@ -95,7 +95,8 @@ mod tests {
             let id = ids.next(OURS, to(n), 17, &mut chance) & 0xFFFF;
             bins[usize::try_from(id >> 8).unwrap()] += 1;
         }
-        // Chi-square with 255 degrees of freedom: above 331 by chance once in a thousand times.
+        // Chi-square with 255 degrees of freedom: a random value exceeds 331 once in a thousand
+        // times.
         let chi_square: f64 = bins.iter().map(|n| (f64::from(*n) - 256.0).powi(2) / 256.0).sum();
         assert!(chi_square < 331.0, "{chi_square}");
     }
@@ -110,7 +111,7 @@ mod tests {
             let [one, two] = [1, 2].map(|n| ids.next(OURS, to(n), 17, &mut chance));
             bins[usize::try_from(one.wrapping_sub(two) >> 28).unwrap()] += 1;
         }
-        // 15 degrees of freedom: above 37.7 once in a thousand times.
+        // 15 degrees of freedom: a random value exceeds 37.7 once in a thousand times.
         let chi_square: f64 = bins.iter().map(|n| (f64::from(*n) - 256.0).powi(2) / 256.0).sum();
         assert!(chi_square < 37.7, "{chi_square}");
     }

@@ -1,34 +1,35 @@
-//! Our addresses on the link, and what they make of every other one (RFC 1122 §3.2.1.3, RFC 4291).
+//! The host's addresses on the link, and the classification of all others (RFC 1122 §3.2.1.3, RFC
+//! 4291).
 
 use super::addresses::Addresses;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The most groups that a host is a member of, beside those that every host is in.
+/// Maximum number of groups joined, in addition to those that every host is in.
 pub(super) const GROUPS_MAX: usize = 32;
 
-/// Our addresses and the groups that we are members of.
+/// The host's addresses and the groups that it has joined.
 #[derive(Debug, Default)]
 pub(super) struct Interface {
     pub(super) addresses: Addresses,
     groups: Vec<IpAddr>,
 }
 
-/// Whom a destination address means.
+/// The hosts that a destination address denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// Us, and nobody else.
+    /// This host only.
     Us,
-    /// Everybody on our network, or the members of a group.
+    /// All hosts on the local network, or the members of a group.
     Group,
     /// One other host.
     Other,
-    /// Nobody: an address that may not stand in a destination on a link.
+    /// No host: an address that is not allowed as a destination on a link.
     Nobody,
 }
 
 impl Interface {
-    /// Returns whom a destination means.
+    /// Returns the audience of a destination.
     pub(super) fn audience(&self, destination: IpAddr) -> Audience {
         if self.addresses.contains(destination) {
             return Audience::Us;
@@ -44,16 +45,17 @@ impl Interface {
         }
     }
 
-    /// Returns whether a datagram from the link may have this source: one other host.
+    /// Returns whether a datagram from the link may have this source: a unicast address of another
+    /// host.
     pub(super) fn may_be_source(&self, source: IpAddr) -> bool {
         self.audience(source) == Audience::Other
     }
 
-    /// Returns whether what is sent to a group, or to everybody, is for us too.
+    /// Returns whether this host is in a group, or in the audience of a broadcast.
     pub(super) fn is_member(&self, group: IpAddr) -> bool {
         let is_everybody = match group {
             IpAddr::V4(v4) => v4 == Ipv4Addr::new(224, 0, 0, 1) || !v4.is_multicast(),
-            // RFC 4291 §2.8: all nodes, and the solicited-node groups of all our addresses.
+            // RFC 4291 §2.8: all nodes, and the solicited-node groups of all local addresses.
             IpAddr::V6(v6) => match v6.segments() {
                 [0xFF01 | 0xFF02, 0, 0, 0, 0, 0, 0, 1] => true,
                 [0xFF02, 0, 0, 0, 0, 1, 0xFF00..=0xFFFF, _] => self.is_solicited(v6),
@@ -63,7 +65,7 @@ impl Interface {
         is_everybody || self.groups.contains(&group)
     }
 
-    /// Becomes a member of a group, and returns whether it is one.
+    /// Joins a group, and returns whether the host is a member.
     pub(super) fn join(&mut self, group: IpAddr) -> bool {
         if !group.is_multicast() || self.groups.len() >= GROUPS_MAX {
             return self.groups.contains(&group);
@@ -77,8 +79,8 @@ impl Interface {
         self.groups.retain(|known| *known != group);
     }
 
-    /// Returns whether the last 24 bits are those of an address of ours, even a tentative one:
-    /// whoever has it already answers there.
+    /// Returns whether the last 24 bits are those of a local address, even a tentative one: a host
+    /// that has it already answers there.
     fn is_solicited(&self, group: Ipv6Addr) -> bool {
         const LAST_24: u128 = 0x00FF_FFFF;
         self.addresses.as_slice().iter().any(|ours| match ours.address {
@@ -87,11 +89,11 @@ impl Interface {
         })
     }
 
-    /// Returns whether everybody is meant: the limited broadcast address, or one of ours with all
-    /// ones or (as 4.2BSD did, RFC 1122 §3.3.6) all zeros in place of the host.
+    /// Returns whether an address is the limited broadcast address, or a local one with all ones or
+    /// (as in 4.2BSD, RFC 1122 §3.3.6) all zeros in the host part.
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
         let is_directed = self.addresses.as_slice().iter().any(|ours| match ours.address {
-            // A network of one or two addresses has none to spare (RFC 3021).
+            // A network of one or two addresses has no broadcast address (RFC 3021).
             IpAddr::V4(v4) if ours.prefix_len < 31 => {
                 let hosts = u32::MAX.checked_shr(u32::from(ours.prefix_len)).unwrap_or(0);
                 let (v4, address) = (v4.to_bits(), address.to_bits());
@@ -108,8 +110,8 @@ fn is_reserved_v4(address: Ipv4Addr) -> bool {
     matches!(address.octets(), [0 | 127 | 240..=255, ..])
 }
 
-/// Returns whether no host on a link may have the address: nobody, loopback, and IPv4's in
-/// disguise (RFC 4942 §2.2).
+/// Returns whether no host on a link may have the address: unspecified, loopback, and embedded IPv4
+/// addresses (RFC 4942 §2.2).
 fn is_reserved_v6(address: Ipv6Addr) -> bool {
     address.is_unspecified() || address.is_loopback() || address.to_ipv4_mapped().is_some()
 }

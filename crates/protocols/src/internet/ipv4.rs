@@ -1,30 +1,30 @@
-//! The IPv4 header (RFC 791 §3.1): read once into a type that cannot be wrong, and made.
+//! The IPv4 header (RFC 791 §3.1): parsing into a type that is always valid, and construction.
 //!
-//! A header is taken only if version, header length, total length and checksum all hold, and if
-//! its options can be walked from the first to the last without leaving the header. A buffer may
-//! be longer than the total length (a link pads short frames); what is behind is not data.
-//! Options are skipped, whatever they ask for (RFC 1122 §3.2.1.8: those not understood MUST be
-//! ignored); the walk notes only whether the source wanted the datagram sent on from here, which a
-//! host does not do. What is made here never has options.
+//! A header is accepted only if version, header length, total length and checksum are valid, and if
+//! its options can be walked from the first to the last without leaving the header. A buffer may be
+//! longer than the total length (a link pads short frames); the rest is not data. Options are
+//! skipped (RFC 1122 §3.2.1.8: those not understood MUST be ignored). The walk only detects whether
+//! a source route requires that the datagram is forwarded, which a host does not do. Headers made
+//! here never have options.
 
 use crate::checksum::Sum;
 use core::net::Ipv4Addr;
 
-/// Bytes of a header without options.
+/// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
 
-/// What an IPv4 header says, apart from its lengths and its options.
+/// The fields of an IPv4 header, except its lengths and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sent it.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// For whom it is.
+    /// Destination address.
     pub destination: Ipv4Addr,
-    /// Whose data it carries.
+    /// Protocol of the data.
     pub protocol: Protocol,
-    /// How many more hosts it may pass.
+    /// Maximum number of further hops.
     pub time_to_live: u8,
-    /// Tells fragments of one datagram from those of another; 0 where DF is set.
+    /// Distinguishes the fragments of one datagram from those of another; 0 if DF is set.
     pub identification: u16,
     /// The byte that was once the type of service: six bits DSCP (RFC 2474), two ECN (RFC 3168).
     pub dscp_ecn: u8,
@@ -50,27 +50,27 @@ impl Protocol {
     pub const ICMPV6: Self = Self::Other(58);
 }
 
-/// A header with what is known about the datagram behind it.
+/// A header and the properties of its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
     /// The header.
     pub header: Header,
-    /// Bytes of the header with its options, 20 to 60.
+    /// Length of the header with its options, 20 to 60 bytes.
     pub header_len: usize,
-    /// Bytes of the whole datagram. From [`Header::parse`] it lies between the length of the
-    /// header and that of the buffer; from [`Header::parse_quoted`] it is unchecked.
+    /// Length of the whole datagram in bytes. From [`Header::parse`] it is between the length of
+    /// the header and that of the buffer; from [`Header::parse_quoted`] it is unchecked.
     pub total_len: usize,
     /// Whether this is a fragment: MF is set or the offset is not 0.
     pub is_fragment: bool,
-    /// Where the data lie in those of the whole datagram, in bytes.
+    /// Offset of the data in the data of the whole datagram, in bytes.
     pub fragment_offset: usize,
     /// MF: another fragment follows.
     pub more_fragments: bool,
-    /// What was found between byte 20 and the end of the header.
+    /// The options between byte 20 and the end of the header.
     pub options: Options,
 }
 
-/// What the options of a header amount to, for a host that follows none of them.
+/// Summary of a header's options, for a host that follows none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Options {
     /// There are none.
@@ -81,7 +81,7 @@ pub enum Options {
     RouteUnfinished,
 }
 
-/// Why bytes are not an IPv4 datagram.
+/// Reasons why bytes are not an IPv4 datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// There are fewer bytes than the header has.
@@ -99,11 +99,11 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// Reads the header of the datagram at the start of `bytes`, with every check there is.
+    /// Parses the header of the datagram at the start of `bytes`, with all checks.
     ///
     /// # Errors
     ///
-    /// If `bytes` are not a whole and undamaged IPv4 datagram.
+    /// Returns an error if `bytes` are not a whole and undamaged IPv4 datagram.
     pub fn parse(bytes: &[u8]) -> Result<Parsed, HeaderError> {
         let (mut parsed, header) = read(bytes)?;
         if parsed.total_len < parsed.header_len || parsed.total_len > bytes.len() {
@@ -122,35 +122,35 @@ impl Header {
         Ok(parsed)
     }
 
-    /// Reads the header of a datagram that an ICMP error quotes.
+    /// Parses the header of a datagram that an ICMP error quotes.
     ///
-    /// The quotation ends early, and routers have changed the header on its way, so neither
-    /// total length nor checksum is held against it. Options are measured, not looked into.
+    /// The quotation is truncated, and routers have changed the header on its path, so total length
+    /// and checksum are not checked. Only the length of the options is checked, not their content.
     ///
     /// # Errors
     ///
-    /// If `bytes` do not hold a whole IPv4 header.
+    /// Returns an error if `bytes` do not hold a whole IPv4 header.
     pub fn parse_quoted(bytes: &[u8]) -> Result<Parsed, HeaderError> {
         read(bytes).map(|(parsed, _)| parsed)
     }
 
-    /// Makes the header, without options and with its checksum, of a datagram of `total_len`
+    /// Returns the header, without options and with its checksum, of a datagram of `total_len`
     /// bytes.
     ///
     /// # Panics
     ///
-    /// If `total_len` leaves no room for the header, which is our mistake.
+    /// Panics if `total_len` is less than the header, which is a bug in this crate.
     #[must_use]
     pub fn emit(&self, total_len: u16) -> [u8; HEADER_LEN] {
         self.emit_fragment(total_len, 0, false)
     }
 
-    /// Makes the header of a fragment of `total_len` bytes, whose data lie `offset` bytes, a
-    /// multiple of eight, behind the start of the datagram's. `more` says that another one follows.
+    /// Returns the header of a fragment of `total_len` bytes, whose data is at `offset` bytes, a
+    /// multiple of eight, in the data of the datagram. `more` is true if another fragment follows.
     ///
     /// # Panics
     ///
-    /// If `total_len` leaves no room for the header, which is our mistake.
+    /// Panics if `total_len` is less than the header, which is a bug in this crate.
     #[must_use]
     pub fn emit_fragment(&self, total_len: u16, offset: u16, more: bool) -> [u8; HEADER_LEN] {
         assert!(usize::from(total_len) >= HEADER_LEN, "the total length counts the header");
@@ -199,7 +199,7 @@ impl From<Protocol> for u8 {
     }
 }
 
-/// Reads the fields, and returns them with the bytes of the header.
+/// Parses the fields, and returns them with the bytes of the header.
 fn read(bytes: &[u8]) -> Result<(Parsed, &[u8]), HeaderError> {
     let fixed = bytes.first_chunk::<HEADER_LEN>().ok_or(HeaderError::Truncated)?;
     #[rustfmt::skip]
@@ -256,7 +256,7 @@ fn walk_options(mut options: &[u8]) -> Result<Options, HeaderError> {
                     return Err(HeaderError::Options);
                 };
                 if matches!(kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE) {
-                    // The pointer is past the end when the route has been walked.
+                    // The pointer is past the end of a completed route.
                     let pointer = option.get(2).ok_or(HeaderError::Options)?;
                     if *pointer <= len {
                         found = Options::RouteUnfinished;
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Makes a header with `options`, filled up to whole words, and a good checksum.
+    /// Returns a header with `options`, padded to whole words, and a correct checksum.
     fn with_options(options: &[u8]) -> Vec<u8> {
         let words = options.len().div_ceil(4);
         let mut bytes = plain().emit(u16::try_from(HEADER_LEN + words * 4).unwrap()).to_vec();

@@ -1,38 +1,39 @@
-//! The IPv6 header and the extension headers behind it (RFC 8200).
+//! The IPv6 header and the extension headers after it (RFC 8200).
 //!
-//! A datagram is read in two steps. [`Header::parse`] checks version and payload length; a buffer
-//! may be longer than the payload (a link pads short frames), and what is behind is not data.
-//! [`walk`] then goes from header to header up to the first that is not for it: an upper layer,
-//! or a fragment, after whose reassembly the walk goes on with what the first fragment announced.
+//! A datagram is parsed in two steps. [`Header::parse`] checks version and payload length; a buffer
+//! may be longer than the payload (a link pads short frames), and the rest is not data. [`walk`]
+//! then goes from header to header up to the first that it does not process: an upper-layer header,
+//! or a fragment header, after whose reassembly the walk continues with the next header of the
+//! first fragment.
 //!
-//! The walk is bounded: it looks at each byte once, at no more than [`HEADERS_MAX`] headers and
-//! at no more than [`OPTIONS_MAX`] options that are not padding (RFC 8504 §5.3). Options that are
-//! not known are skipped, or end the datagram, as their two highest bits ask (RFC 8200 §4.2); none
-//! is known but padding. A routing header of any type, type 0 among them (RFC 5095), is skipped
-//! when its route has been walked and refused when not. Jumbograms are not understood.
+//! The walk is bounded: it reads each byte once, and at most [`HEADERS_MAX`] headers and
+//! [`OPTIONS_MAX`] options that are not padding (RFC 8504 §5.3). Unknown options are skipped, or
+//! cause the datagram to be dropped, as their two highest bits specify (RFC 8200 §4.2); padding is
+//! the only known option. A routing header of any type, including type 0 (RFC 5095), is skipped if
+//! its route is complete and rejected otherwise. Jumbograms are not supported.
 //!
-//! What is made here has no extension header, except a fragment header where it is a fragment.
+//! Headers made here have no extension header, except the fragment header of a fragment.
 
 use super::ipv4::Protocol;
 use crate::checksum::Sum;
 use core::net::Ipv6Addr;
 
-/// Bytes of the fixed header.
+/// Length of the fixed header, in bytes.
 pub const HEADER_LEN: usize = 40;
-/// Bytes of a fragment header.
+/// Length of a fragment header, in bytes.
 pub const FRAGMENT_HEADER_LEN: usize = 8;
-/// The shortest datagram that every link must carry (RFC 8200 §5), in bytes.
+/// Minimum MTU of every link (RFC 8200 §5), in bytes.
 pub const MTU_MIN: u16 = 1280;
-/// The most extension headers of one datagram.
+/// Maximum number of extension headers of one datagram.
 pub const HEADERS_MAX: usize = 8;
-/// The most options of one datagram that are not padding.
+/// Maximum number of options of one datagram that are not padding.
 pub const OPTIONS_MAX: usize = 16;
 
-/// Where the fixed header says what follows it, counted from its start.
+/// Offset of the Next Header field in the fixed header.
 pub const NEXT_HEADER_AT: usize = 6;
-/// Where the fixed header has the length of its payload.
+/// Offset of the Payload Length field in the fixed header.
 pub const PAYLOAD_LENGTH_AT: usize = 4;
-/// The value that the fixed header has for a fragment header (RFC 8200 §4.5).
+/// Next Header value of a fragment header (RFC 8200 §4.5).
 pub const FRAGMENT: u8 = 44;
 
 const HOP_BY_HOP: u8 = 0;
@@ -40,50 +41,50 @@ const ROUTING: u8 = 43;
 const NO_NEXT_HEADER: u8 = 59;
 const DESTINATION_OPTIONS: u8 = 60;
 
-/// What the fixed header says, apart from its length and from what follows it.
+/// The fields of the fixed header, except its length and its next header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sent it.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// For whom it is.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// How many more hosts it may pass.
+    /// Maximum number of further hops.
     pub hop_limit: u8,
     /// Six bits DSCP (RFC 2474), two ECN (RFC 3168).
     pub dscp_ecn: u8,
-    /// 20 bits that are the same for every datagram of a flow (RFC 6437), 0 for none.
+    /// 20 bits that are the same in every datagram of a flow (RFC 6437), 0 for none.
     pub flow_label: u32,
 }
 
-/// A fixed header with what is known about the datagram behind it.
+/// A fixed header and the properties of its datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
     /// The header.
     pub header: Header,
-    /// What follows it: where [`walk`] begins.
+    /// The next header, at which [`walk`] begins.
     pub next_header: u8,
-    /// Bytes of the whole datagram. From [`Header::parse`] it is at most that of the buffer; from
-    /// [`parse_quoted`] it is unchecked.
+    /// Length of the whole datagram in bytes. From [`Header::parse`] it is at most that of the
+    /// buffer; from [`parse_quoted`] it is unchecked.
     pub total_len: usize,
 }
 
-/// Why bytes are not an IPv6 datagram.
+/// Reasons why bytes are not an IPv6 datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
     /// There are fewer bytes than the header has.
     Truncated,
     /// The version is not 6.
     Version,
-    /// The payload length is above what the buffer holds.
+    /// The payload length exceeds the buffer.
     PayloadLength,
 }
 
 impl Header {
-    /// Reads the fixed header of the datagram at the start of `bytes`.
+    /// Parses the fixed header of the datagram at the start of `bytes`.
     ///
     /// # Errors
     ///
-    /// If `bytes` do not hold a whole IPv6 datagram.
+    /// Returns an error if `bytes` do not hold a whole IPv6 datagram.
     pub fn parse(bytes: &[u8]) -> Result<Parsed, HeaderError> {
         let parsed = read(bytes)?;
         if parsed.total_len > bytes.len() {
@@ -92,7 +93,7 @@ impl Header {
         Ok(parsed)
     }
 
-    /// Makes the fixed header of a datagram whose `payload_len` bytes begin with `next_header`.
+    /// Returns the fixed header of a datagram whose `payload_len` bytes begin with `next_header`.
     #[must_use]
     pub fn emit(&self, next_header: u8, payload_len: u16) -> [u8; HEADER_LEN] {
         let first = 6 << 28 | u32::from(self.dscp_ecn) << 20 | self.flow_label & FLOW_LABEL;
@@ -134,25 +135,25 @@ fn read(bytes: &[u8]) -> Result<Parsed, HeaderError> {
 /// A fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What the data of the whole datagram begin with; believed of the first fragment only.
+    /// First header of the whole datagram's data; only the value in the first fragment counts.
     pub next_header: u8,
-    /// Where the data of this fragment lie in the whole, in bytes, a multiple of 8.
+    /// Offset of this fragment's data in the whole, in bytes, a multiple of 8.
     pub offset: u16,
     /// Whether another fragment follows.
     pub more: bool,
-    /// Tells the fragments of one datagram from those of another.
+    /// Distinguishes the fragments of one datagram from those of another.
     pub identification: u32,
 }
 
 impl Fragment {
-    /// Returns whether it is all there is of its datagram, and so has to do with no other fragment
-    /// whatever that one says (RFC 6946 §4).
+    /// Returns whether it is the only fragment of its datagram, which is then independent of all
+    /// other fragments (RFC 6946 §4).
     #[must_use]
     pub fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
     }
 
-    /// Makes the header.
+    /// Returns the bytes of the header.
     #[must_use]
     pub fn emit(&self) -> [u8; FRAGMENT_HEADER_LEN] {
         let [o0, o1] = (self.offset & OFFSET | u16::from(self.more)).to_be_bytes();
@@ -163,45 +164,46 @@ impl Fragment {
 
 const OFFSET: u16 = 0xFFF8;
 
-/// Where a walk over extension headers has come to.
+/// The result of a walk over extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// What the headers lead to.
+    /// The end of the chain.
     pub end: End,
-    /// Bytes that were walked over.
+    /// Number of bytes walked.
     pub len: usize,
-    /// Where the number of what follows stands, counted from the start of the datagram: what an
-    /// error about an unknown protocol points at.
+    /// Offset, from the start of the datagram, of the field with the number of the next header: the
+    /// pointer of an error about an unknown protocol.
     pub next_header_at: usize,
 }
 
-/// What a chain of extension headers leads to.
+/// The end of a chain of extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// A protocol that is no extension header, known here or not.
+    /// A protocol that is not an extension header, supported or not.
     Upper(Protocol),
-    /// A fragment header, which was walked over.
+    /// A fragment header, which is included in the walk.
     Fragment(Fragment),
-    /// Nothing (59): the datagram has no data.
+    /// No Next Header (59): the datagram has no data.
     Nothing,
 }
 
-/// Why a datagram is dropped for its extension headers.
+/// Reasons why a datagram is dropped for its extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A header does not end before the datagram does.
+    /// A header extends beyond the end of the datagram.
     Truncated,
-    /// There are more headers or options than any honest datagram has.
+    /// There are more headers or options than in any legitimate datagram.
     TooMany,
-    /// An option that is not known asks for silence.
+    /// An unknown option requests a silent drop.
     Option,
-    /// The source is to be told, if it is one host and, unless `to_groups`, the destination too.
+    /// The source gets an error, if it is a unicast address and, unless `to_groups`, the
+    /// destination is one too.
     Problem {
-        /// What is wrong.
+        /// The kind of problem.
         problem: Problem,
-        /// Where, counted from the start of the datagram.
+        /// Its offset from the start of the datagram, in bytes.
         pointer: usize,
-        /// Whether it is told about a datagram to a group as well.
+        /// Whether the error is sent even for a datagram to a group.
         to_groups: bool,
     },
 }
@@ -209,24 +211,24 @@ pub enum Refusal {
 /// The codes of Parameter Problem (RFC 4443 §3.4, RFC 7112 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// 0: a field with an impossible value.
+    /// 0: an erroneous header field.
     Field,
-    /// 1: a next header that is not known.
+    /// 1: an unrecognized next header.
     NextHeader,
-    /// 2: an option that is not known.
+    /// 2: an unrecognized option.
     Option,
-    /// 3: a first fragment in which the headers do not end.
+    /// 3: a first fragment with an incomplete header chain.
     FirstFragment,
 }
 
-/// Walks over the extension headers at the start of `bytes`, of which the first is a
-/// `next_header`.
+/// Walks the extension headers at the start of `bytes`, of which the first is a `next_header`.
 ///
-/// `start` is where `bytes` begin in the datagram, and `next_header_at` where its number stands.
+/// `start` is the offset of `bytes` in the datagram, and `next_header_at` that of the field with
+/// the number of the first header.
 ///
 /// # Errors
 ///
-/// If the datagram is to be dropped.
+/// Returns the reason if the datagram must be dropped.
 pub fn walk(
     next_header: u8,
     bytes: &[u8],
@@ -249,18 +251,18 @@ pub fn walk(
 
 struct Walker<'a> {
     rest: &'a [u8],
-    /// Where `rest` begins in the datagram.
+    /// Offset of `rest` in the datagram.
     at: usize,
     next_header_at: usize,
-    /// How many options other than padding have been seen.
+    /// Number of options other than padding so far.
     options: usize,
 }
 
 impl<'a> Walker<'a> {
-    /// Takes one header and returns which one follows, or what the walk has led to.
+    /// Processes one header, and returns the next header's number or the end of the walk.
     fn step(&mut self, next_header: u8) -> Result<Result<u8, End>, Refusal> {
         match next_header {
-            // RFC 8200 §4.1: it comes first or is not recognized.
+            // RFC 8200 §4.1: it is recognized only as the first header.
             HOP_BY_HOP if self.next_header_at != NEXT_HEADER_AT => {
                 Err(field(Problem::NextHeader, self.next_header_at))
             }
@@ -298,8 +300,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Takes a header whose second byte is its length in units of 8 bytes, not counting the first,
-    /// and returns what follows it and the bytes behind these two.
+    /// Takes a header whose second byte is its length in units of 8 bytes, excluding the first 8,
+    /// and returns its next header and the bytes after these two.
     fn take(&mut self) -> Result<(u8, &'a [u8]), Refusal> {
         let [next_header, units, ..] = *self.rest else { return Err(Refusal::Truncated) };
         let len = (usize::from(units) + 1) * 8;
@@ -310,7 +312,7 @@ impl<'a> Walker<'a> {
         Ok((next_header, header.get(2..).unwrap_or_default()))
     }
 
-    /// Looks at the options of the header that was taken last.
+    /// Checks the options of the last header taken.
     fn walk_options(&mut self, mut options: &[u8]) -> Result<(), Refusal> {
         while let [kind, rest @ ..] = options {
             if *kind == PAD_1 {
@@ -329,7 +331,7 @@ impl<'a> Walker<'a> {
             if self.options > OPTIONS_MAX {
                 return Err(Refusal::TooMany);
             }
-            // RFC 8200 §4.2: what to do with one that is not known.
+            // RFC 8200 §4.2: the action for an unknown option.
             let (problem, pointer) = (Problem::Option, at);
             match kind >> 6 {
                 0 => {}
@@ -349,29 +351,29 @@ fn field(problem: Problem, pointer: usize) -> Refusal {
     Refusal::Problem { problem, pointer, to_groups: false }
 }
 
-/// The start of a datagram that an ICMPv6 error quotes.
+/// The start of a datagram quoted by an ICMPv6 error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted {
     /// Its fixed header; lengths are unchecked.
     pub parsed: Parsed,
-    /// The protocol that the extension headers lead to.
+    /// The protocol after the extension headers.
     pub protocol: Protocol,
-    /// Bytes of fixed and extension headers.
+    /// Length of fixed and extension headers, in bytes.
     pub headers_len: usize,
-    /// Whether it is a fragment and not the first: it holds no header of the protocol.
+    /// Whether it is a fragment other than the first, which holds no header of the protocol.
     pub is_later_fragment: bool,
 }
 
-/// Reads the headers of a datagram that an ICMPv6 error quotes, which ends early.
+/// Parses the headers of a datagram quoted by an ICMPv6 error, which is truncated.
 ///
 /// # Errors
 ///
-/// If `bytes` do not hold all of its headers.
+/// Returns an error if `bytes` do not hold all of its headers.
 pub fn parse_quoted(bytes: &[u8]) -> Result<Quoted, HeaderError> {
     let parsed = read(bytes)?;
     let (mut next_header, mut headers_len) = (parsed.next_header, HEADER_LEN);
     let (mut next_header_at, mut is_later_fragment) = (NEXT_HEADER_AT, false);
-    // Ours have no more than one fragment header, behind which the walk goes on once.
+    // Datagrams sent here have at most one fragment header, after which the walk continues once.
     for _ in 0..2 {
         let rest = bytes.get(headers_len..).unwrap_or_default();
         let walked = walk(next_header, rest, headers_len, next_header_at);
@@ -394,8 +396,8 @@ pub fn parse_quoted(bytes: &[u8]) -> Result<Quoted, HeaderError> {
     Err(HeaderError::Truncated)
 }
 
-/// Returns the sum over the pseudo header that the checksum of an upper layer covers (RFC 8200
-/// §8.1), for `len` bytes of its header and data.
+/// Returns the sum over the pseudo header that the checksum of an upper-layer protocol covers (RFC
+/// 8200 §8.1), for `len` bytes of its header and data.
 #[must_use]
 pub fn pseudo_header(source: Ipv6Addr, destination: Ipv6Addr, protocol: Protocol, len: u16) -> Sum {
     Sum::default()
@@ -436,12 +438,12 @@ mod tests {
         )
     }
 
-    /// Walks over what stands behind a fixed header.
+    /// Walks the headers after a fixed header.
     fn walked(next_header: u8, bytes: &[u8]) -> Result<Walk, Refusal> {
         walk(next_header, bytes, HEADER_LEN, NEXT_HEADER_AT)
     }
 
-    /// Options in a header of 8 bytes in front of TCP.
+    /// Returns an options header of 8 bytes in front of TCP.
     fn options(bytes: [u8; 6]) -> Vec<u8> {
         [[TCP, 0].as_slice(), &bytes, b"data"].concat()
     }

@@ -1,24 +1,24 @@
-//! How often one destination gets ICMP errors from us (RFC 1812 §4.3.2.8).
+//! The rate limit of ICMP errors to each destination (RFC 1812 §4.3.2.8).
 //!
-//! A limit that all destinations share tells an attacker, who can see it run out, what became of
-//! the datagrams that he sent under another's address: that made resolvers' ports guessable
-//! (CVE-2020-25705). So each destination has a bucket of its own, and how much it holds is
-//! chance. The table is bounded; a new destination takes the place of any other one, again by
-//! chance, so that nobody can tell by his own bucket what the others do.
+//! A limit shared by all destinations reveals to an attacker, who can observe when it is exhausted,
+//! the result of datagrams that it sent under another host's address: that made resolvers' ports
+//! predictable (CVE-2020-25705). Each destination therefore has a bucket of its own, with a random
+//! size. The table is bounded; a new destination replaces a random one, so that no destination can
+//! infer the activity of others from its own bucket.
 
 use crate::cx::Cx;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// Destinations that are remembered.
+/// Number of destinations remembered.
 const BUCKETS: usize = 64;
-/// The fewest and the most errors that a destination gets at once.
+/// Minimum and maximum burst of errors for a destination.
 const BURST: (u64, u64) = (4, 12);
-/// Time in which a bucket gains one more error: a flood gets one small datagram a second.
+/// Time in which a bucket gains one token: a flood gets one small datagram per second.
 const REFILL: Duration = Duration::from_secs(1);
 
-/// A bucket of tokens for each destination that was sent an error lately.
+/// A token bucket for each destination that was recently sent an error.
 #[derive(Debug, Default)]
 pub(super) struct Limiter {
     buckets: Vec<Bucket>,
@@ -64,7 +64,7 @@ impl Bucket {
         if gained == 0 {
             return;
         }
-        // What is left over of a second counts towards the next token.
+        // The rest of a second counts towards the next token.
         self.refilled_at = self.refilled_at + REFILL * u32::try_from(gained).unwrap_or(u32::MAX);
         self.tokens = self.tokens.saturating_add(gained).min(burst(cx));
     }

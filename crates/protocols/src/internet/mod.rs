@@ -1,28 +1,28 @@
 //! The Internet layer: IPv4 and IPv6 with their ICMP, for a host with one link.
 //!
-//! A host has addresses of both families, and what is said here holds for both. A datagram from
-//! the link is read once (`arrives.rs`). What is damaged, not for us or from nobody is counted and
-//! goes back to the pool; fragments wait for the rest of theirs; ICMP is dealt with here
-//! (`control.rs`); what is left is for a transport, which gets it with the headers pulled off and
-//! the link's padding cut. TCP gets only what was sent to an address of ours, the others what was
-//! sent to everybody or to a group of ours as well.
+//! A host has addresses of both families, and this description applies to both. A datagram from the
+//! link is parsed once (`arrives.rs`). A datagram that is damaged, not for this host or from an
+//! invalid source is counted and its packet returned to the pool; fragments wait for the others of
+//! their datagram; ICMP is processed here (`control.rs`); all others are for a transport, without
+//! their headers and the link's padding. TCP gets only datagrams to a local address, the other
+//! transports also those to broadcast addresses and joined groups.
 //!
-//! What is sent (`departs.rs`) gets the best of our addresses as its source, if its transport has
-//! not chosen one, and the header. Where it is longer than the way to its destination takes it is
-//! cut into fragments, but never what is TCP's, which makes its segments fit (RFC 8900). What is
-//! sent to ourselves comes back in without touching the link.
+//! Output (`departs.rs`) gets the best local address as its source, unless its transport has chosen
+//! one, and the header. A datagram longer than the path MTU is fragmented, except for TCP, which
+//! fits its segments to the path (RFC 8900). A datagram to a local address is looped back without
+//! the link.
 //!
-//! Echo replies and errors are made in the buffer of the datagram that they answer. They are
-//! *owed* until the station's output step collects them with [`Internet::transmit`]. The queue is
-//! short; when it is full, one of all that want to stand in it is dropped by lot, because a queue
-//! that always drops the last shows a sender what became of datagrams sent before his own.
+//! Echo replies and errors are made in the buffer of the datagram that they answer. They are *owed*
+//! until the station's output step collects them with [`Internet::transmit`]. The queue is short.
+//! When it is full, a random one of all candidates is dropped, because a queue that always drops
+//! the last one would reveal to a sender the result of datagrams sent before its own.
 //!
-//! Errors obey RFC 1122 §3.2.2 and RFC 4443 §2.4: none about errors, about fragments but the
-//! first, about what was sent to more than one host, or to a source that is not one host; and only
-//! so many to each destination.
+//! Errors obey RFC 1122 §3.2.2 and RFC 4443 §2.4: none about errors, about fragments except the
+//! first, about datagrams to more than one host, or to a source that is not a unicast address.
+//! Their rate is limited per destination.
 //!
-//! A link between two hosts needs no routes: whatever is not ours is for the other end of it. That
-//! is what a new layer believes, until [`Internet::routes_mut`] says better.
+//! A point-to-point link needs no routes: every destination that is not local is the other end of
+//! it. A new layer assumes such a link until [`Internet::routes_mut`] is used.
 
 pub mod addresses;
 pub mod arp;
@@ -72,108 +72,110 @@ pub struct Internet {
     time_to_live: u8,
     hop_limit: u8,
     reassembler: Reassembler,
-    /// Drawn when the first datagram is cut.
+    /// Allocated when the first datagram is fragmented.
     identifications: Option<Identifications>,
-    /// Whole datagrams for the link, at most [`OWED_LIMIT`], each with what to count when it goes.
+    /// Complete datagrams for the link, at most [`OWED_LIMIT`], each with the counter to increment
+    /// when it is sent.
     owed: VecDeque<(Packet, Counter)>,
-    /// Datagrams that leave in fragments, at most [`departs::CUTS_MAX`].
+    /// Datagrams that are sent in fragments, at most [`departs::CUTS_MAX`].
     cuts: VecDeque<Cut>,
-    /// Datagrams from us to us, at most [`departs::LOOPED_MAX`].
+    /// Looped-back datagrams, at most [`departs::LOOPED_MAX`].
     looped: VecDeque<Packet>,
-    /// News for the layers above, at most [`EVENTS_LIMIT`].
+    /// Events for the layers above, at most [`EVENTS_LIMIT`].
     events: VecDeque<Event>,
-    /// Echo requests without a reply yet, the oldest first, at most [`control::PROBES_LIMIT`].
+    /// Unanswered echo requests, the oldest first, at most [`control::PROBES_LIMIT`].
     probes: VecDeque<Probe>,
-    /// Protocols that an application has asked for.
+    /// Protocols registered by an application.
     asked_for: BTreeSet<u8>,
     limiter: Limiter,
     recent: Recent,
 }
 
-/// Source and destination of what was last found good: the next datagram mostly has the same. It
-/// is forgotten whenever addresses or routes may have changed.
+/// Source and destination of the last datagram that passed the checks: the next one usually has the
+/// same. It is cleared whenever addresses or routes may have changed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    /// Of what has come for TCP.
+    /// Those of the last datagram received for TCP.
     arrived: Option<(IpAddr, IpAddr)>,
-    /// Of what has left whole, for one other host.
+    /// Those of the last datagram sent whole to a unicast address.
     departed: Option<(IpAddr, IpAddr)>,
 }
 
-/// A datagram for a transport: what its header says, and a packet that holds only its data.
+/// A datagram for a transport: the fields of its header, and a packet with its data only.
 #[derive(Debug)]
 pub struct Datagram {
-    /// What its header says. Its source is one other host, except that a UDP broadcast may come
-    /// from 0.0.0.0, a host that does not know its address yet, and that what we have sent to
-    /// ourselves comes from us.
+    /// The fields of its header. The source is a unicast address of another host, with two
+    /// exceptions: a UDP broadcast may come from 0.0.0.0, a host that does not know its address
+    /// yet, and a looped-back datagram has a local source.
     pub header: Header,
-    /// Bytes of the headers with their options, which are pulled off the packet.
+    /// Length of the headers with their options, which are pulled off the packet, in bytes.
     pub header_len: usize,
     /// The data.
     pub packet: Packet,
 }
 
-/// What the header of a datagram says to a transport, and what a transport says of one to send.
+/// Header fields that the Internet layer passes to a transport, or that a transport specifies for
+/// output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Who sends it; to send, an unspecified one lets the Internet layer choose.
+    /// Source address; for output, the Internet layer chooses one if it is unspecified.
     pub source: IpAddr,
-    /// To whom.
+    /// Destination address.
     pub destination: IpAddr,
-    /// What it carries.
+    /// Protocol of the data.
     pub protocol: Protocol,
     /// The byte that holds the DSCP and the ECN bits (RFC 2474, RFC 3168).
     pub dscp_ecn: u8,
-    /// How many more routers it may cross; to send, 0 stands for the station's own setting.
+    /// Maximum number of further routers; for output, 0 selects the station's own setting.
     pub hop_limit: u8,
 }
 
-/// News for the layers above.
+/// An event for the layers above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something went wrong with a datagram of ours.
+    /// An error about a sent datagram.
     ///
-    /// If a datagram was too long and the transport believes it, it tells
+    /// If the datagram was too long and the transport accepts the error, the transport calls
     /// [`Internet::lower_path_mtu`].
     Error(IcmpError),
-    /// An echo request of ours was answered.
+    /// The reply to an echo request of this host.
     EchoReply(EchoReply),
 }
 
-/// Why a datagram cannot be sent.
+/// Reasons why a datagram cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// It is longer than can be sent: for TCP than the link can take, because no fragments are
-    /// made of it; for others than any datagram is.
+    /// It is too long: for TCP longer than the MTU of the link, because TCP is not fragmented; for
+    /// others longer than any datagram.
     TooBig {
-        /// Bytes of the longest datagram, header and all.
+        /// Length of the longest datagram in bytes, including the header.
         mtu: u16,
     },
-    /// We have no address of the destination's family, or not the one to send from.
+    /// There is no local address of the destination's family, or the given source is not local.
     NoAddress,
-    /// The destination is an address that no host has, or a group where the protocol needs one
-    /// host.
+    /// The destination is an address that no host has, or a group where the protocol needs a
+    /// unicast address.
     Destination,
     /// There is no route to the destination.
     NoRoute,
-    /// No packet buffer is free, or too many datagrams are being cut or are on their way to
-    /// ourselves.
+    /// No packet buffer is free, or too many datagrams are being fragmented or looped back.
     NoBuffer,
 }
 
-/// The shortest datagram that every link must carry (RFC 791 §3.2), in bytes.
+/// Minimum MTU of every link (RFC 791 §3.2), in bytes.
 const MTU_MIN: u16 = 68;
 /// RFC 1700, and RFC 1122 §3.2.1.7: configurable, and enough to cross the Internet.
 const TIME_TO_LIVE: u8 = 64;
-/// A quarter of the default pool, so that a flood of echoes leaves buffers for real work.
+/// A quarter of the default pool, so that a flood of echo requests leaves buffers for other
+/// traffic.
 const OWED_LIMIT: usize = 8;
 const EVENTS_LIMIT: usize = 32;
 
 impl Internet {
-    /// Makes the layer for a link that carries datagrams of up to `mtu` bytes, with our IPv4
-    /// address (0.0.0.0 if there is none yet) and the length in bits of its network's prefix.
+    /// Returns the layer for a link that carries datagrams of up to `mtu` bytes, with the local
+    /// IPv4 address (0.0.0.0 if there is none yet) and the length in bits of its network's prefix.
     ///
-    /// An `mtu` below 68 bytes is taken as 68. Every destination is on the link.
+    /// An `mtu` below 68 bytes counts as 68. Every destination is on the link.
     #[must_use]
     pub fn new(address: Ipv4Addr, prefix_len: u8, mtu: u16) -> Self {
         let mut internet = Self {
@@ -196,13 +198,13 @@ impl Internet {
         };
         internet.set_address(address, prefix_len);
         for everywhere in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
-            // The table is empty, and the prefix is of no length.
+            // The table is empty, and the prefix has length zero.
             _ = internet.routes.add(Route::on_link(everywhere, 0));
         }
         internet
     }
 
-    /// Returns the first of our IPv4 addresses, 0.0.0.0 if there is none yet.
+    /// Returns the first local IPv4 address, or 0.0.0.0 if there is none yet.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         let mut addresses = self.addresses().as_slice().iter();
@@ -213,8 +215,8 @@ impl Internet {
         first.unwrap_or(Ipv4Addr::UNSPECIFIED)
     }
 
-    /// Sets our only IPv4 address and the length in bits of its network's prefix; 0.0.0.0, or
-    /// another that no host has, takes it away.
+    /// Sets the only local IPv4 address and the length in bits of its network's prefix. An address
+    /// that no host has, such as 0.0.0.0, removes it.
     pub fn set_address(&mut self, address: Ipv4Addr, prefix_len: u8) {
         self.recent = Recent::default();
         let addresses = &mut self.interface.addresses;
@@ -225,17 +227,17 @@ impl Internet {
         _ = addresses.add(Address::lasting(address.into(), prefix_len.min(32)));
     }
 
-    /// Returns all our addresses.
+    /// Returns all local addresses.
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.interface.addresses
     }
 
-    /// Adds an address, or replaces what is known of it.
+    /// Adds an address, or replaces the existing entry.
     ///
     /// # Errors
     ///
-    /// If no host can have it, or there are too many.
+    /// Returns an error if no host can have it, or the limit is reached.
     pub fn add_address(&mut self, address: Address) -> Result<(), AddError> {
         self.recent = Recent::default();
         self.interface.addresses.add(address)
@@ -247,7 +249,7 @@ impl Internet {
         self.interface.addresses.remove(address)
     }
 
-    /// Returns the address that we send from to `destination`, unspecified if there is none.
+    /// Returns the source address for `destination`, unspecified if there is none.
     #[must_use]
     pub fn source_for(&self, destination: IpAddr) -> IpAddr {
         if destination.is_loopback() {
@@ -260,24 +262,24 @@ impl Internet {
         self.interface.addresses.source_for(destination).unwrap_or(none)
     }
 
-    /// Puts the addresses of a destination into the order in which to try them (RFC 6724 §6).
+    /// Sorts the addresses of a destination into the order in which to try them (RFC 6724 §6).
     pub fn sort_destinations(&self, destinations: &mut [IpAddr]) {
         self.interface.addresses.sort_destinations(destinations);
     }
 
-    /// Returns whether what is sent to `destination` comes back to us without touching the link.
+    /// Returns whether a datagram to `destination` is looped back without the link.
     #[must_use]
     pub fn is_here(&self, destination: IpAddr) -> bool {
         destination.is_loopback() || self.interface.addresses.contains(destination)
     }
 
-    /// Becomes a member of a multicast group, and returns whether we are. Nobody is told: there
+    /// Joins a multicast group, and returns whether the host is a member. No report is sent: there
     /// is no IGMP and no MLD.
     pub fn join(&mut self, group: IpAddr) -> bool {
         self.interface.join(group)
     }
 
-    /// Ceases to be a member of a multicast group.
+    /// Leaves a multicast group.
     pub fn leave(&mut self, group: IpAddr) {
         self.interface.leave(group);
     }
@@ -300,26 +302,26 @@ impl Internet {
         self.routes.next_hop(destination)
     }
 
-    /// Returns the bytes of the longest datagram, header and all, that the link carries.
+    /// Returns the MTU of the link: the length of the longest datagram with its header, in bytes.
     #[must_use]
     pub fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    /// Sets the bytes of the longest datagram that the link carries, no fewer than 68.
+    /// Sets the MTU of the link, in bytes, at least 68.
     pub fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.max(MTU_MIN);
     }
 
-    /// Returns the bytes of the longest datagram that gets to `destination` in one piece, as far
-    /// as is known.
+    /// Returns the known path MTU to `destination`: the length in bytes of the longest datagram
+    /// that arrives unfragmented.
     #[must_use]
     pub fn mtu_to(&self, destination: IpAddr, now: Instant) -> u16 {
         self.path_to(destination, now).mtu
     }
 
-    /// Believes that datagrams to `destination` may have no more than `mtu` bytes (RFC 1191,
-    /// RFC 8201), and returns the new path MTU if that lowers it.
+    /// Limits datagrams to `destination` to `mtu` bytes (RFC 1191, RFC 8201), and returns the new
+    /// path MTU if that lowers it.
     pub fn lower_path_mtu(
         &mut self,
         destination: IpAddr,
@@ -331,22 +333,22 @@ impl Internet {
         Some(lowered)
     }
 
-    /// Sets the time to live of what is sent over IPv4 from now on (RFC 1122 §3.2.1.7 MUST).
+    /// Sets the time to live of IPv4 output from now on (RFC 1122 §3.2.1.7 MUST).
     ///
-    /// Zero is taken as one: a host MUST NOT send it.
+    /// Zero counts as one: a host MUST NOT send it.
     pub fn set_time_to_live(&mut self, hops: u8) {
         self.time_to_live = hops.max(1);
     }
 
-    /// Sets the hop limit of what is sent over IPv6 from now on (RFC 4861 §6.3.2).
+    /// Sets the hop limit of IPv6 output from now on (RFC 4861 §6.3.2).
     ///
-    /// Zero is taken as one: a host MUST NOT send it.
+    /// Zero counts as one: a host MUST NOT send it.
     pub fn set_hop_limit(&mut self, hops: u8) {
         self.hop_limit = hops.max(1);
     }
 
-    /// Asks for the datagrams of a protocol that is not one of this stack, which
-    /// [`Self::receive`] then returns. Returns whether it is not.
+    /// Registers for the datagrams of a protocol that this stack does not implement.
+    /// [`Self::receive`] then returns them. Returns false if the stack implements the protocol.
     pub fn ask_for(&mut self, protocol: u8) -> bool {
         let is_free = !matches!(protocol, 0 | 1 | 6 | 17 | 43 | 44 | 58 | 59 | 60);
         if is_free {
@@ -355,16 +357,16 @@ impl Internet {
         is_free
     }
 
-    /// Ceases to ask for a protocol.
+    /// Ends the registration for a protocol.
     pub fn stop_asking_for(&mut self, protocol: u8) {
         self.asked_for.remove(&protocol);
     }
 
-    /// Takes a datagram from the link, and returns it if it is for a transport: TCP, UDP, a
-    /// protocol that was asked for, or ICMPv6 with a message of Neighbor Discovery whose hop
-    /// limit and checksum are right.
+    /// Processes a datagram from the link, and returns it if it is for a transport: TCP, UDP, a
+    /// registered protocol, or ICMPv6 with a message of Neighbor Discovery whose hop limit and
+    /// checksum are correct.
     ///
-    /// What is not returned has gone back to `pool` or is owed as an answer.
+    /// A packet that is not returned has been returned to `pool` or is queued as an answer.
     pub fn receive(
         &mut self,
         packet: Packet,
@@ -378,21 +380,20 @@ impl Internet {
         datagram
     }
 
-    /// Returns whether something that we have sent to ourselves waits for
-    /// [`Self::receive_looped`].
+    /// Returns whether a looped-back datagram waits for [`Self::receive_looped`].
     #[must_use]
     pub fn has_looped(&self) -> bool {
         !self.looped.is_empty()
     }
 
-    /// Returns whether there is no room for more to ourselves until [`Self::receive_looped`] has
-    /// taken something.
+    /// Returns whether the loopback queue is full until [`Self::receive_looped`] has taken a
+    /// datagram.
     #[must_use]
     pub fn is_loop_full(&self) -> bool {
         self.looped.len() >= departs::LOOPED_MAX
     }
 
-    /// Takes the next datagram that we have sent to ourselves, as [`Self::receive`] does.
+    /// Processes the next looped-back datagram, as [`Self::receive`] does.
     pub fn receive_looped(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
         let packet = self.looped.pop_front()?;
         let left = cx.meter.enter(Account::Internet);
@@ -401,19 +402,19 @@ impl Internet {
         datagram
     }
 
-    /// Returns whether an answer or a fragment is owed and can be made.
+    /// Returns whether an answer or a fragment is pending and can be made.
     #[must_use]
     pub fn has_output(&self, pool: &Pool) -> bool {
         !self.owed.is_empty() || self.can_cut(pool)
     }
 
-    /// Returns whether an answer or a fragment is owed, even if it cannot be made now.
+    /// Returns whether an answer or a fragment is pending, even if it cannot be made now.
     #[must_use]
     pub fn owes_anything(&self) -> bool {
         !self.owed.is_empty() || !self.cuts.is_empty()
     }
 
-    /// Returns the next answer or fragment that is owed, a whole datagram for the link.
+    /// Returns the next pending answer or fragment, a complete datagram for the link.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
         if let Some((packet, counter)) = self.owed.pop_front() {
             let left = cx.meter.enter(Account::Internet);
@@ -431,7 +432,7 @@ impl Internet {
         fragment
     }
 
-    /// Returns the next news from ICMP.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -444,7 +445,7 @@ impl Internet {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Gives up the fragments, addresses and routes whose time is over.
+    /// Drops the fragments, addresses and routes whose lifetime has expired.
     pub fn timeout(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
         let left = cx.meter.enter(Account::Internet);
         self.recent = Recent::default();
@@ -464,7 +465,8 @@ impl Internet {
 }
 
 impl Header {
-    /// Says what is needed to send: to whom, and what it carries; all else is the station's own.
+    /// Returns a header for output with a destination and a protocol; all other fields use the
+    /// station's settings.
     #[must_use]
     pub const fn to(destination: IpAddr, protocol: Protocol) -> Self {
         let source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -496,10 +498,10 @@ impl Header {
     }
 }
 
-/// Returns the sum over the pseudo header that the checksum of a transport covers (RFC 9293
-/// §3.1, RFC 8200 §8.1), for `len` bytes of transport header and data.
+/// Returns the sum over the pseudo header that the checksum of a transport covers (RFC 9293 §3.1,
+/// RFC 8200 §8.1), for `len` bytes of transport header and data.
 ///
-/// Addresses of two families have none; what claims to have them fails its checksum.
+/// Addresses of different families have none: a datagram with such addresses fails its checksum.
 #[must_use]
 pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: Protocol, len: u16) -> Sum {
     let addresses = match (source, destination) {

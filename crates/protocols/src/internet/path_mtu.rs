@@ -1,11 +1,11 @@
-//! Path MTU: the longest datagram that gets to a destination in one piece.
+//! Path MTU: the length of the longest datagram that reaches a destination unfragmented.
 //!
-//! [`PathMtus`] remembers what routers have said (RFC 1191, RFC 8201). Who may be believed is for
-//! the transport to decide, which knows whether what an error quotes is in flight (RFC 5927 §7);
-//! what is told here is taken as true, within bounds. It can only lower an MTU, never below
-//! [`IPV4_FLOOR`] or 1280 for IPv6, and it is forgotten after ten minutes.
+//! [`PathMtus`] records the reports of routers (RFC 1191, RFC 8201). The transport decides which
+//! reports to trust, because it knows whether the quoted data is in flight (RFC 5927 §7); reports
+//! passed to this module are accepted, within bounds. They can only lower an MTU, never below
+//! [`IPV4_FLOOR`] or 1280 for IPv6, and expire after ten minutes.
 //!
-//! [`search`] finds the path MTU where no router says anything.
+//! [`search`] finds the path MTU without reports of routers.
 
 pub mod search;
 
@@ -14,35 +14,35 @@ use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
-/// The lowest path MTU of IPv4 that is believed, in bytes. RFC 791 goes down to 68, and there an
-/// attacker would make 20 datagrams of each (CVE-2004-1060); where a link really takes less, its
-/// router cuts what has no DF.
+/// The lowest IPv4 path MTU that is accepted, in bytes. RFC 791 allows 68, with which an attacker
+/// could split every datagram into 20 (CVE-2004-1060). If a link really has a lower MTU, its router
+/// fragments datagrams without DF.
 pub const IPV4_FLOOR: u16 = 552;
-/// The most destinations that are remembered.
+/// Maximum number of destinations recorded.
 pub const PATHS_MAX: usize = 1024;
-/// How long a lowered MTU is believed (RFC 1191 §6.3, RFC 8201 §4).
+/// Validity of a lowered MTU (RFC 1191 §6.3, RFC 8201 §4).
 pub const AGE_MAX: Duration = Duration::from_secs(600);
 
-/// What is known of the way to a destination.
+/// The known properties of the path to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtu {
-    /// Bytes of the longest datagram, header and all.
+    /// Length of the longest datagram in bytes, including the header.
     pub mtu: u16,
-    /// Whether a router on the way claims to take less than the floor, so that it has to be
-    /// allowed to cut: no DF.
+    /// Whether a router on the path reports an MTU below the floor. Datagrams are then sent without
+    /// DF, so that the router can fragment them.
     pub is_below_floor: bool,
 }
 
-/// The path MTUs that are lower than that of the link.
+/// The path MTUs that are below that of the link.
 #[derive(Debug, Default)]
 pub struct PathMtus {
     paths: BTreeMap<IpAddr, (PathMtu, Instant)>,
-    /// The destinations by when they were learned, to find the oldest.
+    /// The destinations by age, to find the oldest.
     by_age: BTreeSet<(Instant, IpAddr)>,
 }
 
 impl PathMtus {
-    /// Returns what is known of the way to `destination` over a link of `link_mtu` bytes.
+    /// Returns the known properties of the path to `destination` over a link of `link_mtu` bytes.
     #[must_use]
     pub fn get(&self, destination: IpAddr, link_mtu: u16, now: Instant) -> PathMtu {
         match self.paths.get(&destination) {
@@ -53,8 +53,8 @@ impl PathMtus {
         }
     }
 
-    /// Learns that datagrams to `destination` may have no more than `mtu` bytes, and returns the
-    /// path MTU, if that lowers it. `link_mtu` is that of the link.
+    /// Limits datagrams to `destination` to `mtu` bytes, and returns the path MTU if that lowers
+    /// it. `link_mtu` is that of the link.
     pub fn lower(
         &mut self,
         destination: IpAddr,
@@ -65,7 +65,7 @@ impl PathMtus {
         let known = self.get(destination, link_mtu, now);
         let floor = match destination {
             IpAddr::V4(_) => IPV4_FLOOR,
-            // RFC 8201 §4: what says less MUST be discarded.
+            // RFC 8201 §4: a report of less MUST be discarded.
             IpAddr::V6(_) if mtu < ipv6::MTU_MIN => return None,
             IpAddr::V6(_) => ipv6::MTU_MIN,
         };
@@ -87,13 +87,13 @@ impl PathMtus {
         Some(path.mtu)
     }
 
-    /// Returns how many destinations are remembered.
+    /// Returns the number of destinations recorded.
     #[must_use]
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Returns whether none is.
+    /// Returns whether no destination is recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
@@ -106,8 +106,8 @@ impl PathMtus {
     }
 }
 
-/// Returns what a router that does not say its MTU (before RFC 1191) is likely to take, if it did
-/// not take `total_len` bytes: the next plateau below (RFC 1191 §7.1).
+/// Returns the likely MTU of a router that does not report it (before RFC 1191), if it rejected
+/// `total_len` bytes: the next lower plateau (RFC 1191 §7.1).
 #[must_use]
 pub fn plateau_below(total_len: usize) -> u16 {
     const PLATEAUS: [u16; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];

@@ -1,35 +1,34 @@
 //! Reassembly of fragments, for IPv4 (RFC 791, RFC 815) and IPv6 (RFC 8200 §4.5) alike.
 //!
-//! The fragments of a datagram are kept as they came, in the order of their offsets, until there
-//! is no hole. Offsets in fragments that do not overlap can have only one order, so the datagram
-//! is the same in whatever order they come.
+//! The fragments of a datagram are kept as received, in the order of their offsets, until there is
+//! no hole. Fragments that do not overlap have only one order by offset, so the datagram is
+//! independent of the order of arrival.
 //!
-//! # What is refused
+//! # Rejected fragments
 //!
-//! A datagram is *spoilt* when fragments overlap, when they disagree about where it ends, when it
-//! would exceed 65,535 bytes, or when it has more than [`FRAGMENTS_MAX`] fragments. Nothing but an
-//! attack makes overlaps (RFC 5722), and what follows for IPv6 is done for IPv4 too. A spoilt
-//! datagram gives its memory back at once and is remembered until its time is over, because its
-//! fragments that are still to come have to be dropped as well. A fragment that is not a multiple
-//! of eight bytes long and not the last, or that is empty, spoils nothing: it is dropped alone.
+//! A datagram is *spoilt* when fragments overlap, when they contradict each other about its end,
+//! when it would exceed 65,535 bytes, or when it has more than [`FRAGMENTS_MAX`] fragments. Only
+//! attacks cause overlaps (RFC 5722), and the rule for IPv6 is applied to IPv4 too. A spoilt
+//! datagram frees its memory immediately and is remembered until its timeout, because its later
+//! fragments have to be dropped as well. A fragment that is not the last and not a multiple of
+//! eight bytes long, or that is empty, spoils nothing: only the fragment is dropped.
 //!
-//! An exact duplicate, the same bytes at the same place, is dropped alone too. Networks duplicate
-//! packets, and to send again what was sent already gives an attacker nothing (RFC 8200 §4.5
-//! permits this).
+//! An exact duplicate, with the same bytes at the same offset, is also dropped alone. Networks
+//! duplicate packets, and a duplicate gives an attacker no advantage (RFC 8200 §4.5 permits this).
 //!
 //! # Bounds
 //!
-//! | what | limit | when it is reached |
+//! | resource | limit | when it is reached |
 //! |---|---|---|
-//! | datagrams unfinished | [`DATAGRAMS_MAX`] | the oldest is dropped |
+//! | incomplete datagrams | [`DATAGRAMS_MAX`] | the oldest is dropped |
 //! | ... of one source | [`SOURCE_MAX`] | the oldest of that source is dropped |
-//! | bytes held, with an allowance for what holds them | [`BYTES_MAX`] | the oldest is dropped |
+//! | bytes held, including overhead | [`BYTES_MAX`] | the oldest is dropped |
 //! | fragments of one datagram | [`FRAGMENTS_MAX`] | it is spoilt |
-//! | time from its first fragment to its last | [`TIMEOUT`] | it is dropped and told |
+//! | time from its first fragment to its last | [`TIMEOUT`] | it is dropped and reported |
 //!
-//! The oldest goes, because the fragments of an honest datagram come one after the other: it is
-//! among the youngest for as long as it takes. A fragment costs a search in trees whose size has
-//! a limit, and a copy of itself, whatever came before it.
+//! The oldest is dropped, because the fragments of a legitimate datagram arrive one after the
+//! other, so that it is among the youngest until it is complete. The cost of a fragment is a search
+//! in trees of limited size, and a copy of it, independent of earlier fragments.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -39,31 +38,30 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
-/// The most unfinished datagrams.
+/// Maximum number of incomplete datagrams.
 pub const DATAGRAMS_MAX: usize = 256;
-/// The most unfinished datagrams of one source.
+/// Maximum number of incomplete datagrams of one source.
 pub const SOURCE_MAX: usize = 32;
-/// The most bytes held for unfinished datagrams.
+/// Maximum number of bytes held for incomplete datagrams.
 pub const BYTES_MAX: usize = 2 << 20;
-/// The most fragments of one datagram: enough for the longest over links of 296 bytes.
+/// Maximum number of fragments of one datagram: enough for the longest over links of 296 bytes.
 pub const FRAGMENTS_MAX: usize = 256;
-/// How long a datagram may take from its first fragment to its last (RFC 1122 §3.3.2 SHOULD,
-/// RFC 8200 §4.5).
+/// Maximum time from the first fragment of a datagram to its last (RFC 1122 §3.3.2 SHOULD, RFC 8200
+/// §4.5).
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most bytes of a datagram.
+/// Maximum length of a datagram, in bytes.
 const LEN_MAX: usize = 65_535;
-/// What a datagram and a fragment cost beside their bytes: nodes of trees and the allocator's
-/// headers, rounded up.
+/// Overhead of a datagram and of a fragment: tree nodes and the allocator's headers, rounded up.
 const DATAGRAM_OVERHEAD: usize = 512;
 const FRAGMENT_OVERHEAD: usize = 96;
 
-/// What tells the fragments of one datagram from those of others.
+/// The key that identifies the fragments of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The source.
+    /// Source address.
     pub source: IpAddr,
-    /// The destination.
+    /// Destination address.
     pub destination: IpAddr,
     /// The identification.
     pub identification: u32,
@@ -72,59 +70,59 @@ pub struct Key {
     pub protocol: u8,
 }
 
-/// A fragment, as it came.
+/// A fragment as received.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'a> {
-    /// Of which datagram.
+    /// The key of its datagram.
     pub key: Key,
-    /// Where its data lie in the datagram's, in bytes.
+    /// Offset of its data in the datagram's data, in bytes.
     pub offset: usize,
-    /// Whether another one follows.
+    /// Whether another fragment follows.
     pub more: bool,
-    /// The headers in front of its data, the fragment header of IPv6 not among them. Those of
-    /// the first fragment become the datagram's.
+    /// The headers in front of its data, without the fragment header of IPv6. Those of the first
+    /// fragment become the datagram's.
     pub headers: &'a [u8],
-    /// How many bytes of `headers` count towards the 65,535 of a datagram: all of them for IPv4,
-    /// those behind the fixed header for IPv6.
+    /// Number of bytes of `headers` that count towards the 65,535 of a datagram: all of them for
+    /// IPv4, those after the fixed header for IPv6.
     pub counted_len: usize,
-    /// The two bits of ECN (RFC 3168).
+    /// The two ECN bits (RFC 3168).
     pub ecn: u8,
     /// Its data.
     pub data: &'a [u8],
 }
 
-/// What became of a fragment.
+/// The result of processing a fragment.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is kept until the others come.
+    /// It is stored until the others arrive.
     Kept,
-    /// It was the last to come.
+    /// It completes the datagram.
     Whole(Whole),
     /// It was dropped.
     Dropped(Refusal),
 }
 
-/// Why a fragment was dropped.
+/// Reasons why a fragment was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It holds nothing.
+    /// It has no data.
     Empty,
-    /// Another one follows, and its length is no multiple of eight.
+    /// Another fragment follows, and its length is not a multiple of eight.
     Misaligned,
-    /// Its end lies beyond the 65,535 bytes of the longest datagram.
+    /// Its end exceeds the 65,535 bytes of the longest datagram.
     TooLong,
-    /// It came before.
+    /// It was received before.
     Duplicate,
-    /// It contradicts another one, or there are too many, or another one did and there were.
+    /// It contradicts another fragment, or there are too many, or the datagram is already spoilt.
     Spoilt,
 }
 
-/// A datagram of which no fragment is missing.
+/// A complete datagram.
 #[derive(Debug)]
 pub struct Whole {
     /// The headers of the first fragment.
     pub headers: Box<[u8]>,
-    /// The two bits of ECN for the whole: congestion marked on any is marked (RFC 3168 §5.3).
+    /// The ECN bits of the whole: it is marked if any fragment is marked (RFC 3168 §5.3).
     pub ecn: u8,
     pieces: BTreeMap<Probed<usize>, Box<[u8]>>,
     len: usize,
@@ -136,24 +134,24 @@ impl Whole {
         self.pieces.values().map(AsRef::as_ref)
     }
 
-    /// Returns how many bytes they are.
+    /// Returns the total number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether there are none, which no datagram of fragments comes to.
+    /// Returns whether there are no data bytes, which is impossible for a fragmented datagram.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// A datagram whose time was over, and whose source is to be told, because its first fragment
-/// came (RFC 792, RFC 8200 §4.5).
+/// A datagram whose timeout must be reported to its source, because its first fragment was received
+/// (RFC 792, RFC 8200 §4.5).
 #[derive(Debug)]
 pub struct Expired {
-    /// Which.
+    /// The key of the datagram.
     pub key: Key,
     /// The headers of its first fragment.
     pub headers: Box<[u8]>,
@@ -161,10 +159,10 @@ pub struct Expired {
     pub data: Box<[u8]>,
 }
 
-/// All datagrams that are unfinished.
+/// All incomplete datagrams.
 #[derive(Debug, Default)]
 pub struct Reassembler {
-    /// By the number that they get in the order of their first fragments.
+    /// The datagrams by number, in the order of their first fragments.
     datagrams: BTreeMap<Number, Datagram>,
     numbers: BTreeMap<Probed<Key>, Number>,
     by_source: BTreeSet<(IpAddr, Number)>,
@@ -188,24 +186,24 @@ enum State {
     Spoilt,
 }
 
-/// What has come of a datagram.
+/// The fragments of a datagram received so far.
 #[derive(Debug, Default)]
 struct Parts {
     headers: Option<Box<[u8]>>,
     counted_len: usize,
     pieces: BTreeMap<Probed<usize>, Box<[u8]>>,
-    /// Data bytes in all pieces.
+    /// Number of data bytes in all pieces.
     received: usize,
-    /// Where the data end, when the last fragment has come.
+    /// End of the data, once the last fragment has been received.
     end: Option<usize>,
-    /// A bit for each value of ECN that has come.
+    /// One bit for each ECN value received.
     ecn: u8,
 }
 
 impl Reassembler {
-    /// Takes a fragment.
+    /// Processes a fragment.
     ///
-    /// One that is all there is of its datagram must not be brought here (RFC 6946).
+    /// A fragment that is the only one of its datagram must not be passed (RFC 6946).
     pub fn receive(&mut self, fragment: &Fragment<'_>, cx: &mut Cx<'_>) -> Outcome {
         cx.meter.count(Counter::IpFragmentsIn);
         if let Err(refusal) = check(fragment) {
@@ -243,14 +241,14 @@ impl Reassembler {
         }
     }
 
-    /// Returns when the oldest datagram's time is over.
+    /// Returns the timeout of the oldest datagram.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.datagrams.values().next().map(|datagram| datagram.expires_at)
     }
 
-    /// Drops the oldest datagram whose time is over; call until [`Self::deadline`] is later than
-    /// now. Returns it if its source is to be told.
+    /// Drops the oldest datagram whose timeout has passed; call until [`Self::deadline`] is later
+    /// than now. Returns it if the timeout must be reported to its source.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) -> Option<Expired> {
         let (number, oldest) = self.datagrams.first_key_value()?;
         if oldest.expires_at > cx.now {
@@ -263,25 +261,25 @@ impl Reassembler {
         Some(Expired { key, headers, data })
     }
 
-    /// Returns how many datagrams are unfinished or spoilt.
+    /// Returns the number of incomplete or spoilt datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.datagrams.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no incomplete or spoilt datagrams.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
     }
 
-    /// Returns the bytes that unfinished datagrams hold, with an allowance for what holds them.
+    /// Returns the number of bytes that incomplete datagrams hold, including overhead.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the number of a datagram, which it gets now if this is its first fragment.
+    /// Returns the number of a datagram, which is assigned now if this is its first fragment.
     fn number_of(&mut self, key: Key, cx: &mut Cx<'_>) -> Number {
         if let Some(number) = self.numbers.get(&Probed(key)) {
             return *number;
@@ -306,7 +304,7 @@ impl Reassembler {
         number
     }
 
-    /// Drops the oldest datagrams until the bytes are within their limit; if that takes datagram
+    /// Drops the oldest datagrams until the bytes are within their limit. If that includes datagram
     /// `number` itself, it was the only one.
     fn make_room_for(&mut self, number: Number, cx: &mut Cx<'_>) {
         while self.bytes > BYTES_MAX {
@@ -328,7 +326,7 @@ impl Reassembler {
         Outcome::Whole(Whole { headers, ecn, pieces: parts.pieces, len: parts.received })
     }
 
-    /// Frees what has come of a datagram and remembers that the rest is to be dropped.
+    /// Frees the fragments of a datagram and records that the rest must be dropped.
     fn spoil(&mut self, key: Key, cx: &mut Cx<'_>) {
         let number = self.number_of(key, cx);
         let Some(datagram) = self.datagrams.get_mut(&number) else { return };
@@ -361,8 +359,8 @@ impl Reassembler {
 }
 
 impl State {
-    /// What it counts towards [`BYTES_MAX`]. What is spoilt holds nothing but its name, and how
-    /// many of those there are is limited.
+    /// Returns the bytes that count towards [`BYTES_MAX`]. A spoilt datagram holds only its key,
+    /// and the number of datagrams is limited.
     fn cost(&self) -> usize {
         match self {
             Self::Unfinished(parts) => parts.cost(),
@@ -378,10 +376,10 @@ impl Parts {
         DATAGRAM_OVERHEAD + headers_len + fragments + self.received
     }
 
-    /// Adds a fragment, and returns whether it was the last that was missing.
+    /// Adds a fragment, and returns whether the datagram is complete.
     fn add(&mut self, fragment: &Fragment<'_>) -> Result<bool, Refusal> {
         let (start, end) = (fragment.offset, fragment.offset + fragment.data.len());
-        // The pieces on either side are all that it can touch: none of them overlap.
+        // Only the adjacent pieces can overlap with it, because stored pieces do not overlap.
         let before = self.pieces.range(..=Probed(start)).next_back();
         if let Some((Probed(place), piece)) = before {
             let is_same = *place == start && piece.as_ref() == fragment.data;
@@ -398,7 +396,7 @@ impl Parts {
         }
         if !fragment.more {
             let last_end = self.pieces.last_key_value().map(|(place, piece)| place.0 + piece.len());
-            // Another last one, with its place elsewhere, or data behind this one.
+            // Another last fragment with a different end, or data after the end.
             if self.end.is_some() || last_end > Some(end) {
                 return Err(Refusal::Spoilt);
             }
@@ -415,8 +413,8 @@ impl Parts {
         self.pieces.insert(Probed(start), fragment.data.into());
         self.received += fragment.data.len();
         self.ecn |= 1 << (fragment.ecn & 3);
-        // RFC 791: headers and data together have to fit. Other fragments' headers may have been
-        // shorter than those that the datagram gets.
+        // RFC 791: headers and data together must fit. Other fragments may have had shorter headers
+        // than those of the datagram.
         if self.end.unwrap_or(0).max(end) + self.counted_len > LEN_MAX {
             return Err(Refusal::Spoilt);
         }
@@ -424,7 +422,7 @@ impl Parts {
     }
 }
 
-/// The tests that a fragment must pass alone.
+/// The checks that apply to a single fragment.
 fn check(fragment: &Fragment<'_>) -> Result<(), Refusal> {
     let len = fragment.data.len();
     if len == 0 {
@@ -442,15 +440,15 @@ fn check(fragment: &Fragment<'_>) -> Result<(), Refusal> {
 const NOT_ECT: u8 = 0;
 const CE: u8 = 3;
 
-/// Returns the ECN of a datagram from a bit for each value that its fragments had, or nothing if
-/// they are of no one datagram (RFC 3168 §5.3).
+/// Returns the ECN bits of a datagram from one bit for each value of its fragments, or `None` if
+/// the values cannot be of one datagram (RFC 3168 §5.3).
 fn combine_ecn(seen: u8) -> Option<u8> {
     let has = |ecn: u8| seen & 1 << ecn != 0;
     match (has(CE), has(NOT_ECT)) {
         (true, true) => None,
         (true, false) => Some(CE),
         (false, true) => Some(NOT_ECT),
-        // ECT(0) wins where both kinds came.
+        // ECT(0) is used if both kinds were received.
         (false, false) => [2, 1].into_iter().find(|ecn| has(*ecn)),
     }
 }

@@ -1,34 +1,34 @@
-//! Where to send a datagram next: on-link prefixes, static routes, default routers.
+//! The routing table: on-link prefixes, static routes, default routers.
 //!
 //! A default router is a route for every destination (RFC 1122 §3.3.1, RFC 4861 §5.2). Of the
-//! routes that cover a destination the one with the longest prefix is taken, of several the one
-//! with the lowest metric, of several the one added first. A route learned from a router has a
-//! lifetime. The table is short and is searched from front to back, best first.
+//! routes that cover a destination the one with the longest prefix is used, then the one with the
+//! lowest metric, then the one added first. A route learned from a router has a lifetime. The table
+//! is short and is searched from front to back, best first.
 
 use super::addresses::is_in_prefix;
 use crate::time::Instant;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// The most routes.
+/// Maximum number of routes.
 pub const ROUTES_MAX: usize = 128;
 
-/// A route to all destinations that share a prefix.
+/// A route to all destinations with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The first `prefix_len` bits of this are the prefix; 0.0.0.0 or :: with 0 for all.
+    /// The prefix is the first `prefix_len` bits; 0.0.0.0 or :: with length 0 covers everything.
     pub prefix: IpAddr,
-    /// The length of the prefix in bits.
+    /// Length of the prefix in bits.
     pub prefix_len: u8,
-    /// The router, or nothing if the destinations are on the link.
+    /// The router, or `None` if the destinations are on-link.
     pub router: Option<IpAddr>,
-    /// Which of several with the same prefix is taken: the lowest.
+    /// Metric among routes with the same prefix length; the lowest is used.
     pub metric: u16,
-    /// Until when it holds; for ever if nothing.
+    /// End of its lifetime; `None` for no limit.
     pub valid_until: Option<Instant>,
 }
 
-/// Why a route cannot be added.
+/// Reasons why a route cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// There are [`ROUTES_MAX`] already.
@@ -40,13 +40,13 @@ pub enum RouteError {
 }
 
 impl Route {
-    /// Makes a route for destinations on the link.
+    /// Returns a route for on-link destinations.
     #[must_use]
     pub fn on_link(prefix: IpAddr, prefix_len: u8) -> Self {
         Self { prefix, prefix_len, router: None, metric: 0, valid_until: None }
     }
 
-    /// Makes a route by way of a router.
+    /// Returns a route through a router.
     #[must_use]
     pub fn by(router: IpAddr, prefix: IpAddr, prefix_len: u8) -> Self {
         Self { router: Some(router), ..Self::on_link(prefix, prefix_len) }
@@ -56,7 +56,7 @@ impl Route {
         is_in_prefix(destination, self.prefix, self.prefix_len)
     }
 
-    /// Returns whether it is the same route, apart from metric and time.
+    /// Returns whether it is the same route, apart from metric and lifetime.
     fn is_namesake(&self, other: &Self) -> bool {
         self.prefix_len == other.prefix_len
             && self.router == other.router
@@ -75,7 +75,7 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// If it makes no sense, or there are too many.
+    /// Returns an error if the route is invalid, or the limit is reached.
     pub fn add(&mut self, route: Route) -> Result<(), RouteError> {
         let bits = if route.prefix.is_ipv4() { 32 } else { 128 };
         if route.prefix_len > bits {
@@ -110,15 +110,15 @@ impl Routes {
         &self.routes
     }
 
-    /// Returns the host on the link to send to for `destination`: itself or a router. Nothing, if
-    /// there is no route.
+    /// Returns the next hop of `destination`: itself or a router. Returns `None` if there is no
+    /// route.
     #[must_use]
     pub fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
         self.next_hop_by(destination, |_| 0)
     }
 
-    /// Returns the same, but of several routers the first that there is the least `doubt` about; 0
-    /// is none (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
+    /// Like [`Self::next_hop`], but of several routers returns the first with the least `doubt`,
+    /// where 0 means none (RFC 1122 §3.3.1.4, RFC 4861 §6.3.6).
     #[must_use]
     pub fn next_hop_by(
         &self,
@@ -139,13 +139,13 @@ impl Routes {
         best.map(|(_, router)| router)
     }
 
-    /// Returns when the next route ceases to hold.
+    /// Returns when the next route expires.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.routes.iter().filter_map(|route| route.valid_until).min()
     }
 
-    /// Removes the routes that no longer hold.
+    /// Removes the expired routes.
     pub fn timeout(&mut self, now: Instant) {
         self.routes.retain(|route| route.valid_until.is_none_or(|until| until > now));
     }

@@ -1,18 +1,17 @@
-//! The addresses of an IPv6 host: how they are made, tried, used and lost (RFC 4862).
+//! The addresses of an IPv6 host: formation, Duplicate Address Detection, and lifetimes (RFC 4862).
 //!
-//! The interface identifier is a keyed hash of the prefix (RFC 7217): the same host has the same
-//! address whenever it comes back to a network, and another one in every other network, so that
-//! nobody can follow it by its address or guess the address from the hardware. Temporary
-//! addresses (RFC 8981) are not made.
+//! The interface identifier is a keyed hash of the prefix (RFC 7217): a host has the same address
+//! whenever it returns to a network, and another one in every other network. It can therefore
+//! neither be tracked by its address, nor its address be derived from the hardware. Temporary
+//! addresses (RFC 8981) are not formed.
 //!
-//! An address is *tentative* until Duplicate Address Detection has found nobody else who has it
-//! or tries it; then it is *preferred*, later *deprecated*, and in the end gone. When it is
-//! somebody else's, the next identifier is tried, three times in all (RFC 7217 §6). A
-//! solicitation that we sent ourselves and that a loop brings back is known by its nonce
-//! (RFC 7527).
+//! An address is *tentative* until Duplicate Address Detection has found no other host that has it
+//! or tries it. It is then *preferred*, later *deprecated*, and finally removed. If another host
+//! has it, the next identifier is tried, three times in total (RFC 7217 §6). A solicitation of this
+//! host that a loop returns is recognized by its nonce (RFC 7527).
 //!
-//! An advertisement cannot shorten the life of an address to less than two hours, unless it had
-//! less (RFC 4862 §5.5.3 e): a forged one would otherwise cut the host off.
+//! An advertisement cannot shorten the lifetime of an address to less than two hours, unless it was
+//! shorter already (RFC 4862 §5.5.3 e): a forged one would otherwise cut the host off.
 
 use super::nd::{INFINITE, Message, Nonce, Prefix, prefix_of, solicited_node};
 use crate::cx::Cx;
@@ -27,60 +26,60 @@ use siphasher::sip::SipHasher13;
 
 /// DupAddrDetectTransmits (RFC 4862 §5.1).
 const SOLICITATIONS: u8 = 1;
-/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10): hosts that start together do not speak together.
+/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10): hosts that start together must not send together.
 const START_DELAY: Duration = Duration::from_secs(1);
-/// RETRANS_TIMER (RFC 4861 §10): how long the owner of an address has to object.
+/// RETRANS_TIMER (RFC 4861 §10): time in which the owner of an address can answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 /// IDGEN_RETRIES (RFC 7217 §6).
 const IDENTIFIERS_MAX: u8 = 3;
-/// What an advertisement cannot take away (RFC 4862 §5.5.3 e).
+/// Remaining lifetime that an advertisement cannot shorten (RFC 4862 §5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(2 * 3600);
-/// Addresses that an interface has; one more is refused.
+/// Maximum number of addresses of an interface; one more is refused.
 const ADDRESSES_LIMIT: usize = 16;
 const EVENTS_LIMIT: usize = 64;
-/// Bits of the prefix of every address that is made.
+/// Length in bits of the prefix of every address formed here.
 const PREFIX_LEN: u8 = 64;
 
-/// What only this host knows, and should know again when it comes back: its addresses depend on
-/// it.
+/// The secret key of this host, from which its addresses are derived. It should be the same in
+/// every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Secret(pub [u64; 2]);
 
-/// News of addresses.
+/// An event of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An address is ours to use.
+    /// An address is ready for use.
     Assigned {
         /// The address.
         address: Ipv6Addr,
-        /// The length of its prefix in bits.
+        /// Length of its prefix in bits.
         prefix_len: u8,
     },
-    /// An address should not be the source of anything new any more.
+    /// An address should no longer be the source of new connections.
     Deprecated(Ipv6Addr),
     /// An address is preferred again.
     Preferred(Ipv6Addr),
-    /// An address is ours no more.
+    /// An address was removed.
     Removed(Ipv6Addr),
-    /// Somebody else has an address that we tried, or every address that we tried.
+    /// Another host has an address that this host tried.
     Duplicate(Ipv6Addr),
 }
 
-/// One address, as its user sees it.
+/// An address in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The address.
     pub address: Ipv6Addr,
-    /// The length of its prefix in bits.
+    /// Length of its prefix in bits.
     pub prefix_len: u8,
-    /// Whether it is to be the source of what is new.
+    /// Whether it should be the source of new connections.
     pub is_preferred: bool,
 }
 
 /// A message of Duplicate Address Detection; its source is `::`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The group that it goes to.
+    /// The destination group.
     pub destination: Ipv6Addr,
     /// The message.
     pub message: Message,
@@ -100,45 +99,45 @@ pub struct Addresses {
 struct Entry {
     address: Ipv6Addr,
     prefix_len: u8,
-    /// The identifiers that were tried before this one; nothing if a person gave the address.
+    /// Number of identifiers tried before this one; `None` if the user configured the address.
     identifiers_tried: Option<u8>,
     state: State,
-    /// When it ceases to be preferred; never if there is no moment.
+    /// End of its preferred lifetime; `None` for no limit.
     preferred_until: Option<Instant>,
-    /// When it ceases to be ours; never if there is no moment.
+    /// End of its valid lifetime; `None` for no limit.
     valid_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// `sent` solicitations have asked for its owner; what comes next is due then.
+    /// `sent` solicitations have been sent; the next step is due then.
     Tentative { sent: u8, nonce: Nonce, due: Instant },
-    /// It is ours, and preferred.
+    /// Usable, and preferred.
     Preferred,
-    /// It is ours, but for what has begun already.
+    /// Usable only for existing communication.
     Deprecated,
 }
 
 impl Addresses {
-    /// Makes the addresses of the interface at `mac`, with none yet.
+    /// Returns the state of the interface at `mac`, without an address.
     #[must_use]
     pub fn new(mac: MacAddress, secret: Secret) -> Self {
         Self { mac, secret, entries: Vec::new(), owed: VecDeque::new(), events: VecDeque::new() }
     }
 
-    /// Tries an address of the link alone, as every interface needs one (RFC 4862 §5.3).
+    /// Forms a link-local address, which every interface needs (RFC 4862 §5.3).
     pub fn make_link_local(&mut self, cx: &mut Cx<'_>) {
         let prefix = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0);
         self.make(prefix, 0, None, None, cx);
     }
 
-    /// Tries an address that a person gives, for ever.
+    /// Adds an address configured by the user, without a time limit, after Duplicate Address
+    /// Detection.
     pub fn add(&mut self, address: Ipv6Addr, prefix_len: u8, cx: &mut Cx<'_>) {
         self.try_address(address, prefix_len, None, None, None, cx);
     }
 
-    /// Makes an address in a prefix that a router advertises, or renews the one that is there
-    /// (RFC 4862 §5.5.3).
+    /// Forms an address in an advertised prefix, or renews the existing one (RFC 4862 §5.5.3).
     pub fn advertise(&mut self, prefix: &Prefix, cx: &mut Cx<'_>) {
         let Prefix { valid_s, preferred_s, .. } = *prefix;
         let is_usable = prefix.is_autonomous
@@ -177,7 +176,7 @@ impl Addresses {
         }
     }
 
-    /// Returns the addresses that are ours to use.
+    /// Returns the addresses that are ready for use.
     pub fn iter(&self) -> impl Iterator<Item = Address> + '_ {
         self.entries.iter().filter(|entry| entry.is_ours()).map(|entry| Address {
             address: entry.address,
@@ -186,25 +185,25 @@ impl Addresses {
         })
     }
 
-    /// Returns whether an address is ours to use.
+    /// Returns whether an address is a local one that is ready for use.
     #[must_use]
     pub fn holds(&self, address: Ipv6Addr) -> bool {
         self.iter().any(|ours| ours.address == address)
     }
 
-    /// Returns the address of the link alone, if it is ours already.
+    /// Returns the link-local address, if it is ready for use.
     #[must_use]
     pub fn link_local(&self) -> Option<Ipv6Addr> {
         self.iter().map(|ours| ours.address).find(|ours| super::nd::is_link_local(*ours))
     }
 
-    /// Returns every address that we must listen for, those included that are still tried.
+    /// Returns every address at which packets must be received, including the tentative ones.
     pub fn listened(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.entries.iter().map(|entry| entry.address)
     }
 
-    /// Learns that somebody asks for an address with no address of his own: he tries it
-    /// (RFC 4862 §5.4.3). Returns whether it is one that we try too.
+    /// Processes the solicitation of a host without an address, which tries `target` itself (RFC
+    /// 4862 §5.4.3). Returns whether `target` is tentative here too.
     pub fn is_tried(&mut self, target: Ipv6Addr, nonce: Option<Nonce>, cx: &mut Cx<'_>) -> bool {
         let tried = self.entries.iter().find(|entry| entry.address == target && !entry.is_ours());
         let Some(State::Tentative { nonce: ours, .. }) = tried.map(|entry| entry.state) else {
@@ -218,14 +217,15 @@ impl Addresses {
         true
     }
 
-    /// Learns that somebody has an address; what is tentative is given up (RFC 4862 §5.4.4).
-    /// Returns whether it is one of ours, tentative or not.
+    /// Records that another host has an address. A tentative one is given up (RFC 4862 §5.4.4).
+    /// Returns whether it is a local one, tentative or not.
     pub fn is_claimed(&mut self, target: Ipv6Addr, cx: &mut Cx<'_>) -> bool {
         let Some(entry) = self.entries.iter().find(|entry| entry.address == target) else {
             return false;
         };
         if entry.is_ours() {
-            // RFC 4862 §5.4.4: what to do then is not said. Giving it up would be a weapon.
+            // RFC 4862 §5.4.4 specifies no action here. Giving the address up would enable an
+            // attack.
             cx.meter.count(Counter::NdDuplicates);
         } else {
             self.lose(target, cx);
@@ -233,18 +233,18 @@ impl Addresses {
         true
     }
 
-    /// Returns the next message.
+    /// Returns the next message to send.
     pub fn transmit(&mut self) -> Option<Outgoing> {
         self.owed.pop_front()
     }
 
-    /// Returns whether a message waits to be sent.
+    /// Returns whether a message is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -255,7 +255,7 @@ impl Addresses {
         self.entries.iter().filter_map(Entry::due).min()
     }
 
-    /// Asks for owners, takes what nobody has, and lets lifetimes run out.
+    /// Sends solicitations, assigns the addresses that no other host has, and expires lifetimes.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let mut entries = core::mem::take(&mut self.entries);
         entries.retain_mut(|entry| {
@@ -265,7 +265,7 @@ impl Addresses {
         self.entries = entries;
     }
 
-    /// Does what is due for one address; false if it is gone.
+    /// Processes the timers of one address. Returns false if it is removed.
     fn advance(&mut self, entry: &mut Entry, cx: &mut Cx<'_>) -> bool {
         let address = entry.address;
         if entry.valid_until.is_some_and(|at| at <= cx.now) {
@@ -299,7 +299,7 @@ impl Addresses {
         true
     }
 
-    /// Gives up an address that somebody else has, and tries the next identifier.
+    /// Gives up an address that another host has, and tries the next identifier.
     fn lose(&mut self, address: Ipv6Addr, cx: &mut Cx<'_>) {
         let Some(place) = self.entries.iter().position(|entry| entry.address == address) else {
             return;
@@ -394,8 +394,8 @@ impl Entry {
     }
 }
 
-/// Returns whether an identifier is reserved (RFC 5453): that of every router, of IANA's Ethernet
-/// block, and of reserved anycast.
+/// Returns whether an identifier is reserved (RFC 5453): Subnet-Router anycast, IANA's Ethernet
+/// block, and reserved anycast.
 fn is_reserved(identifier: u64) -> bool {
     identifier == 0
         || (0x0200_5EFF_FE00_0000..=0x0200_5EFF_FEFF_FFFF).contains(&identifier)

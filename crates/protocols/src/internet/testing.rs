@@ -1,4 +1,4 @@
-//! A bench for tests: one host whose link is fed by hand, and datagrams to feed it with.
+//! The test environment: one host whose link is fed by the test, and datagrams for it.
 
 use super::icmp::Unreachable;
 use super::ipv4::HEADER_LEN;
@@ -40,13 +40,13 @@ impl Host {
         packet
     }
 
-    /// Feeds `bytes` from the link.
+    /// Passes `bytes` from the link to the host.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Option<Datagram> {
         let packet = self.packet(bytes);
         self.internet.receive(packet, &mut self.pool, &mut self.lab.cx())
     }
 
-    /// Feeds a datagram that is for a transport, which finds its port closed.
+    /// Passes a datagram for a transport to the host, and reports its port as closed.
     pub(crate) fn refuse(&mut self, bytes: &[u8]) {
         if let Some(datagram) = self.receive(bytes) {
             let cx = &mut self.lab.cx();
@@ -54,7 +54,7 @@ impl Host {
         }
     }
 
-    /// Collects the next answer.
+    /// Returns the next answer.
     pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
         let packet = self.internet.transmit(&mut self.pool, &mut self.lab.cx())?;
         let bytes = packet.data().to_vec();
@@ -62,7 +62,7 @@ impl Host {
         Some(bytes)
     }
 
-    /// Sends `data` and returns all datagrams that this makes for the link.
+    /// Sends `data` and returns all resulting datagrams for the link.
     pub(crate) fn send(
         &mut self,
         data: &[u8],
@@ -84,7 +84,7 @@ impl Host {
     }
 }
 
-/// A header from [`THEIRS`] to [`OURS`].
+/// Returns a header from [`THEIRS`] to [`OURS`].
 pub(crate) fn header(protocol: Protocol) -> Header {
     Header {
         source: THEIRS,
@@ -97,7 +97,7 @@ pub(crate) fn header(protocol: Protocol) -> Header {
     }
 }
 
-/// A datagram with a good checksum; the options are filled up to whole words.
+/// Returns a datagram with a correct checksum. The options are padded to whole words.
 pub(crate) fn datagram(header: &Header, options: &[u8], data: &[u8]) -> Vec<u8> {
     let words = options.len().div_ceil(4);
     let len = HEADER_LEN + words * 4;
@@ -110,7 +110,8 @@ pub(crate) fn datagram(header: &Header, options: &[u8], data: &[u8]) -> Vec<u8> 
     bytes
 }
 
-/// A datagram of IPv6 from [`THEIRS_V6`] to [`OURS_V6`] whose payload begins with `next_header`.
+/// Returns an IPv6 datagram from [`THEIRS_V6`] to [`OURS_V6`] whose payload begins with
+/// `next_header`.
 pub(crate) fn datagram_v6(next_header: u8, payload: &[u8]) -> Vec<u8> {
     let header = header_v6();
     let mut bytes = header.emit(next_header, u16::try_from(payload.len()).unwrap()).to_vec();
@@ -118,7 +119,7 @@ pub(crate) fn datagram_v6(next_header: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A header of IPv6 from [`THEIRS_V6`] to [`OURS_V6`].
+/// Returns an IPv6 header from [`THEIRS_V6`] to [`OURS_V6`].
 pub(crate) fn header_v6() -> ipv6::Header {
     ipv6::Header {
         source: THEIRS_V6,
@@ -129,14 +130,14 @@ pub(crate) fn header_v6() -> ipv6::Header {
     }
 }
 
-/// An ICMPv6 message from [`THEIRS_V6`] to [`OURS_V6`] with a good checksum.
+/// Returns an ICMPv6 message from [`THEIRS_V6`] to [`OURS_V6`] with a correct checksum.
 pub(crate) fn message_v6(header: [u8; 8], body: &[u8]) -> Vec<u8> {
     let mut message = [&header, body].concat();
     icmpv6::seal(THEIRS_V6, OURS_V6, &mut message);
     message
 }
 
-/// Puts a good checksum into a header that was changed.
+/// Writes a correct checksum into a header that was changed.
 pub(crate) fn reseal(bytes: &mut [u8]) {
     let len = usize::from(bytes[0] & 0x0F) * 4;
     bytes[10..12].fill(0);
@@ -144,7 +145,7 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// An ICMP message with a good checksum.
+/// Returns an ICMP message with a correct checksum.
 pub(crate) fn message(header: [u8; 8], body: &[u8]) -> Vec<u8> {
     let mut message = [&header, body].concat();
     icmp::seal(&mut message);

@@ -1,4 +1,4 @@
-//! Tests of the Internet layer through its public face.
+//! Tests of the Internet layer through its public interface.
 
 use super::icmp::Unreachable;
 use super::ipv4::Header;
@@ -124,7 +124,7 @@ fn a_transport_gets_the_data_without_header_options_and_padding() {
 // req RFC1122:3.2.1.8-MUST-3
 #[test]
 fn a_transport_gets_the_data_behind_options_that_are_not_known() {
-    // Security, an experiment, router alert, and one that is not assigned, each of four bytes.
+    // Security, an experiment, router alert, and an unassigned one, each of four bytes.
     for kind in [130, 30, 148, 0x5F] {
         let mut host = Host::default();
         let sent = datagram(&header(Protocol::Tcp), &[kind, 4, 0xFF, 0xFF], b"data");
@@ -449,7 +449,7 @@ fn ask(host: &mut Host) -> Vec<u8> {
     request
 }
 
-/// What the host at [`THEIRS`] answers.
+/// Returns the answer of the host at [`THEIRS`].
 fn answer(request: &[u8]) -> Vec<u8> {
     let mut them = Host::default();
     them.internet.set_address(THEIRS, 24);
@@ -549,7 +549,7 @@ fn the_pseudo_header_is_summed_as_its_twelve_bytes_are() {
     assert_eq!(sum.finish(), Sum::default().bytes(&bytes).finish());
 }
 
-/// Sends a datagram of TCP from [`OURS`] to [`THEIRS`], and returns how long it is on the link.
+/// Sends a TCP datagram from [`OURS`] to [`THEIRS`], and returns its length on the link.
 fn send_from_ours(host: &mut Host, len: usize) -> Result<usize, SendError> {
     let packet = host.packet(&vec![0; len]);
     let header =

@@ -1,8 +1,8 @@
-//! A device that carries whole datagrams, as a TUN: nothing to frame, nothing to escape.
+//! A device that carries whole datagrams, such as a TUN: no framing, no escaping.
 //!
 //! One call of [`Datagram::receive`] is one datagram from the device and one call of
-//! [`Datagram::transmit_into`] is one datagram for it. What is longer than a buffer, or finds no
-//! buffer, is counted and dropped, as a wire would.
+//! [`Datagram::transmit_into`] is one datagram for it. A datagram that is longer than a buffer, or
+//! finds no buffer, is counted and dropped, as on a wire.
 
 use super::queue::{OutputQueue, UsedQueue};
 use super::{Event, QUEUE_LIMIT, charged};
@@ -20,25 +20,25 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Makes a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    /// Returns a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         Self::with_queue_limit(mtu, QUEUE_LIMIT)
     }
 
-    /// Makes a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    /// Returns a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
     #[must_use]
     pub fn with_queue_limit(mtu: usize, limit: usize) -> Self {
         Self { used: UsedQueue::new(limit), output: OutputQueue::new(mtu, limit) }
     }
 
-    /// Takes one datagram from the device, copied into a packet of the pool.
+    /// Processes one datagram from the device, which is copied into a packet of the pool.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         charged(cx, |cx| self.store(bytes, pool, cx));
     }
 
     fn store(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
-        // A read that gave nothing is no datagram.
+        // An empty read is not a datagram.
         if bytes.is_empty() {
             return;
         }
@@ -55,16 +55,17 @@ impl Datagram {
         self.used.push(packet);
     }
 
-    /// Takes a datagram to send.
+    /// Queues a datagram for output.
     ///
     /// # Errors
     ///
-    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    /// Returns the packet, and counts it, if it is longer than the MTU or the queue is full.
     pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         charged(cx, |cx| self.output.accept(packet, cx))
     }
 
-    /// Appends one whole datagram whatever the limit, and returns its length; 0 if none waits.
+    /// Appends one whole datagram regardless of the limit, and returns its length; 0 if none is
+    /// queued.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, _limit: usize, cx: &mut Cx<'_>) -> usize {
         charged(cx, |cx| {
             let Some(packet) = self.output.next() else { return 0 };
@@ -76,28 +77,28 @@ impl Datagram {
         })
     }
 
-    /// Takes the first datagram that waits out of the queue; [`Self::put_back`] may follow.
+    /// Removes the first queued datagram; [`Self::put_back`] may follow.
     pub fn take_waiting(&mut self) -> Option<Packet> {
         self.output.take_first()
     }
 
-    /// Puts a datagram in front of those that wait: the device had no room for it.
+    /// Puts a datagram back at the front of the queue, because the device had no space for it.
     pub fn put_back(&mut self, packet: Packet) {
         self.output.put_first(packet);
     }
 
-    /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
+    /// Returns whether the output queue is full, so that [`Self::send`] would reject a packet.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.output.is_full()
     }
 
-    /// Returns the next news; call until there is none.
+    /// Returns the next event; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         self.output.event().or_else(|| self.used.event())
     }
 
-    /// Returns nothing: a device that carries whole datagrams waits for nothing.
+    /// Returns `None`: a device that carries whole datagrams has no timers.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         None
@@ -112,19 +113,19 @@ impl Datagram {
         self.output.mtu()
     }
 
-    /// Returns whether a datagram waits among the events.
+    /// Returns whether a received datagram is queued among the events.
     #[must_use]
     pub fn has_received(&self) -> bool {
         !self.used.is_empty()
     }
 
-    /// Returns whether a datagram waits for the device.
+    /// Returns whether a datagram is queued for the device.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.output.is_waiting()
     }
 
-    /// Forgets all datagrams and gives their buffers back to the pool.
+    /// Drops all datagrams and returns their buffers to the pool.
     pub fn reset(&mut self, pool: &mut Pool) {
         self.used.reset(pool);
         self.output.reset(pool);

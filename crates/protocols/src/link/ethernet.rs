@@ -1,13 +1,14 @@
-//! Ethernet frames: what stands in front of a datagram, and for whom a frame is.
+//! Ethernet frames: their headers, and the filter for received frames.
 //!
 //! Frames are DIX Ethernet II (RFC 894, RFC 2464): two addresses and a type. A frame with a length
-//! in place of the type (802.3 with LLC, RFC 1042) is counted and dropped. A tag of 802.1Q with
-//! VLAN 0 gives a priority alone and is skipped; with another VLAN the frame belongs to a network
-//! that we are not in, and is dropped. The check sequence is the device's work. A frame that is
-//! shorter than the least that a wire carries gets zeros behind it, and what stands behind a
-//! datagram that is received is cut by its own length.
+//! in place of the type (802.3 with LLC, RFC 1042) is counted and dropped. An 802.1Q tag with VLAN
+//! 0 only carries a priority and is skipped; with another VLAN the frame belongs to a network that
+//! this host is not part of, and is dropped. The device computes the check sequence. A frame
+//! shorter than the minimum of a wire is padded with zeros, and the padding of a received datagram
+//! is cut off by the datagram's own length.
 //!
-//! Which address has which neighbor is not decided here, but where frames are made and read.
+//! The neighbor cache that maps addresses is not here, but in the layer that makes and parses
+//! frames.
 
 use super::Datagram;
 use crate::meter::Counter;
@@ -17,45 +18,45 @@ use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
-/// Bytes of a header without a tag.
+/// Length of a header without a tag, in bytes.
 pub const HEADER_LEN: usize = 14;
-/// Bytes of the shortest frame, without its check sequence (IEEE 802.3 §4A.2.3.2.4).
+/// Length of the shortest frame in bytes, without its check sequence (IEEE 802.3 §4A.2.3.2.4).
 pub const FRAME_MIN_LEN: usize = 60;
-/// Bytes of the longest datagram in a frame (RFC 894, RFC 2464 §2).
+/// Length of the longest datagram in a frame, in bytes (RFC 894, RFC 2464 §2).
 pub const MTU: usize = 1500;
 
-/// Bytes of a tag of 802.1Q.
+/// Length of an 802.1Q tag, in bytes.
 const TAG_LEN: usize = 4;
-/// Bytes of a header with a tag.
+/// Length of a header with a tag, in bytes.
 const HEADERS_MAX_LEN: usize = HEADER_LEN + TAG_LEN;
-/// The value of the type field that says that a tag follows.
+/// Type field value of a tag.
 const TAG: u16 = 0x8100;
-/// Types below are lengths (IEEE 802.3 §3.2.6).
+/// Smaller values of the type field are lengths (IEEE 802.3 §3.2.6).
 const TYPE_MIN: u16 = 0x0600;
-/// Groups of our own that a filter knows, before it takes every group.
+/// Maximum number of groups in a filter; with more it accepts every group.
 const GROUPS_LIMIT: usize = 32;
 
-/// A device that carries whole frames, as a TAP or a packet socket.
+/// A device that carries whole frames, such as a TAP or a packet socket.
 ///
-/// What goes in and out are frames; who makes and reads them is above.
+/// Its input and output are frames; the layer above makes and parses them.
 #[derive(Debug)]
 pub struct Ethernet {
     pub(super) frames: Datagram,
 }
 
 impl Ethernet {
-    /// Makes a link for frames with datagrams of at most `mtu` bytes.
+    /// Returns a link for frames with datagrams of at most `mtu` bytes.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         Self { frames: Datagram::new(mtu + HEADERS_MAX_LEN) }
     }
 
-    /// Takes the first frame that waits out of the queue; [`Self::put_back`] may follow.
+    /// Removes the first queued frame; [`Self::put_back`] may follow.
     pub fn take_waiting(&mut self) -> Option<Packet> {
         self.frames.take_waiting()
     }
 
-    /// Puts a frame in front of those that wait: the device had no room for it.
+    /// Puts a frame back at the front of the queue, because the device had no space for it.
     pub fn put_back(&mut self, packet: Packet) {
         self.frames.put_back(packet);
     }
@@ -72,50 +73,50 @@ impl Ethernet {
 pub struct MacAddress([u8; 6]);
 
 impl MacAddress {
-    /// Everybody on the segment.
+    /// All hosts on the segment.
     pub const BROADCAST: Self = Self([0xFF; 6]);
-    /// No address: what stands where one is asked for.
+    /// The null address, for a field without an address.
     pub const UNSPECIFIED: Self = Self([0; 6]);
 
-    /// Makes an address from its bytes in the order of the wire.
+    /// Returns an address from its bytes in wire order.
     #[must_use]
     pub const fn new(octets: [u8; 6]) -> Self {
         Self(octets)
     }
 
-    /// Returns the bytes in the order of the wire.
+    /// Returns the bytes in wire order.
     #[must_use]
     pub const fn octets(self) -> [u8; 6] {
         self.0
     }
 
-    /// Returns whether it means a group; everybody is a group too.
+    /// Returns whether it is a group address; broadcast is one too.
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Returns whether it is the address of one interface.
+    /// Returns whether it is the address of a single interface.
     #[must_use]
     pub fn is_unicast(self) -> bool {
         !self.is_multicast() && self != Self::UNSPECIFIED
     }
 
-    /// Returns the address of an IPv4 group: its low 23 bits behind 01-00-5E (RFC 1112 §6.4).
+    /// Returns the address of an IPv4 group: 01-00-5E and the group's low 23 bits (RFC 1112 §6.4).
     #[must_use]
     pub const fn of_group_v4(group: Ipv4Addr) -> Self {
         let [_, b, c, d] = group.octets();
         Self([0x01, 0x00, 0x5E, b & 0x7F, c, d])
     }
 
-    /// Returns the address of an IPv6 group: its low 32 bits behind 33-33 (RFC 2464 §7).
+    /// Returns the address of an IPv6 group: 33-33 and the group's low 32 bits (RFC 2464 §7).
     #[must_use]
     pub const fn of_group_v6(group: Ipv6Addr) -> Self {
         let [.., c, d, e, f] = group.octets();
         Self([0x33, 0x33, c, d, e, f])
     }
 
-    /// Makes an address of local administration for one interface from `bits`.
+    /// Returns a locally administered address of a single interface from `bits`.
     #[must_use]
     pub const fn local_from_bits(bits: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = bits.to_be_bytes();
@@ -130,7 +131,7 @@ impl fmt::Display for MacAddress {
     }
 }
 
-/// A text is not six bytes in hexadecimal with colons between them.
+/// The error for a string that is not six hexadecimal bytes separated by colons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacAddressError;
 
@@ -150,7 +151,7 @@ impl FromStr for MacAddress {
     }
 }
 
-/// What a frame carries.
+/// The protocol of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EtherType {
     /// 0x0800: an IPv4 datagram.
@@ -159,7 +160,7 @@ pub enum EtherType {
     Arp,
     /// 0x86DD: an IPv6 packet.
     Ipv6,
-    /// Anything else.
+    /// Any other type.
     Other(u16),
 }
 
@@ -188,38 +189,38 @@ impl From<EtherType> for u16 {
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// For whom it is.
+    /// Destination address.
     pub destination: MacAddress,
-    /// Who sent it.
+    /// Source address.
     pub source: MacAddress,
-    /// What it carries.
+    /// Protocol of the payload.
     pub ether_type: EtherType,
 }
 
-/// A header that was read.
+/// A parsed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it says.
+    /// The header.
     pub header: Header,
-    /// Bytes of it, with a tag if there is one.
+    /// Its length with a tag if there is one, in bytes.
     pub header_len: usize,
 }
 
-/// Why a frame cannot be read.
+/// Reasons why a frame cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// It ends before its header does.
+    /// It ends inside its header.
     Truncated,
-    /// Its source is a group, or no address.
+    /// Its source is a group address, or the null address.
     Source,
     /// It has a length in place of a type.
     Length,
-    /// It belongs to a VLAN, or has more tags than one.
+    /// It belongs to a VLAN, or has more than one tag.
     Vlan,
 }
 
 impl FrameError {
-    /// Returns what to count for it.
+    /// Returns the counter for it.
     #[must_use]
     pub const fn counter(self) -> Counter {
         match self {
@@ -231,11 +232,12 @@ impl FrameError {
 }
 
 impl Header {
-    /// Reads the header at the front of a frame.
+    /// Parses the header at the start of a frame.
     ///
     /// # Errors
     ///
-    /// If the frame is cut short, comes from a group, or is of a kind that is not taken here.
+    /// Returns an error if the frame is truncated, comes from a group, or is of an unsupported
+    /// kind.
     pub fn parse(frame: &[u8]) -> Result<Parsed, FrameError> {
         let (destination, rest) = frame.split_first_chunk().ok_or(FrameError::Truncated)?;
         let (source, rest) = rest.split_first_chunk().ok_or(FrameError::Truncated)?;
@@ -249,7 +251,7 @@ impl Header {
         if ether_type == TAG {
             let tag = rest.first_chunk::<TAG_LEN>().ok_or(FrameError::Truncated)?;
             let [t0, t1, e0, e1] = *tag;
-            // The low 12 bits are the VLAN; above them are priority and drop eligibility.
+            // The low 12 bits are the VLAN; the upper ones are priority and drop eligibility.
             if u16::from_be_bytes([t0, t1]) & 0x0FFF != 0 {
                 return Err(FrameError::Vlan);
             }
@@ -276,14 +278,14 @@ impl Header {
     }
 }
 
-/// Fills a frame with zeros up to the least that a wire carries.
+/// Pads a frame with zeros to the minimum length of a wire.
 pub fn pad(frame: &mut Packet) {
     if frame.len() < FRAME_MIN_LEN {
         frame.resize(FRAME_MIN_LEN);
     }
 }
 
-/// Decides which frames are for us, as the interface of a real host does.
+/// Decides which frames are accepted, as a hardware interface does.
 #[derive(Clone, Debug)]
 pub struct Filter {
     ours: MacAddress,
@@ -292,14 +294,14 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Makes a filter that takes what is sent to `ours` and to everybody.
+    /// Returns a filter that accepts frames to `ours` and broadcasts.
     #[must_use]
     pub fn new(ours: MacAddress) -> Self {
         Self { ours, groups: Vec::new(), takes_all_groups: false }
     }
 
-    /// Takes what is sent to `group` too. With more than 32 groups every group is taken, as real
-    /// interfaces do, and the layers above decide alone.
+    /// Also accepts frames to `group`. With more than 32 groups every group is accepted, as by
+    /// hardware interfaces, and only the layers above filter.
     pub fn join(&mut self, group: MacAddress) {
         if self.groups.contains(&group) {
             return;
@@ -311,13 +313,13 @@ impl Filter {
         }
     }
 
-    /// Forgets every group.
+    /// Removes all groups.
     pub fn leave_all(&mut self) {
         self.groups.clear();
         self.takes_all_groups = false;
     }
 
-    /// Returns whether a frame to `destination` is for us.
+    /// Returns whether a frame to `destination` is accepted.
     #[must_use]
     pub fn takes(&self, destination: MacAddress) -> bool {
         destination == self.ours

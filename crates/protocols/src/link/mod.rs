@@ -1,14 +1,14 @@
-//! The link layer: from bytes or frames on a wire to whole datagrams, and back.
+//! The link layer: conversion between the bytes or frames of a wire and whole datagrams.
 //!
-//! [`Link`] is one of four ways to carry a datagram, and all have the same face. Bytes that came
-//! from the wire go into [`Link::receive`], split anywhere; what must go out is appended to a
-//! buffer of the driver by [`Link::transmit_into`], as little at a time as the driver wants. A
-//! driver that models a slow line asks for one byte at a time, so that an acknowledgment can slip
-//! in between two bytes of a packet; a serial port takes a chunk.
+//! [`Link`] is one of five link types with the same interface. Bytes from the wire are passed to
+//! [`Link::receive`], split anywhere. Output is appended to a buffer of the driver by
+//! [`Link::transmit_into`], in pieces as small as the driver wants. A driver that models a slow
+//! line requests one byte at a time, so that an acknowledgment can be inserted between two bytes of
+//! a packet; a serial port takes a chunk.
 //!
-//! A packet belongs to one owner at a time. [`Link::send`] takes it; [`Event::Sent`] or
-//! [`Event::Failed`] gives it back, and the owner returns it to the [`Pool`]. A packet that comes
-//! is taken from the pool by the link and handed up with [`Event::Received`].
+//! A packet has one owner at a time. [`Link::send`] takes ownership; [`Event::Sent`] or
+//! [`Event::Failed`] returns the packet, and the owner returns it to the [`Pool`]. The link takes
+//! packets for input from the pool and passes them up with [`Event::Received`].
 
 pub mod datagram;
 pub mod ethernet;
@@ -32,26 +32,26 @@ use crate::time::Instant;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// How many packets wait in each direction, unless a link is made with another limit: as many as
-/// TM-233 §5.4 had buffers.
+/// Default maximum number of packets queued in each direction: the number of buffers of TM-233
+/// §5.4.
 pub const QUEUE_LIMIT: usize = Pool::DEFAULT_LIMIT;
 
-/// News from a link for the layer above.
+/// An event of a link for the layer above.
 #[derive(Debug)]
 pub enum Event {
-    /// A datagram came whole.
+    /// A complete datagram was received.
     Received(Packet),
-    /// All of a datagram went to the wire; the buffer is its owner's again.
+    /// A datagram was completely sent; the buffer belongs to its owner again.
     Sent(Packet),
-    /// A datagram was given up; the buffer is its owner's again.
+    /// A datagram was given up; the buffer belongs to its owner again.
     Failed(Packet),
-    /// The other end told us our Internet address.
+    /// The peer has reported the local Internet address.
     Address([u8; 4]),
-    /// The link agreed with the other end on our IPv6 interface identifier.
+    /// The link has negotiated the local IPv6 interface identifier with the peer.
     InterfaceIdentifier([u8; 8]),
-    /// IPv4 datagrams go both ways from now on.
+    /// IPv4 datagrams can be exchanged from now on.
     NetworkUp,
-    /// IPv4 datagrams go nowhere from now on.
+    /// IPv4 datagrams can no longer be exchanged.
     NetworkDown,
 }
 
@@ -72,9 +72,9 @@ impl Event {
 /// A wire and the protocol on it.
 #[derive(Debug)]
 pub enum Link {
-    /// A device that carries whole datagrams, as a TUN.
+    /// A device that carries whole datagrams, such as a TUN.
     Datagram(Datagram),
-    /// A device that carries whole Ethernet frames, as a TAP.
+    /// A device that carries whole Ethernet frames, such as a TAP.
     Ethernet(Ethernet),
     /// A serial line with the low level protocol of TM-233 §5.3.
     Llp(Llp),
@@ -85,8 +85,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// Takes bytes from the wire, split anywhere; for [`Link::Datagram`] one whole datagram
-    /// and for [`Link::Ethernet`] one frame.
+    /// Processes bytes from the wire, split anywhere; for [`Link::Datagram`] one whole datagram and
+    /// for [`Link::Ethernet`] one frame.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
@@ -98,11 +98,11 @@ impl Link {
         }
     }
 
-    /// Takes a datagram to send.
+    /// Queues a datagram for output.
     ///
     /// # Errors
     ///
-    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    /// Returns the packet, and counts it, if it is longer than the MTU or the queue is full.
     pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
@@ -114,7 +114,7 @@ impl Link {
         }
     }
 
-    /// Returns whether the queue to the wire is full, so that [`Link::send`] would refuse.
+    /// Returns whether the output queue is full, so that [`Link::send`] would reject a packet.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {
@@ -125,8 +125,8 @@ impl Link {
         }
     }
 
-    /// Appends at most `limit` bytes for the wire, and returns how many; for [`Link::Datagram`]
-    /// one whole datagram, whatever the limit.
+    /// Appends at most `limit` bytes for the wire, and returns their number; for [`Link::Datagram`]
+    /// one whole datagram, regardless of the limit.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => {
@@ -138,7 +138,7 @@ impl Link {
         }
     }
 
-    /// Returns the next news; call until there is none.
+    /// Returns the next event; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.event(),
@@ -159,7 +159,7 @@ impl Link {
         }
     }
 
-    /// Does what is due now; nothing if nothing is.
+    /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.timeout(cx),
@@ -181,7 +181,7 @@ impl Link {
         }
     }
 
-    /// Returns how long a packet buffer must be for what comes from the wire, in bytes.
+    /// Returns the required length of a packet buffer for input from the wire, in bytes.
     #[must_use]
     pub fn buffer_len(&self) -> usize {
         match self {
@@ -190,7 +190,7 @@ impl Link {
         }
     }
 
-    /// Returns whether a datagram waits among the events.
+    /// Returns whether a received datagram is queued among the events.
     #[must_use]
     pub fn has_received(&self) -> bool {
         match self {
@@ -212,7 +212,7 @@ impl Link {
         }
     }
 
-    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
     pub fn reset(&mut self, pool: &mut Pool) {
         match self {
             Self::Datagram(link) | Self::Ethernet(Ethernet { frames: link }) => link.reset(pool),
@@ -223,7 +223,7 @@ impl Link {
     }
 }
 
-/// Charges what `step` takes to the link's account, and then enters again what was entered before.
+/// Charges the time of `step` to the link's account, and then enters the previous account again.
 fn charged<'m, R>(cx: &mut Cx<'m>, step: impl FnOnce(&mut Cx<'m>) -> R) -> R {
     let before = cx.meter.enter(Account::Link);
     let result = step(cx);
@@ -262,7 +262,7 @@ mod tests {
         to.receive(&wire, pool, &mut lab.cx());
     }
 
-    /// Opens the line, if it has to be, and takes the news of that.
+    /// Opens the line, if necessary, and processes the events of that.
     fn open([a, b]: &mut [Link; 2], pool: &mut Pool, lab: &mut Lab) {
         for end in [&mut *a, &mut *b] {
             if let Link::Ppp(ppp) = end {

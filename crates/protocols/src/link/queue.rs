@@ -1,8 +1,8 @@
 //! The two queues between a link and the layer above, each with its limit.
 //!
-//! TM-233 §5.4 calls the incoming one the used queue. The outgoing one also holds the packets
-//! that are done with until their owner collects them, so that a station which forgets to
-//! collect is refused instead of running out of buffers unseen.
+//! TM-233 §5.4 calls the incoming one the used queue. The outgoing one also holds sent and failed
+//! packets until their owner collects them, so that a station that does not collect them gets an
+//! error instead of running out of buffers unnoticed.
 
 use super::Event;
 use crate::cx::Cx;
@@ -23,41 +23,41 @@ impl UsedQueue {
         Self { packets: VecDeque::new(), limit }
     }
 
-    /// Returns whether there is no place for one packet more.
+    /// Returns whether there is no space for another packet.
     ///
-    /// A link asks before it takes a buffer for a packet; it receives one packet at a time, so
-    /// the place is still there when the packet is whole.
+    /// A link checks this before it takes a buffer for a packet. It receives one packet at a time,
+    /// so the space is still available when the packet is complete.
     pub(super) fn is_full(&self) -> bool {
         self.packets.len() >= self.limit
     }
 
-    /// Returns whether no packet waits.
+    /// Returns whether the queue is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// Puts a whole packet behind the others.
+    /// Appends a complete packet.
     pub(super) fn push(&mut self, packet: Packet) {
         self.packets.push_back(packet);
     }
 
-    /// Takes the first packet as an event.
+    /// Removes the first packet and returns it as an event.
     pub(super) fn event(&mut self) -> Option<Event> {
         self.packets.pop_front().map(Event::Received)
     }
 
-    /// Gives every packet back to the pool.
+    /// Returns every packet to the pool.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         self.packets.drain(..).for_each(|packet| pool.put(packet));
     }
 }
 
-/// Packets that wait for the wire, and those that are done with.
+/// Packets queued for the wire, and packets that were sent or have failed.
 #[derive(Debug)]
 pub(super) struct OutputQueue {
     waiting: VecDeque<Packet>,
     finished: VecDeque<Event>,
-    /// How many packets were accepted and are not collected yet.
+    /// Number of packets accepted and not collected yet.
     held: usize,
     limit: usize,
     mtu: usize,
@@ -79,9 +79,9 @@ impl OutputQueue {
         self.mtu = mtu;
     }
 
-    /// Accepts a packet, or counts the refusal and gives it back.
+    /// Accepts a packet, or counts the rejection and returns the packet.
     pub(super) fn accept(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
-        // The device cuts a super-segment into packets that are short enough.
+        // The device cuts a super-segment into short enough packets.
         if packet.len() > self.mtu && packet.offload.segment_size == 0 {
             cx.meter.count(Counter::LinkPacketsTooLong);
             return Err(packet);
@@ -95,54 +95,54 @@ impl OutputQueue {
         Ok(())
     }
 
-    /// Returns whether the next packet would be refused.
+    /// Returns whether the next packet would be rejected.
     pub(super) fn is_full(&self) -> bool {
         self.held >= self.limit
     }
 
-    /// Returns whether a packet waits.
+    /// Returns whether a packet is queued.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Returns the packet that goes to the wire next.
+    /// Returns the next packet for the wire.
     pub(super) fn peek(&self) -> Option<&Packet> {
         self.waiting.front()
     }
 
-    /// Takes the packet that goes to the wire next; [`Self::finish`] brings it back.
+    /// Removes the next packet for the wire; [`Self::finish`] returns it.
     pub(super) fn next(&mut self) -> Option<Packet> {
         self.waiting.pop_front()
     }
 
-    /// Takes the first packet away for good.
+    /// Removes the first packet permanently.
     pub(super) fn take_first(&mut self) -> Option<Packet> {
         let packet = self.waiting.pop_front()?;
         self.held = self.held.saturating_sub(1);
         Some(packet)
     }
 
-    /// Takes a packet in that goes before all others, also if there are as many as may be.
+    /// Puts a packet at the front, even if the queue is full.
     pub(super) fn put_first(&mut self, packet: Packet) {
         self.held += 1;
         self.waiting.push_front(packet);
     }
 
-    /// Keeps a packet that was sent or has failed until it is collected.
+    /// Keeps a sent or failed packet until it is collected.
     pub(super) fn finish(&mut self, event: Event) {
         self.finished.push_back(event);
     }
 
-    /// Takes the first packet that is done with.
+    /// Removes the first sent or failed packet.
     pub(super) fn event(&mut self) -> Option<Event> {
         let event = self.finished.pop_front()?;
         self.held = self.held.saturating_sub(1);
         Some(event)
     }
 
-    /// Gives every packet back to the pool.
+    /// Returns every packet to the pool.
     ///
-    /// The link has put the packet that it was sending into the queue's care before.
+    /// The link must have returned the packet that it was sending to the queue before.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         self.waiting.drain(..).for_each(|packet| pool.put(packet));
         self.finished.drain(..).filter_map(Event::into_packet).for_each(|packet| pool.put(packet));

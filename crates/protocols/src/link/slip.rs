@@ -1,23 +1,23 @@
 //! SLIP (RFC 1055): a datagram, escaped, between two ENDs.
 //!
-//! Theory of operation. END (192) ends a packet. A data byte that is END goes as ESC ESC_END and
-//! one that is ESC goes as ESC ESC_ESC. As the RFC advises, a packet also begins with END, which
-//! ends whatever noise the line has collected, and an empty packet is ignored. There is no
-//! handshake, no header and no checksum; nothing is ever waited for, so there is no deadline.
+//! Theory of operation. END (192) ends a packet. A data byte END is sent as ESC ESC_END and ESC as
+//! ESC ESC_ESC. As the RFC advises, a packet also begins with END, which ends any noise received
+//! from the line, and an empty packet is ignored. There is no handshake, no header and no checksum.
+//! The protocol has no timers, so there is no deadline.
 //!
-//! A buffer is taken from the pool at the first byte of a packet. Without one, or with a full
+//! A buffer is taken from the pool at the first byte of a packet. Without a buffer, or with a full
 //! used queue, the packet is counted and skipped up to its END.
 //!
-//! The RFC's sample leaves a byte in the packet that may not follow ESC. Here the packet is
+//! The RFC's sample code keeps a byte in the packet that may not follow ESC. Here the packet is
 //! dropped instead and counted: it is known to be damaged, and a UDP datagram without a checksum
-//! would carry the damage to a user. An END always ends the packet, also after ESC, so that two
-//! packets never grow together. The RFC's sample cuts a packet that is too long; here it is
+//! would deliver the damage to a user. An END always ends the packet, even after ESC, so that two
+//! packets are never merged. The RFC's sample truncates a packet that is too long; here it is
 //! dropped, too.
 //!
-//! With header compression (CSLIP) the first byte of a packet says what it is (RFC 1144 §3.2.3): a
-//! datagram begins with its version, 4 or 6, in the upper half, a TCP segment that fills a slot
-//! has 7 there, and one that is compressed has the uppermost bit set. Both ends must be set to it;
-//! there is nobody to negotiate with.
+//! With header compression (CSLIP) the first byte of a packet identifies its kind (RFC 1144
+//! §3.2.3): a datagram begins with its version, 4 or 6, in the upper half, a TCP segment that fills
+//! a slot has 7 there, and a compressed one has the uppermost bit set. Both ends must be configured
+//! for it, because SLIP has no negotiation.
 
 use super::queue::{OutputQueue, UsedQueue};
 use super::stuffing::{Code, Stuffing};
@@ -31,18 +31,18 @@ use alloc::vec::Vec;
 
 /// Ends a packet, and begins it.
 pub const END: u8 = 192;
-/// Stands before [`ESC_END`] or [`ESC_ESC`].
+/// Precedes [`ESC_END`] or [`ESC_ESC`].
 pub const ESC: u8 = 219;
-/// After ESC, stands for the data byte END.
+/// After ESC, represents the data byte END.
 pub const ESC_END: u8 = 220;
-/// After ESC, stands for the data byte ESC.
+/// After ESC, represents the data byte ESC.
 pub const ESC_ESC: u8 = 221;
 
-/// In the first byte of a packet: TCP with compressed headers.
+/// Bit in the first byte of a packet: TCP with compressed headers.
 const COMPRESSED_TCP: u8 = 0x80;
-/// In the upper half of the first byte: TCP with the number of its slot as protocol.
+/// Value of the upper half of the first byte: TCP with the number of its slot as protocol.
 const UNCOMPRESSED_TCP: u8 = 0x70;
-/// The version that belongs there instead, and what of the first byte it leaves.
+/// The version that belongs there instead, and a mask of the remaining bits of the first byte.
 const VERSION_4: u8 = 0x4F;
 
 const CODE: Code = Code { ordinary_run, escape };
@@ -73,10 +73,10 @@ impl Default for Compression {
     }
 }
 
-/// What comes in.
+/// The state of the input.
 #[derive(Debug, Default)]
 enum Incoming {
-    /// Nothing since the last END.
+    /// No bytes since the last END.
     #[default]
     Empty,
     Packet {
@@ -84,7 +84,7 @@ enum Incoming {
         /// The last byte was ESC.
         is_escaped: bool,
     },
-    /// A packet that was dropped; its END has not come.
+    /// A packet that was dropped; its END has not arrived.
     Skipping,
 }
 
@@ -95,13 +95,13 @@ struct Outgoing {
 }
 
 impl Slip {
-    /// Makes a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    /// Returns a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         Self::with_queue_limit(mtu, QUEUE_LIMIT)
     }
 
-    /// Makes a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    /// Returns a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
     #[must_use]
     pub fn with_queue_limit(mtu: usize, limit: usize) -> Self {
         Self {
@@ -113,13 +113,13 @@ impl Slip {
         }
     }
 
-    /// Compresses the headers of TCP (RFC 1144). The other end must do so, too.
+    /// Enables the compression of TCP headers (RFC 1144). The peer must enable it too.
     #[must_use]
     pub fn with_header_compression(self) -> Self {
         Self { compression: Some(Compression::default()), ..self }
     }
 
-    /// Takes bytes from the line, split anywhere.
+    /// Processes bytes from the line, split anywhere.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         charged(cx, |cx| self.take_apart(bytes, pool, cx));
     }
@@ -149,7 +149,7 @@ impl Slip {
         }
     }
 
-    /// Takes a run of bytes without END and ESC.
+    /// Processes a run of bytes without END and ESC.
     fn add(&mut self, run: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         self.begin(pool, cx);
         let Incoming::Packet { packet, is_escaped } = &mut self.incoming else { return };
@@ -216,7 +216,7 @@ impl Slip {
         self.used.push(packet);
     }
 
-    /// Makes a datagram of what came; returns whether that is possible.
+    /// Converts a received packet into a datagram. Returns whether that is possible.
     fn decompress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {
         let Some(Compression { decompressor, .. }) = &mut self.compression else { return true };
         let Some(first) = packet.data_mut().first_mut() else { return true };
@@ -238,7 +238,7 @@ impl Slip {
         fits
     }
 
-    /// Tells the decompressor that a packet is lost.
+    /// Notifies the decompressor of a lost packet.
     fn lose(&mut self) {
         if let Some(Compression { decompressor, .. }) = &mut self.compression {
             decompressor.lose();
@@ -254,16 +254,16 @@ impl Slip {
         }
     }
 
-    /// Takes a datagram to send.
+    /// Queues a datagram for output.
     ///
     /// # Errors
     ///
-    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    /// Returns the packet, and counts it, if it is longer than the MTU or the queue is full.
     pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         charged(cx, |cx| self.output.accept(packet, cx))
     }
 
-    /// Appends at most `limit` bytes for the line, and returns how many.
+    /// Appends at most `limit` bytes for the line, and returns their number.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         charged(cx, |cx| {
             let start = wire.len();
@@ -300,7 +300,7 @@ impl Slip {
         }
     }
 
-    /// Compresses the headers, and writes into the first byte what that has made of the packet.
+    /// Compresses the headers, and writes the resulting kind into the first byte of the packet.
     fn compress(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) {
         let Some(Compression { compressor, .. }) = &mut self.compression else { return };
         let mark = match compressor.compress(packet, cx.meter) {
@@ -313,18 +313,18 @@ impl Slip {
         }
     }
 
-    /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
+    /// Returns whether the output queue is full, so that [`Self::send`] would reject a packet.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.output.is_full()
     }
 
-    /// Returns the next news; call until there is none.
+    /// Returns the next event; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         self.output.event().or_else(|| self.used.event())
     }
 
-    /// Returns nothing: SLIP waits for nothing.
+    /// Returns `None`: SLIP has no timers.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         None
@@ -339,7 +339,7 @@ impl Slip {
         self.output.mtu()
     }
 
-    /// Returns whether a datagram waits among the events.
+    /// Returns whether a received datagram is queued among the events.
     #[must_use]
     pub fn has_received(&self) -> bool {
         !self.used.is_empty()
@@ -351,7 +351,7 @@ impl Slip {
         self.outgoing.is_some() || self.output.is_waiting()
     }
 
-    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
     pub fn reset(&mut self, pool: &mut Pool) {
         if let Incoming::Packet { packet, .. } = core::mem::take(&mut self.incoming) {
             pool.put(packet);
@@ -367,7 +367,7 @@ impl Slip {
     }
 }
 
-/// Returns how many bytes there are before the first END or ESC.
+/// Returns the number of bytes before the first END or ESC.
 fn ordinary_run(bytes: &[u8]) -> usize {
     memchr::memchr2(END, ESC, bytes).unwrap_or(bytes.len())
 }
@@ -385,7 +385,7 @@ mod tests {
 
     const MTU: usize = 60;
 
-    /// Gives `bytes` to the link, and returns the packets that came out of it.
+    /// Passes `bytes` to the link, and returns the received packets.
     fn received(slip: &mut Slip, bytes: &[u8], pool: &mut Pool, lab: &mut Lab) -> Vec<Vec<u8>> {
         slip.receive(bytes, pool, &mut lab.cx());
         let packets: Vec<Packet> =

@@ -1,37 +1,37 @@
-//! Byte stuffing: a packet goes to the wire in runs of ordinary bytes, and each byte that means
-//! something to the protocol goes as two.
+//! Byte stuffing: a packet is sent in runs of ordinary bytes, and each byte with a special meaning
+//! in the protocol is sent as two.
 //!
-//! The packet is not copied first. The stuffing remembers how far it has come, also between the
-//! two bytes of an escape, so that the wire may take one byte at a time.
+//! The packet is not copied first. The state records the position in it, even between the two bytes
+//! of an escape, so that the wire may take one byte at a time.
 
 use alloc::vec::Vec;
 
-/// Which bytes a protocol escapes, and as what.
+/// The escapes of a protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code {
-    /// Returns how many bytes there are before the first that must be escaped.
+    /// Returns the number of bytes before the first that must be escaped.
     pub(super) ordinary_run: fn(&[u8]) -> usize,
-    /// Returns the two bytes that stand for one that must be escaped.
+    /// Returns the two bytes that represent one that must be escaped.
     pub(super) escape: fn(u8) -> [u8; 2],
 }
 
-/// How far a packet has gone to the wire.
+/// The position in a packet that is being sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stuffing {
     position: usize,
-    /// The second byte of an escape whose first byte has gone.
+    /// The second byte of an escape whose first byte has been sent.
     half: Option<u8>,
 }
 
 impl Stuffing {
-    /// Appends the second byte of an escape, if its first byte was the last to go.
+    /// Appends the second byte of an escape, if its first byte was the last one sent.
     pub(super) fn finish_escape(&mut self, wire: &mut Vec<u8>) {
         wire.extend(self.half.take());
     }
 
-    /// Appends at most `room` bytes of what is left of `data`, and returns how many escapes began.
+    /// Appends at most `room` bytes of the rest of `data`, and returns the number of escapes begun.
     ///
-    /// If it appends less than `room` bytes, all of `data` has gone.
+    /// If it appends less than `room` bytes, all of `data` has been sent.
     pub(super) fn fill(
         &mut self,
         data: &[u8],

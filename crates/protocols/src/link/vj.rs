@@ -2,84 +2,86 @@
 //!
 //! Theory of operation. Of the 40 bytes of headers of a segment most are the same from one segment
 //! of a connection to the next, and most of the others change by little. Both ends of the line keep
-//! the headers of the last segment of each of a few connections, each in a slot with a number. The
-//! compressor sends a datagram as one of three kinds, and the link below says which it is:
+//! the headers of the last segment of each of a few connections, each in a numbered slot. The
+//! compressor sends a datagram as one of three kinds, which the link below marks:
 //!
-//! - [`Kind::Ip`]: as it is. All that is not TCP, fragments, and segments with SYN, FIN or RST.
-//! - [`Kind::UncompressedTcp`]: as it is, but the number of its slot stands in the place of the
-//!   protocol field. Both ends put its headers into that slot.
-//! - [`Kind::CompressedTcp`]: what has changed against the slot, and the data (§3.2.2):
+//! - [`Kind::Ip`]: unchanged. Everything that is not TCP, fragments, and segments with SYN, FIN or
+//!   RST.
+//! - [`Kind::UncompressedTcp`]: unchanged, except that the protocol field holds the number of its
+//!   slot. Both ends put its headers into that slot.
+//! - [`Kind::CompressedTcp`]: the changes against the slot, and the data (§3.2.2):
 //!
 //! ```text
-//! mask     what follows: C I P S A W U (P is no field but the segment's PSH bit itself)
-//! [C]      number of the slot, if it is not that of the segment before
-//! checksum TCP's own, two bytes: this is what finds out when the two ends disagree
+//! mask     flags of the following fields: C I P S A W U (P is the segment's PSH bit, not a field)
+//! [C]      number of the slot, if it differs from that of the previous segment
+//! checksum TCP's own, two bytes: it detects that the two ends disagree
 //! [U] [W] [A] [S] [I]   urgent pointer, then the differences of window, acknowledgment, sequence
 //!          number and IP identification: one byte from 1 to 255, or 0 and two bytes
 //! data
 //! ```
 //!
-//! A difference of 1 in the identification needs no byte. Two masks that can hardly occur stand for
-//! the two most frequent segments: SWU for the echo of a character, where both sequence number and
-//! acknowledgment move on by the data of the segment before, and SAWU for bulk data, where the
-//! sequence number does. A segment whose real changes give one of these goes uncompressed, and so
-//! does one that changes nothing, because it is a retransmission and perhaps the other end lacks
-//! what went before.
+//! A difference of 1 in the identification needs no byte. Two masks that can hardly occur represent
+//! the two most frequent segments: SWU the echo of a character, where both sequence number and
+//! acknowledgment advance by the data of the previous segment, and SAWU bulk data, where the
+//! sequence number does. A segment whose real changes give one of these is sent uncompressed. So is
+//! a segment without changes, because it is a retransmission and the peer may lack the previous
+//! segment.
 //!
-//! After a loss the slot of the decompressor is behind, and what it makes has a wrong TCP checksum,
-//! until the retransmission comes uncompressed (§4.1). After a loss that the link has noticed it
-//! may also not know whose slot is meant, and tosses all until a segment names one (§4.2). After a
-//! loss that the link has not noticed it may apply the changes of one connection to the slot of
-//! another. Nothing but TCP's checksum rejects the result, and it accepts it where the changes that
-//! were lost have the same sum on both connections. The slot may be omitted only where the link
-//! reports its errors (RFC 1332 §4); SLIP reports those that it can see.
+//! After a loss the slot of the decompressor is outdated, and the segments made from it have a
+//! wrong TCP checksum, until the retransmission arrives uncompressed (§4.1). After a loss that the
+//! link has detected the decompressor may also not know the current slot, and tosses all segments
+//! until one names its slot (§4.2). After an undetected loss it may apply the changes of one
+//! connection to the slot of another. Only TCP's checksum rejects the result, and it does not if
+//! the lost changes have the same sum on both connections. The slot number may be omitted only if
+//! the link reports its errors (RFC 1332 §4); SLIP reports those that it can detect.
 //!
-//! What a loss may hide in its own slot is limited, but not nothing: if it makes two fields wrong by
-//! amounts whose one's complement sum is zero, no checksum tells. A lost segment whose window
-//! shrinks by just the data before it does that, and the special case of an echo can, when the lost
-//! segment and the one before had data of different lengths. RFC 1144 accepts this; a link with a
-//! checksum of its own, as PPP, does not help, because nothing is damaged. The IP identification is
-//! under no checksum that travels, and is wrong after a loss.
+//! The damage that a loss can hide in its own slot is limited, but not zero: if it makes two fields
+//! wrong by amounts whose one's complement sum is zero, no checksum detects it. A lost segment
+//! whose window shrinks by exactly the data before it does that, and the special case of an echo
+//! can, when the lost segment and the one before had data of different lengths. RFC 1144 accepts
+//! this; a link with a checksum of its own, such as PPP, does not help, because nothing is damaged.
+//! The IP identification is not covered by any checksum that is sent, and is wrong after a loss.
 //!
-//! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any) is
-//! given the one after its slot's, because an identification that does not count on would take
-//! three bytes of every segment.
+//! A datagram with DF and without an identification (RFC 6864 §4.1: an atomic one may have any)
+//! gets the one after its slot's, because an identification that does not increase would cost three
+//! bytes of every segment.
 //!
-//! Two things are stricter here than in the RFC's sample. Bits that it does not know (ECN's) are
-//! compared with the slot's, and a change goes uncompressed. And in the special cases its receiver
-//! leaves URG as it was: here the receiver clears it, and the sender does not use a special case
-//! when the slot has it set, so that either kind of other end makes the right segment of it.
+//! Two things are stricter here than in the RFC's sample code. Bits that it does not know (ECN's)
+//! are compared with the slot's, and a change is sent uncompressed. And in the special cases its
+//! receiver leaves URG unchanged: here the receiver clears it, and the sender does not use a
+//! special case when the slot has it set, so that either kind of peer reconstructs the right
+//! segment.
 
 use crate::checksum::Sum;
 use crate::meter::{Counter, Meter};
 use crate::packet::{HEADROOM, Packet};
 use alloc::vec::Vec;
 
-/// How many slots there are at the most, and the number that both ends have without agreement
-/// (RFC 1144 §3.2.3).
+/// Maximum number of slots, which is also the number at both ends without negotiation (RFC 1144
+/// §3.2.3).
 pub const SLOTS_MAX: u8 = 16;
 
-/// IPv4 and TCP header, each with all the options it can have.
+/// IPv4 and TCP headers, each with the maximum of options.
 const HEADERS_LEN_MAX: usize = 120;
 const _: () = assert!(HEADERS_LEN_MAX <= HEADROOM, "headers are put in front of received data");
 
-/// How a datagram goes over the line.
+/// The kinds of packets on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As it is.
+    /// An unchanged datagram.
     Ip,
-    /// As it is, with the number of its slot in the place of the protocol field.
+    /// A datagram with the number of its slot in the protocol field.
     UncompressedTcp,
     /// The changes of its headers and the data.
     CompressedTcp,
 }
 
-/// Why nothing came out of what the line brought.
+/// Reasons why a received packet gives no datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// It is cut short, or is about a slot that is empty or that there is not.
+    /// It is truncated, or refers to a slot that is empty or does not exist.
     Damaged,
-    /// It does not name its slot, and after a loss that may be another than before.
+    /// It does not name its slot, which after a loss may differ from the previous one.
     Tossed,
 }
 
@@ -102,7 +104,7 @@ mod mask {
 const PROTOCOL_AT: usize = 9;
 const PROTOCOL_TCP: u8 = 6;
 const FRAGMENT: u16 = 0x3FFF;
-/// In the byte that holds the flags.
+/// Mask in the byte with the flags.
 const DONT_FRAGMENT: u8 = 0x40;
 const FIN_SYN_RST: u8 = 0x07;
 const PSH: u8 = 0x08;
@@ -114,10 +116,10 @@ const URG: u8 = 0x20;
 pub struct Compressor {
     slots: Vec<Slot>,
     slots_max: u8,
-    /// The slot of the last segment, which the next need not name if it is the same.
+    /// The slot of the last segment, which the next may omit if it is the same.
     last: Option<u8>,
     may_omit_slot: bool,
-    /// Segments so far, for the age of the slots.
+    /// Number of segments so far, as the age of the slots.
     clock: u64,
 }
 
@@ -151,19 +153,19 @@ struct Headers<'a> {
 }
 
 impl Compressor {
-    /// Makes a compressor for an end with `slots` slots, 1 to [`SLOTS_MAX`]; with `may_omit_slot`
-    /// a segment names its slot only if it is another than that of the segment before.
+    /// Returns a compressor for a peer with `slots` slots, 1 to [`SLOTS_MAX`]. With `may_omit_slot`
+    /// a segment names its slot only if it differs from that of the previous segment.
     #[must_use]
     pub fn new(slots: u8, may_omit_slot: bool) -> Self {
         let slots_max = slots.clamp(1, SLOTS_MAX);
         Self { slots: Vec::new(), slots_max, last: None, may_omit_slot, clock: 0 }
     }
 
-    /// Makes of a whole datagram what goes over the line, and returns what that is.
+    /// Converts a whole datagram into its form on the line, and returns its kind.
     pub fn compress(&mut self, packet: &mut Packet, meter: &mut Meter) -> Kind {
         self.number(packet);
         let Some(headers) = Headers::read(packet.data()) else { return Kind::Ip };
-        // RFC 1144 §3.2.3: a segment that opens or closes goes as it is.
+        // RFC 1144 §3.2.3: a segment that opens or closes a connection is sent unchanged.
         if headers.tcp[13] & (FIN_SYN_RST | ACK) != ACK {
             return Kind::Ip;
         }
@@ -191,7 +193,7 @@ impl Compressor {
         Kind::CompressedTcp
     }
 
-    /// Gives an atomic datagram without an identification the one that takes no byte.
+    /// Gives an atomic datagram without an identification the one that needs no byte.
     fn number(&self, packet: &mut Packet) {
         let Some(headers) = Headers::read(packet.data()) else { return };
         let is_atomic = headers.ip[6] & DONT_FRAGMENT != 0 && headers.ip[4..6] == [0, 0];
@@ -207,8 +209,8 @@ impl Compressor {
         }
     }
 
-    /// Puts `headers` into the slot of their connection; returns its number, and what has changed
-    /// if the other end can be told so.
+    /// Puts `headers` into the slot of their connection. Returns the slot's number, and the changes
+    /// if they can be sent compressed.
     fn enter(&mut self, headers: &Headers<'_>) -> (u8, Option<Changes>) {
         let mut numbered = (0..).zip(&mut self.slots);
         if let Some((number, slot)) = numbered.find(|(_, slot)| slot.is_of(headers)) {
@@ -224,7 +226,7 @@ impl Compressor {
             self.slots.push(slot);
             return (number, None);
         }
-        // The slot that was used least recently.
+        // The least recently used slot.
         let oldest = (0..).zip(&mut self.slots).min_by_key(|(_, slot)| slot.used_at);
         let number = oldest.map_or(0, |(number, oldest)| {
             *oldest = slot;
@@ -233,8 +235,8 @@ impl Compressor {
         (number, None)
     }
 
-    /// Forgets all slots, so that the next segment of each connection goes uncompressed: something
-    /// that was compressed never went to the line.
+    /// Clears all slots, so that the next segment of each connection is sent uncompressed, because
+    /// a compressed segment was never sent to the line.
     pub fn forget(&mut self) {
         self.slots.clear();
         self.last = None;
@@ -242,19 +244,19 @@ impl Compressor {
 }
 
 impl Decompressor {
-    /// Makes a decompressor with `slots` slots, 1 to [`SLOTS_MAX`].
+    /// Returns a decompressor with `slots` slots, 1 to [`SLOTS_MAX`].
     #[must_use]
     pub fn new(slots: u8) -> Self {
         let slots = usize::from(slots.clamp(1, SLOTS_MAX));
         Self { slots: (0..slots).map(|_| None).collect(), last: None, is_tossing: false }
     }
 
-    /// Makes a whole datagram of what the line has brought, in its place. The packet has its
-    /// headroom still, or has lost no more of it than a link's own header.
+    /// Converts a received packet into a whole datagram in place. The packet still has its
+    /// headroom, except at most the length of a link's own header.
     ///
     /// # Errors
     ///
-    /// If there is no datagram to be had from it. It is counted.
+    /// Returns an error, which is counted, if the packet gives no datagram.
     pub fn decompress(
         &mut self,
         kind: Kind,
@@ -278,7 +280,7 @@ impl Decompressor {
         result
     }
 
-    /// Takes the news that the link has lost or damaged something.
+    /// Records that the link has lost or damaged a packet.
     pub fn lose(&mut self) {
         self.is_tossing = true;
     }
@@ -322,8 +324,8 @@ impl Decompressor {
 }
 
 impl<'a> Headers<'a> {
-    /// Reads the headers of `datagram`, if it is one that can be made again from them: TCP, no
-    /// fragment, with a right length and a right checksum of the IP header.
+    /// Parses the headers of `datagram`, if it can be reconstructed from them: TCP, not a fragment,
+    /// with a correct length and a correct checksum of the IP header.
     fn read(datagram: &'a [u8]) -> Option<Self> {
         let (ip, rest) = datagram.split_first_chunk::<20>()?;
         let ip_options_len = (usize::from(ip[0] & 0x0F) * 4).checked_sub(20)?;
@@ -370,12 +372,12 @@ impl Slot {
         u16::from_be_bytes([self.ip[4], self.ip[5]])
     }
 
-    /// Returns whether the addresses and ports are these.
+    /// Returns whether the slot has these addresses and ports.
     fn is_of(&self, headers: &Headers<'_>) -> bool {
         self.ip.get(12..) == headers.ip.get(12..) && self.tcp.get(..4) == headers.tcp.get(..4)
     }
 
-    /// Returns what the other end must be told, or nothing if it must see the whole headers.
+    /// Returns the changes to send, or `None` if the headers must be sent whole.
     fn changes(&self, headers: &Headers<'_>) -> Option<Changes> {
         if !self.is_alike(headers) {
             return None;
@@ -384,7 +386,7 @@ impl Slot {
         if new[13] & URG != 0 {
             changes.put(mask::URGENT, u16::from_be_bytes([new[18], new[19]]));
         } else if old[18..] != new[18..] {
-            // The pointer changes although it does not count.
+            // The pointer has changed although URG is not set.
             return None;
         }
         let window = difference(&[new[14], new[15]], &[old[14], old[15]])?;
@@ -395,7 +397,8 @@ impl Slot {
         changes.put_unless_0(mask::SEQUENCE, sequence);
         let is_next = sequence == self.data_len && old[13] & URG == 0;
         match changes.mask {
-            // Data after a bare acknowledgment is new; all else that is alike was sent before.
+            // Data after a bare acknowledgment is new; any other segment without changes is a
+            // retransmission.
             0 if self.data_len == 0 && headers.data_len != 0 => {}
             0 | mask::ECHO | mask::BULK => return None,
             mask::SEQUENCE if is_next => changes = Changes::special(mask::BULK),
@@ -414,7 +417,7 @@ impl Slot {
         Some(changes)
     }
 
-    /// Returns whether all is the same that a compressed segment cannot change.
+    /// Returns whether all fields are equal that a compressed segment cannot change.
     fn is_alike(&self, headers: &Headers<'_>) -> bool {
         let flags = |tcp: &[u8; 20]| tcp[13] & !(PSH | URG);
         self.ip[..2] == headers.ip[..2]
@@ -425,7 +428,7 @@ impl Slot {
             && self.tcp_options == headers.tcp_options
     }
 
-    /// Takes over the changes that a segment brings.
+    /// Applies the changes of a segment to the slot.
     fn apply(&mut self, changes: u8, cursor: &mut Cursor<'_>) -> Result<(), Error> {
         let (mut ip, mut tcp) = (self.ip, self.tcp);
         (tcp[16], tcp[17]) = (cursor.byte()?, cursor.byte()?);
@@ -461,7 +464,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Sets the lengths for `data_len` bytes of data, and with them the IP checksum.
+    /// Sets the lengths for `data_len` bytes of data, and updates the IP checksum.
     fn set_data_len(&mut self, data_len: usize) -> Result<(), Error> {
         let headers_len = 40 + self.ip_options.len() + self.tcp_options.len();
         let total_len = u16::try_from(headers_len + data_len).map_err(|_| Error::Damaged)?;
@@ -493,7 +496,7 @@ fn add(field: &mut [u8], by: u16) {
     }
 }
 
-/// The mask of a compressed segment and what goes behind its checksum.
+/// The mask of a compressed segment and the fields after its checksum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
     mask: u8,
@@ -528,7 +531,7 @@ impl Changes {
     }
 }
 
-/// What is left of a compressed segment.
+/// The rest of a compressed segment.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -546,13 +549,13 @@ impl Cursor<'_> {
     }
 }
 
-/// What the tests of the links send.
+/// Packets for the tests of the links.
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
 
-    /// Returns a segment of one byte, each with a higher identification, sequence number and
-    /// acknowledgment than the one before.
+    /// Returns a segment of one byte with `count` as identification, sequence number and
+    /// acknowledgment.
     pub(in crate::link) fn typed(count: u8) -> Vec<u8> {
         #[rustfmt::skip]
         let mut datagram = [

@@ -1,6 +1,6 @@
-//! What can be counted, recorded, charged and done: closed lists, each name with its text.
+//! The closed lists of counters, quantities, accounts and kinds of work, each member with its text.
 
-/// Declares a closed list whose members know their own text and can be walked in order.
+/// Declares a closed list whose members know their own text and can be iterated in order.
 macro_rules! closed_list {
     ($(#[$list:meta])* $name:ident { $($(#[$member:meta])* $variant:ident $text:literal,)+ }) => {
         $(#[$list])*
@@ -10,10 +10,10 @@ macro_rules! closed_list {
         impl $name {
             /// Every member, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// How many members there are.
+            /// Number of members.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// Returns the text that people read.
+            /// Returns the text that is displayed.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -23,11 +23,11 @@ macro_rules! closed_list {
 }
 
 closed_list! {
-    /// Who is charged for CPU time.
+    /// Accounts to which CPU time is charged.
     Account {
-        /// Waiting, and everything that is not ours.
+        /// Waiting, and everything outside this program.
         Outside "outside",
-        /// Interrupt level of 1982; today the system calls that move bytes.
+        /// The interrupt level of 1982; today the system calls that move bytes.
         Interrupt "interrupt or system call",
         /// LLP, SLIP.
         Link "link",
@@ -37,33 +37,34 @@ closed_list! {
         TcpFixed "TCP, fixed",
         /// TCP, per data byte: checksum and copy.
         TcpByte "TCP, per byte",
-        /// TLS: keys, and what is enciphered and deciphered.
+        /// TLS: keys, encryption and decryption.
         Encryption "encryption",
         /// Telnet.
         Telnet "Telnet",
-        /// The terminal: the grid and what paints it.
+        /// The terminal: the grid and its rendering.
         Terminal "terminal",
-        /// Files: reading, writing, and converting between their form and the wire's.
+        /// Files: reading, writing, and converting between the file's form and the wire's.
         Files "files",
-        /// FTP, and what carries and serves sessions: all of ours that is no layer of the network.
+        /// FTP, and the carriers and servers of sessions: everything of ours that is no network
+        /// layer.
         Application "application",
     }
 }
 
 closed_list! {
-    /// What a layer did, in units that have a price on a simulated machine.
+    /// Kinds of work of a layer, in units that have a cost on a simulated machine.
     Work {
-        /// A byte taken from or given to the line at interrupt level.
+        /// A byte received from or sent to the line at interrupt level.
         LineByte "line bytes",
         /// A segment received or sent: headers, queues, scheduling.
         Segment "segments",
         /// A byte of data checksummed by TCP.
         SegmentByte "segment bytes",
-        /// A byte of data looked at by Telnet.
+        /// A byte of data processed by Telnet.
         TelnetByte "Telnet bytes",
-        /// A byte given to the terminal.
+        /// A byte written to the terminal.
         TerminalByte "terminal bytes",
-        /// A new line, which moves the whole screen up.
+        /// A new line, which scrolls the whole screen up.
         NewLine "new lines",
         /// A change of control from one step of a station to another.
         Switch "changes of control",
@@ -73,12 +74,12 @@ closed_list! {
 }
 
 impl Work {
-    /// Returns who is charged for it.
+    /// Returns the account to which it is charged.
     #[must_use]
     pub const fn account(self) -> Account {
         match self {
             Self::LineByte => Account::Interrupt,
-            // TM-233 counts it with what a packet costs, whatever its length.
+            // TM-233 counts it as part of the cost per packet, independent of the length.
             Self::Segment | Self::Switch => Account::TcpFixed,
             Self::SegmentByte => Account::TcpByte,
             Self::TelnetByte => Account::Telnet,
@@ -89,7 +90,7 @@ impl Work {
 }
 
 closed_list! {
-    /// A quantity whose values are kept as a distribution.
+    /// Quantities whose values are recorded as a distribution.
     Quantity {
         /// Time from sending a segment to its acknowledgment, ns.
         RoundTrip "round trip",
@@ -105,47 +106,48 @@ closed_list! {
 }
 
 closed_list! {
-    /// What is counted.
+    /// Event counters.
     Counter {
-        // Waits and what they are for.
+        // Waits and their results.
         /// Returns from a wait.
         Wakeups "wakeups",
-        /// What was asked for and has been done: keys, commands.
+        /// Completed transactions: keys, commands.
         Transactions "transactions",
         // Packet buffers.
         /// No packet buffer was free.
         PacketsRefused "packet buffers refused",
         // Several stations on one interface.
-        /// Datagrams and errors that were handed to the next station, because none here wanted them.
+        /// Datagrams and errors handed over to the next station, because this one had no use for
+        /// them.
         StraysOut "strays handed over",
-        /// Datagrams and errors that another station has handed over.
+        /// Datagrams and errors received from another station.
         StraysIn "strays taken",
-        /// Datagrams and errors that a full queue between two stations turned away.
+        /// Datagrams and errors dropped at a full queue between two stations.
         StraysDropped "strays dropped",
         // Link: LLP, SLIP.
-        /// Packets that came whole from the line.
+        /// Complete packets received from the line.
         LinkPacketsIn "link packets in",
-        /// Packets put on the line whole.
+        /// Complete packets sent to the line.
         LinkPacketsOut "link packets out",
-        /// Packets that a full output queue turned away.
+        /// Packets dropped at a full output queue.
         LinkPacketsDropped "link packets dropped before sending",
-        /// Packets that were longer than a buffer.
+        /// Packets longer than a buffer.
         LinkPacketsTooLong "link packets too long",
-        /// Packets whose local header was not one we know.
+        /// Packets with an unknown local header.
         LinkHeadersUnknown "link headers unknown",
-        /// Bytes that came when none was expected.
+        /// Bytes received when none was expected.
         LinkBytesUnexpected "link bytes unexpected",
         /// Escapes sent.
         LinkEscapesOut "link escapes out",
         /// Escapes received.
         LinkEscapesIn "link escapes in",
-        /// Escapes whose second byte is not in the protocol.
+        /// Escapes whose second byte is not defined by the protocol.
         LinkEscapesWrong "link escapes wrong",
-        /// Requests to send, sent.
+        /// Requests to send (REQ) sent.
         LlpRequestsOut "LLP REQs sent",
-        /// Requests to send, received.
+        /// Requests to send (REQ) received.
         LlpRequestsIn "LLP REQs received",
-        /// Requests received in the middle of a packet, which drop it.
+        /// Requests received in the middle of a packet, which is dropped.
         LlpRequestsInPacket "LLP REQs inside a packet",
         /// Requests left unanswered because no packet buffer was free or the used queue was full.
         LlpRequestsRefused "LLP REQs refused",
@@ -153,159 +155,161 @@ closed_list! {
         LlpAcksOut "LLP ACKs sent",
         /// Acknowledgments received.
         LlpAcksIn "LLP ACKs received",
-        /// Acknowledgments that answered nothing.
+        /// Acknowledgments received when none was outstanding.
         LlpAcksStray "LLP ACKs stray",
-        /// Waits for an acknowledgment that ran out.
+        /// Timeouts while waiting for an acknowledgment.
         LlpAckTimeouts "LLP ACK timeouts",
-        /// Packets given up after the last try.
+        /// Packets given up after the last retry.
         LlpPacketsGivenUp "LLP packets given up",
-        /// Packets that stopped in the middle for too long.
+        /// Packets whose bytes stopped arriving in the middle for too long.
         LlpPacketTimeouts "LLP packet timeouts",
         /// Address requests sent.
         LlpAddressRequestsOut "LLP address requests sent",
         /// Address requests answered.
         LlpAddressRequestsIn "LLP address requests answered",
-        /// Address requests whose answer did not come in time.
+        /// Address requests that timed out.
         LlpAddressTimeouts "LLP address timeouts",
-        /// Packets from the line that a full used queue turned away.
+        /// Packets from the line dropped at a full used queue.
         LinkPacketsRefused "link packets refused at the used queue",
-        /// Frames that are cut short or come from a group.
+        /// Frames that are truncated or have a group address as source.
         EthernetFrameErrors "Ethernet frames in error",
         /// Frames for another interface or group.
         EthernetFramesForOthers "Ethernet frames for others",
-        /// Frames of a VLAN.
+        /// Frames with a VLAN tag.
         EthernetFramesOfVlans "Ethernet frames of VLANs",
-        /// Frames of a type that is not here, or with a length in its place.
+        /// Frames of an unsupported type, or with a length in its place.
         EthernetTypesUnknown "Ethernet types unknown",
         /// Segments sent with compressed headers.
         VjCompressedOut "segments sent with compressed headers",
-        /// Segments sent whole to fill a slot of the other end.
+        /// Segments sent whole to fill a slot of the peer's decompressor.
         VjUncompressedOut "segments sent whole for header compression",
-        /// Segments whose compressed headers were made whole.
+        /// Segments whose compressed headers were decompressed.
         VjCompressedIn "segments received with compressed headers",
         /// Segments received whole that filled a slot.
         VjUncompressedIn "segments received whole for header compression",
-        /// Compressed headers that are cut short or about an empty slot.
+        /// Compressed headers that are truncated or refer to an empty slot.
         VjErrorsIn "compressed headers in error",
-        /// Segments with compressed headers dropped because something before was lost.
+        /// Segments with compressed headers dropped after the loss of an earlier one.
         VjTossed "compressed headers tossed after a loss",
         /// PPP frames whose check sequence is wrong.
         PppCheckErrors "PPP frames with a wrong check sequence",
-        /// PPP frames too short or given up by their sender.
+        /// PPP frames that are too short or were aborted by their sender.
         PppFramesShort "PPP frames cut short",
-        /// PPP frames of a protocol that is not here or not open.
+        /// PPP frames of a protocol that is unsupported or not open.
         PppProtocolsUnknown "PPP protocols unknown",
-        /// PPP control packets that are cut short, lie about a length or answer nothing.
+        /// PPP control packets that are truncated, have a wrong length or match no request.
         PppControlErrors "PPP control packets in error",
-        /// PPP control packets that found no place in the queue to the line.
+        /// PPP control packets dropped at a full queue to the line.
         PppControlDropped "PPP control packets dropped before sending",
-        /// PPP control packets whose answer did not come in time.
+        /// PPP control packets whose answer timed out.
         PppTimeouts "PPP timeouts",
-        /// PPP echo requests that nobody answered.
+        /// Unanswered PPP echo requests.
         PppEchoesLost "PPP echoes unanswered",
-        /// Signs that a PPP line leads back to ourselves.
+        /// Signs that a PPP line is looped back to this host.
         PppLoopbacks "PPP packets of our own",
-        /// PPP authentications that failed, of either side.
+        /// Failed PPP authentications, in either direction.
         PppAuthenticationsFailed "PPP authentications failed",
         // Internet.
-        /// Datagrams from the link.
+        /// Datagrams received from the link.
         IpDatagramsIn "IP datagrams in",
-        /// Datagrams to the link.
+        /// Datagrams sent to the link.
         IpDatagramsOut "IP datagrams out",
-        /// Datagrams for a higher layer.
+        /// Datagrams delivered to a higher layer.
         IpDatagramsDelivered "IP datagrams delivered",
-        /// Headers that are cut short, lie about a length or are no IPv4.
+        /// Headers that are truncated, have a wrong length or are not IPv4.
         IpHeaderErrors "IP header errors",
         /// Headers whose checksum is wrong.
         IpChecksumErrors "IP header checksum errors",
-        /// Datagrams that are not for us.
+        /// Datagrams for other hosts.
         IpAddressErrors "IP datagrams for others",
-        /// Datagrams with a source that no host may have.
+        /// Datagrams with a source address that no host may have.
         IpSourceErrors "IP sources impossible",
         /// Headers with options, which are skipped.
         IpOptionsSkipped "IP headers with options",
         /// Fragments, which are dropped.
         IpFragmentsDropped "IP fragments dropped",
-        /// Datagrams for a protocol that is not here.
+        /// Datagrams for an unsupported protocol.
         IpProtocolsUnknown "IP protocols unknown",
-        /// Datagrams whose time to live ran out.
+        /// Datagrams whose time to live expired.
         IpTimeExceeded "IP datagrams with no time to live",
         /// Datagrams dropped because the queue to the link was full.
         IpOutputDropped "IP datagrams dropped at output",
         /// Fragments from the link.
         IpFragmentsIn "IP fragments in",
-        /// Fragments that came twice.
+        /// Duplicate fragments.
         IpFragmentsDuplicate "IP fragments that came twice",
-        /// Datagrams made whole of their fragments.
+        /// Datagrams reassembled from fragments.
         IpReassembled "IP datagrams reassembled",
         /// Datagrams dropped because their fragments contradict each other or the protocol.
         IpReassemblyErrors "IP datagrams with fragments in error",
-        /// Datagrams whose fragments did not all come in time.
+        /// Datagrams whose fragments did not all arrive in time.
         IpReassemblyTimeouts "IP datagrams not reassembled in time",
-        /// Unfinished datagrams that made room for later ones.
+        /// Incomplete datagrams evicted for later ones.
         IpReassemblyEvicted "IP datagrams evicted unfinished",
         /// Fragments sent.
         IpFragmentsOut "IP fragments out",
-        /// Path MTUs that an error has lowered.
+        /// Path MTUs lowered by an ICMP error.
         IpPathMtusLowered "IP path MTUs lowered",
-        /// Datagrams of an application's protocol that a full queue turned away.
+        /// Datagrams of an application's protocol dropped at a full queue.
         IpRawQueueFull "IP datagrams dropped at the application's queue",
-        /// ICMP messages in.
+        /// ICMP messages received.
         IcmpIn "ICMP messages in",
-        /// ICMP messages that are damaged or cut short.
+        /// ICMP messages that are damaged or truncated.
         IcmpErrors "ICMP messages in error",
         /// Echo requests answered.
         IcmpEchoesAnswered "ICMP echoes answered",
         /// ICMP errors sent.
         IcmpErrorsOut "ICMP errors sent",
-        /// ICMP errors not sent, because of what caused them or because of the rate limit.
+        /// ICMP errors not sent, because of the packet that caused them or because of the rate
+        /// limit.
         IcmpErrorsSuppressed "ICMP errors suppressed",
-        /// ICMP errors given to a transport.
+        /// ICMP errors delivered to a transport.
         IcmpErrorsDelivered "ICMP errors delivered",
-        /// ICMP messages of a kind that asks nothing of us, or that answer nothing we asked.
+        /// ICMP messages of a type that needs no action, or that match no request.
         IcmpIgnored "ICMP messages ignored",
-        /// News of ICMP that a full queue turned away.
+        /// ICMP events dropped at a full queue.
         IcmpEventsDropped "ICMP events dropped",
         // Neighbors: ARP, Neighbor Discovery and address configuration.
-        /// Neighbors that found no place in the cache.
+        /// Neighbors not added to a full cache.
         NeighborEntriesRefused "neighbors refused",
-        /// Neighbors that were forgotten for others.
+        /// Neighbors evicted for others.
         NeighborsForgotten "neighbors forgotten",
         /// Neighbors that did not answer.
         NeighborsUnreachable "neighbors unreachable",
-        /// Answers that nobody asked for.
+        /// Unsolicited answers.
         NeighborsUnasked "neighbor answers unasked for",
-        /// Claims of an address that another neighbor has.
+        /// Claims of an address that belongs to another neighbor.
         NeighborOverwritesRefused "neighbor overwrites refused",
-        /// Packets that waited for a neighbor and were dropped for lack of room.
+        /// Packets dropped for lack of space while waiting for a neighbor.
         NeighborPacketsDropped "packets dropped before a neighbor answered",
-        /// Questions for a neighbor's address.
+        /// Requests for a neighbor's address sent.
         NeighborSolicitationsOut "neighbor solicitations sent",
-        /// Questions that a full queue turned away.
+        /// Requests for a neighbor's address dropped at a full queue.
         NeighborSolicitationsDropped "neighbor solicitations dropped",
-        /// Answers to questions for our address that a full queue turned away.
+        /// Answers to requests for a local address dropped at a full queue.
         NeighborAnswersDropped "neighbor answers dropped",
-        /// News of neighbors or of addresses that a full queue turned away.
+        /// Neighbor or address events dropped at a full queue.
         NeighborEventsDropped "neighbor events dropped",
         /// ARP packets in.
         ArpIn "ARP packets in",
         /// ARP packets out.
         ArpOut "ARP packets out",
-        /// ARP packets that are cut short, lie about a length or make no sense.
+        /// ARP packets that are truncated, have a wrong length or are invalid.
         ArpErrors "ARP packets in error",
-        /// ARP packets from somebody who uses our address, or wants to.
+        /// ARP packets from another host that uses or probes a local address.
         ArpConflicts "ARP address conflicts",
         /// Messages of Neighbor Discovery in.
         NdIn "ND messages in",
         /// Messages of Neighbor Discovery out.
         NdOut "ND messages out",
-        /// Messages of Neighbor Discovery that are cut short, were forwarded or make no sense.
+        /// Messages of Neighbor Discovery that are truncated, were forwarded or are invalid.
         NdErrors "ND messages in error",
         /// Options of Neighbor Discovery whose length is wrong.
         NdOptionErrors "ND options wrong",
-        /// Messages of Neighbor Discovery that are not believed or concern nobody here.
+        /// Messages of Neighbor Discovery that are not trusted or concern no neighbor or address of
+        /// this host.
         NdIgnored "ND messages ignored",
-        /// Addresses of ours that somebody else has.
+        /// Local addresses that another host has.
         NdDuplicates "ND duplicate addresses",
         /// Routers, prefixes, addresses or servers over the limit.
         NdEntriesRefused "ND entries refused",
@@ -318,20 +322,20 @@ closed_list! {
         UdpSuperIn "UDP super-datagrams in",
         /// Packets that a device cuts into several datagrams of one size.
         UdpSuperOut "UDP super-datagrams out",
-        /// Datagrams for a port where nobody listens.
+        /// Datagrams for a port without a socket.
         UdpNoPort "UDP datagrams for no port",
-        /// Datagrams that are damaged or cut short.
+        /// Datagrams that are damaged or truncated.
         UdpErrors "UDP datagrams in error",
-        /// Datagrams that a full receive queue turned away.
+        /// Datagrams dropped at a full receive queue.
         UdpQueueFull "UDP datagrams dropped at the queue",
-        /// Binds turned away because of a limit.
+        /// Binds refused because of a limit.
         UdpBindsRefused "UDP binds refused",
         // TCP.
         /// Segments received.
         TcpSegmentsIn "TCP segments in",
         /// Segments sent.
         TcpSegmentsOut "TCP segments out",
-        /// Segments that are cut short or whose header lies.
+        /// Segments that are truncated or have an invalid header.
         TcpHeaderErrors "TCP header errors",
         /// Segments whose checksum is wrong.
         TcpChecksumErrors "TCP checksum errors",
@@ -339,21 +343,21 @@ closed_list! {
         TcpOptionErrors "TCP options wrong",
         /// Active opens.
         TcpActiveOpens "TCP active opens",
-        /// Passive opens that a SYN made into a connection.
+        /// Passive opens: connections created by a SYN.
         TcpPassiveOpens "TCP passive opens",
-        /// Opens turned away because of a limit.
+        /// Opens refused because of a limit.
         TcpOpensRefused "TCP opens refused",
         /// Connections that were reset by either side.
         TcpResets "TCP connections reset",
         /// Resets sent.
         TcpResetsOut "TCP resets sent",
-        /// Resets not sent because too many were owed.
+        /// Resets not sent because too many were queued.
         TcpResetsSuppressed "TCP resets suppressed",
-        /// Resets that were in the window but not at its edge, or outside it.
+        /// Resets in the window but not at its edge, or outside the window.
         TcpResetsIgnored "TCP resets ignored",
         /// Challenge acknowledgments sent.
         TcpChallengeAcks "TCP challenge ACKs",
-        /// Challenge acknowledgments not sent because of the limit.
+        /// Challenge acknowledgments suppressed by the limit.
         TcpChallengeAcksSuppressed "TCP challenge ACKs suppressed",
         /// Segments retransmitted.
         TcpRetransmissions "TCP segments retransmitted",
@@ -361,37 +365,37 @@ closed_list! {
         TcpTimeouts "TCP retransmission timeouts",
         /// Fast retransmits.
         TcpFastRetransmits "TCP fast retransmits",
-        /// Probes of the tail of a flight.
+        /// Tail loss probes.
         TcpTailProbes "TCP tail probes",
-        /// Reductions of the window that were mistakes and were undone.
+        /// Spurious reductions of the congestion window that were undone.
         TcpRecoveriesUndone "TCP recoveries undone",
-        /// Acknowledgments that report something received twice.
+        /// Acknowledgments that report a duplicate segment.
         TcpDuplicateReports "TCP reports of duplicates",
-        /// Segments that were overtaken and arrived after all.
+        /// Segments delivered out of order.
         TcpReordered "TCP deliveries out of order",
-        /// Blocks that cannot be true, or are too many.
+        /// SACK blocks that are impossible or too many.
         TcpBlocksRefused "TCP SACK blocks refused",
-        /// Peers that have dropped what they had said to have.
+        /// Peers that dropped data they had selectively acknowledged (reneging).
         TcpReneged "TCP SACK blocks taken back",
-        /// Segments with a mark of congestion.
+        /// Segments with a congestion mark (ECN).
         TcpMarksIn "TCP segments marked",
-        /// Reductions of the window because of a mark.
+        /// Reductions of the congestion window because of a mark.
         TcpMarkReductions "TCP reductions by mark",
         /// Connections given up because nothing was acknowledged for too long.
         TcpGivenUp "TCP connections given up",
         /// Duplicate acknowledgments received.
         TcpDuplicateAcks "TCP duplicate ACKs in",
-        /// Acknowledgments of what was never sent.
+        /// Acknowledgments of data that was never sent.
         TcpAcksUnsent "TCP ACKs of what was not sent",
-        /// Acknowledgments too old to be believed.
+        /// Acknowledgments too old to be accepted.
         TcpAcksTooOld "TCP ACKs too old",
         /// Segments outside the window.
         TcpOutsideWindow "TCP segments outside the window",
-        /// Segments dropped by the test of their timestamp.
+        /// Segments dropped by the timestamp check (PAWS).
         TcpPawsDropped "TCP segments with an old timestamp",
-        /// Segments that came out of order and were kept.
+        /// Segments received out of order and queued.
         TcpOutOfOrder "TCP segments out of order",
-        /// Segments out of order that found no room.
+        /// Segments received out of order and dropped for lack of buffer space.
         TcpOutOfOrderDropped "TCP segments out of order dropped",
         /// Bytes received twice.
         TcpDuplicateBytes "TCP bytes received twice",
@@ -399,47 +403,47 @@ closed_list! {
         TcpWindowProbes "TCP window probes",
         /// Acknowledgments without data.
         TcpPureAcksOut "TCP ACKs without data sent",
-        /// Acknowledgments that rode on data.
+        /// Acknowledgments piggybacked on data.
         TcpPiggybackedAcks "TCP ACKs that rode on data",
-        /// Delayed acknowledgments that ran into their time limit.
+        /// Delayed acknowledgments sent because their timer expired.
         TcpDelayedAckTimeouts "TCP delayed ACK timeouts",
         /// Segments with urgent data received.
         TcpUrgentIn "TCP urgent segments in",
         /// Segments with urgent data sent.
         TcpUrgentOut "TCP urgent segments out",
-        /// Data that arrived after the user had closed, which resets.
+        /// Data received after the user had closed, which causes a reset.
         TcpDataAfterClose "TCP data after close",
         /// Keep-alive probes.
         TcpKeepAlives "TCP keep-alive probes",
         /// SYNs answered by a cookie because too many connections were half open.
         TcpSynCookiesOut "TCP SYN cookies sent",
-        /// Connections opened by a cookie that came back.
+        /// Connections opened by a returned cookie.
         TcpSynCookiesIn "TCP SYN cookies accepted",
-        /// Acknowledgments that looked like a cookie and were none of ours.
+        /// Acknowledgments that looked like a cookie but did not match.
         TcpSynCookiesWrong "TCP SYN cookies wrong",
-        /// Connections in TIME-WAIT that a new one took the place of.
+        /// Connections in TIME-WAIT replaced by a new one.
         TcpTimeWaitsReused "TCP TIME-WAITs reused",
-        /// Connections that gave way because the table was full.
+        /// Connections evicted because the table was full.
         TcpReaped "TCP connections reaped",
-        /// SYNs whose data was taken at once.
+        /// SYNs whose data was accepted immediately.
         TcpFastOpensIn "TCP fast opens in",
         /// SYNs sent with data.
         TcpFastOpensOut "TCP fast opens sent",
-        /// SYNs with a cookie that was wrong, or that found too many others.
+        /// SYNs with a wrong cookie, or beyond the limit of pending ones.
         TcpFastOpensRefused "TCP fast opens refused",
-        /// ICMP errors about something in flight.
+        /// ICMP errors about data in flight.
         TcpIcmpErrors "TCP ICMP errors believed",
-        /// ICMP errors that fit nothing in flight.
+        /// ICMP errors that match no data in flight.
         TcpIcmpErrorsIgnored "TCP ICMP errors ignored",
-        /// Times that segments of more than the base length vanished without a word.
+        /// Black holes: segments longer than the base length were lost without an ICMP error.
         TcpBlackHoles "TCP black holes",
-        /// Segments that were longer than others, to see whether they arrive.
+        /// Longer segments sent to probe the path MTU.
         TcpPathProbes "TCP path MTU probes",
-        /// Times that a window has grown with what its application takes.
+        /// Receive windows grown with the rate at which the application reads.
         TcpReceiveWindowsGrown "TCP receive windows grown",
-        /// Times that a send buffer has grown with the congestion window.
+        /// Send buffers grown with the congestion window.
         TcpSendBuffersGrown "TCP send buffers grown",
-        /// Times that a buffer did not grow, because all together have grown enough.
+        /// Buffers not grown because the total limit was reached.
         TcpGrowthRefused "TCP buffer growths refused",
         // Telnet.
         /// Commands received.
@@ -454,48 +458,48 @@ closed_list! {
         TelnetOptionsRefused "Telnet options refused",
         /// Subnegotiations that were longer than the limit.
         TelnetSubnegotiationsTooLong "Telnet subnegotiations too long",
-        /// Subnegotiations that make no sense.
+        /// Malformed subnegotiations.
         TelnetSubnegotiationsWrong "Telnet subnegotiations wrong",
-        /// Bytes thrown away between urgent notice and data mark.
+        /// Bytes discarded between the urgent notification and the data mark.
         TelnetBytesDiscarded "Telnet bytes discarded by Synch",
-        /// Bytes of output turned away because the queue was full.
+        /// Output bytes rejected by a full queue.
         TelnetOutputRefused "Telnet bytes of output refused",
-        /// Commands whose code means nothing, and ends of subnegotiations that never began.
+        /// Commands with an undefined code, and ends of subnegotiations that never began.
         TelnetCommandsUnknown "Telnet commands unknown",
-        /// Variables of the user's environment that were not asked for, or cannot be what they say.
+        /// Environment variables that were not requested or have an invalid value.
         TelnetVariablesRefused "Telnet variables refused",
-        /// Compressed streams that are broken or expand beyond measure.
+        /// Compressed streams that are invalid or expand beyond the limit.
         TelnetCompressedRefused "Telnet compressed streams refused",
-        /// What came in clear after we had said that TLS follows.
+        /// Items received in plaintext after the announcement that TLS follows.
         TelnetItemsBeforeTls "Telnet items ignored before TLS",
-        /// Records of the inspector that nobody took in time.
+        /// Inspection records dropped because they were not taken in time.
         TelnetRecordsDropped "Telnet inspection records dropped",
-        /// Bytes of the login program's own text dropped because its display took nothing.
+        /// Bytes of the login program's own text dropped because its display accepted none.
         DisplayBytesDropped "display bytes dropped",
         // Console server.
-        /// Bytes of a line's output that somebody was too slow to read.
+        /// Bytes of a serial line's output skipped for a slow reader.
         ConsoleBytesSkipped "console bytes skipped for slow readers",
-        /// Bytes typed by somebody who may not write now.
+        /// Bytes typed by a user without write access.
         ConsoleBytesRefused "console bytes refused to who watches",
         // DHCP.
-        /// Messages in.
+        /// Messages received.
         DhcpIn "DHCP messages in",
-        /// Messages out.
+        /// Messages sent.
         DhcpOut "DHCP messages out",
-        /// Messages that are cut short or make no sense.
+        /// Messages that are truncated or invalid.
         DhcpErrors "DHCP messages in error",
-        /// Messages that are for others, or answer nothing that we asked.
+        /// Messages for other hosts, or that match no request.
         DhcpIgnored "DHCP messages ignored",
         /// Messages retransmitted.
         DhcpRetransmissions "DHCP messages retransmitted",
-        /// Addresses declined because somebody else has them.
+        /// Addresses declined because another host has them.
         DhcpDeclines "DHCP addresses declined",
         // FTP.
-        /// Commands that a server has read.
+        /// Commands read by a server.
         FtpCommandsIn "FTP commands in",
-        /// Commands that are unknown or whose argument is wrong.
+        /// Commands that are unknown or have an invalid argument.
         FtpCommandsWrong "FTP commands wrong",
-        /// Commands thrown away because they stood behind AUTH in the clear.
+        /// Commands discarded because they followed AUTH in plaintext.
         FtpCommandsDropped "FTP commands dropped at the queue",
         /// Command or reply lines that were too long.
         FtpLinesTooLong "FTP lines too long",
@@ -503,61 +507,62 @@ closed_list! {
         FtpNamesRefused "FTP names refused",
         /// Telnet options refused on a control connection.
         FtpOptionsRefused "FTP Telnet options refused",
-        /// Bytes thrown away because they came before TLS did.
+        /// Bytes received before the TLS handshake and discarded.
         FtpBytesBeforeTls "FTP bytes dropped before TLS",
-        /// Replies that a user has read.
+        /// Replies read by a client.
         FtpRepliesIn "FTP replies in",
-        /// Replies that are malformed, too long or answer nothing.
+        /// Replies that are malformed, too long or match no command.
         FtpRepliesWrong "FTP replies wrong",
         /// Logins refused.
         FtpLoginsRefused "FTP logins refused",
-        /// Commands refused for lack of a login or of the right.
+        /// Commands refused for lack of a login or of a permission.
         FtpRightsRefused "FTP commands without the right",
-        /// Data ports that are not the user's own, or are privileged.
+        /// Data ports that are on another host than the client's, or are privileged.
         FtpBouncesRefused "FTP data ports of others refused",
-        /// Data connections that came from somebody else.
+        /// Data connections from another host.
         FtpDataPeersRefused "FTP data connections of others refused",
-        /// Transfers that are complete.
+        /// Completed transfers.
         FtpTransfersComplete "FTP transfers complete",
-        /// Transfers that failed or were aborted.
+        /// Failed or aborted transfers.
         FtpTransfersFailed "FTP transfers failed",
-        /// Deadlines that ran out: a login, an idle session, a reply, a data connection.
+        /// Timeouts: of a login, an idle session, a reply, a data connection.
         FtpTimeouts "FTP timeouts",
-        /// Lines of a listing that no dialect explains.
+        /// Lines of a listing that match no known format.
         FtpListingLinesUnknown "FTP listing lines unknown",
         // TFTP.
-        /// Blocks in that were new.
+        /// New blocks received.
         TftpBlocksIn "TFTP blocks in",
-        /// Blocks out, the repeated ones too.
+        /// Blocks sent, including retransmissions.
         TftpBlocksOut "TFTP blocks out",
-        /// Blocks sent again.
+        /// Retransmitted blocks.
         TftpRetransmissions "TFTP blocks retransmitted",
-        /// Timers of a transfer that ran out.
+        /// Expired timers of a transfer.
         TftpTimeouts "TFTP timeouts",
-        /// Blocks and acknowledgments that were repeated, late or ahead of one that is missing.
+        /// Blocks and acknowledgments that were duplicate, late or ahead of a missing one.
         TftpIgnored "TFTP packets ignored",
-        /// Packets that are cut short, make no sense or are of another transfer.
+        /// Packets that are truncated, invalid or of another transfer.
         TftpErrors "TFTP packets in error",
         // Terminal.
-        /// Control sequences that are not known.
+        /// Unknown control sequences.
         TerminalSequencesUnknown "terminal sequences unknown",
-        /// Reports that the host asked for and got.
+        /// Reports sent at the host's request.
         TerminalReports "terminal reports",
-        /// Reports not given because earlier ones still wait to be sent.
+        /// Reports not sent because earlier ones were still queued.
         TerminalReportsRefused "terminal reports refused",
-        /// Bytes that found the Heath-19's input FIFO full.
+        /// Bytes lost to a full input FIFO of the Heath-19.
         TerminalInputOverruns "terminal input overruns",
-        /// Typed characters that a line discipline had no place for, in its set or in its line.
+        /// Typed characters dropped because a line discipline's character set or line had no place
+        /// for them.
         TerminalLineBytesDropped "terminal line bytes dropped",
         /// Keys whose echo was predicted.
         PredictionsMade "predictions made",
-        /// Predictions that were on the screen in the moment of the key.
+        /// Predictions displayed at the moment of the keystroke.
         PredictionsShown "predictions shown at once",
-        /// Predictions that the echo confirmed.
+        /// Predictions confirmed by the echo.
         PredictionsConfirmed "predictions confirmed",
-        /// Predictions whose echo was another one, or never came.
+        /// Predictions whose echo differed or never arrived.
         PredictionsWrong "predictions wrong",
-        /// Keys not predicted because too many wait for their echo.
+        /// Keys not predicted because too many were waiting for their echo.
         PredictionsRefused "predictions refused",
     }
 }

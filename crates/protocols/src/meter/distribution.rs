@@ -4,11 +4,11 @@ use super::sheet::Figure;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Bins that each doubling is divided into: a percentile is too high by an eighth at most.
+/// Number of bins per doubling. A percentile is too high by at most one eighth.
 const BINS_PER_DOUBLING: usize = 8;
 const BINS: usize = 64 * BINS_PER_DOUBLING;
 
-/// Values of one quantity, in logarithmic bins of 2 KB together. One thread records, all may read.
+/// Values of one quantity, in logarithmic bins of 2 KB in total. One thread records, all may read.
 #[derive(Debug)]
 pub struct Distribution {
     count: Figure,
@@ -36,7 +36,7 @@ impl Clone for Distribution {
 }
 
 impl Distribution {
-    /// Adds one value. There is one thread that does.
+    /// Adds one value. Only one thread may call this.
     #[inline]
     pub fn record(&self, value: u64) {
         self.count.add(1);
@@ -52,7 +52,7 @@ impl Distribution {
         }
     }
 
-    /// Adds all values of `other`. There is one thread that does.
+    /// Adds all values of `other`. Only one thread may call this.
     pub fn absorb(&self, other: &Self) {
         if other.count() == 0 {
             return;
@@ -70,7 +70,7 @@ impl Distribution {
         }
     }
 
-    /// Returns how many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.get()
@@ -100,8 +100,8 @@ impl Distribution {
         self.sum().checked_div(self.count())
     }
 
-    /// Returns a value that `percent` percent of all values do not exceed, at most an eighth above the
-    /// least such value.
+    /// Returns a value that `percent` percent of all values do not exceed, at most one eighth above
+    /// the least such value.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let (count, min, max) = (self.count(), self.min.get(), self.max.get());
@@ -113,7 +113,7 @@ impl Distribution {
         for (bin, held) in self.bins.iter().enumerate() {
             seen += u64::from(held.load(Ordering::Relaxed));
             if seen >= wanted {
-                // Between the stores of a first value the extremes may not be in order yet.
+                // During the stores of the first value the extremes may be inconsistent.
                 return Some(top_of(bin).max(min).min(max));
             }
         }
@@ -123,7 +123,7 @@ impl Distribution {
 
 /// Returns the bin of `value`.
 ///
-/// Small values have a bin each; larger ones share it with those of the same leading four bits.
+/// Small values have a bin each. Larger ones share it with those of the same leading four bits.
 #[expect(clippy::cast_possible_truncation, reason = "only three bits are kept")]
 fn bin_of(value: u64) -> usize {
     let Some(doubling) = value.checked_ilog2() else { return 0 };
@@ -140,7 +140,7 @@ fn top_of(bin: usize) -> u64 {
     }
     let shift = bin / BINS_PER_DOUBLING - 1;
     let leading = (BINS_PER_DOUBLING + bin % BINS_PER_DOUBLING) as u64;
-    // All bits below the leading ones set; the top bin ends at the largest number there is.
+    // All bits below the leading ones are set. The top bin ends at `u64::MAX`.
     (leading << shift) | ((1 << shift) - 1)
 }
 

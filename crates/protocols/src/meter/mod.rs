@@ -2,14 +2,14 @@
 //!
 //! Engines call [`Meter::count`] and [`Meter::record`] wherever something is worth counting. CPU
 //! time is charged only where a layer is entered, by [`Meter::enter`]: one reading of the clock
-//! ends the old account and starts the new one, so no time is lost between two accounts and none
-//! is counted twice. Where the thread waits, it has entered [`Account::Outside`].
+//! ends the old account and starts the new one, so no time is lost between two accounts and none is
+//! counted twice. A thread that waits has entered [`Account::Outside`].
 //!
-//! With a virtual clock there is nothing to read: [`Meter::work`] names what a layer did, and a
-//! table of [`Costs`] says what that takes on the machine that is being simulated. The same call
-//! with a real clock counts the units, so that a cost per unit can be worked out afterwards.
+//! With a virtual clock there is nothing to read: [`Meter::work`] reports the work of a layer, and
+//! a table of [`Costs`] gives its cost on the simulated machine. With a real clock the same call
+//! counts the units, so that a cost per unit can be computed afterwards.
 //!
-//! The figures themselves lie on a [`Sheet`] that other threads may read at any time.
+//! The figures are stored in a [`Sheet`] that other threads may read at any time.
 
 mod counters;
 mod distribution;
@@ -25,18 +25,18 @@ use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 use alloc::sync::Arc;
 
-/// Where the meter reads CPU time from.
+/// The source of CPU time.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
-    /// Nowhere: nothing is charged.
+    /// No clock: nothing is charged.
     None,
-    /// A free-running counter that the driver gives; the accounts are in its ticks.
+    /// A free-running counter provided by the driver. The accounts are in its ticks.
     Counter(fn() -> u64),
-    /// Nowhere, but work costs what the table says; the accounts are in nanoseconds.
+    /// No clock, but work has the cost in the table. The accounts are in nanoseconds.
     Virtual(Costs),
 }
 
-/// What a unit of each kind of work costs on a simulated machine, in nanoseconds.
+/// Cost of one unit of each kind of work on a simulated machine, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     unit_ns: [u64; Work::COUNT],
@@ -59,7 +59,7 @@ impl Costs {
     }
 }
 
-/// How many transactions are told of together.
+/// Number of transactions reported together.
 const TOGETHER: u64 = 100;
 
 /// Counts, distributions and accounts of one station or one session.
@@ -68,7 +68,7 @@ pub struct Meter {
     clock: Clock,
     is_on: bool,
     current: Account,
-    /// The reading up to which all is charged; with a virtual clock, all time so far.
+    /// The reading up to which all time is charged; with a virtual clock, the total time so far.
     mark: u64,
     /// The reading at which `current` was entered.
     entered: u64,
@@ -77,13 +77,13 @@ pub struct Meter {
 
 impl Clone for Meter {
     fn clone(&self) -> Self {
-        // Its figures are its own from now on.
+        // The clone has figures of its own from now on.
         Self { sheet: Arc::new(Sheet::clone(&self.sheet)), ..*self }
     }
 }
 
 impl Meter {
-    /// Makes a meter that has entered [`Account::Outside`] now.
+    /// Returns a meter that has entered [`Account::Outside`].
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         let started = match clock {
@@ -101,13 +101,13 @@ impl Meter {
         }
     }
 
-    /// Makes a meter whose every call does nothing: what a run costs without one.
+    /// Returns a meter whose calls all do nothing, to measure the cost of a run without a meter.
     #[must_use]
     pub fn off() -> Self {
         Self { is_on: false, ..Self::new(Clock::None) }
     }
 
-    /// Returns the figures, to be read by others while this meter runs.
+    /// Returns the figures, for other threads to read while this meter runs.
     #[must_use]
     pub fn sheet(&self) -> Arc<Sheet> {
         Arc::clone(&self.sheet)
@@ -127,8 +127,8 @@ impl Meter {
         }
     }
 
-    /// Counts a transaction: something was asked for, and it has been done. Every hundredth of them
-    /// is told of together with those before it ([`Snapshot::last_hundred`]).
+    /// Counts a completed transaction. Every hundred transactions are reported together
+    /// ([`Snapshot::last_hundred`]).
     pub fn transaction(&mut self) {
         self.count(Counter::Transactions);
         let transactions = self.counted(Counter::Transactions);
@@ -159,7 +159,7 @@ impl Meter {
     }
 
     /// Charges the time since the last call to the account that was entered then, and enters
-    /// `account`. Returns the account that was left, to be entered again.
+    /// `account`. Returns the previous account, so that the caller can enter it again.
     pub fn enter(&mut self, account: Account) -> Account {
         let left = self.current;
         if !self.is_on {
@@ -178,15 +178,15 @@ impl Meter {
         left
     }
 
-    /// Moves the mark to `now`; returns what passed since it was moved last, and since the current
-    /// account was entered.
+    /// Moves the mark to `now`. Returns the time since the mark was last moved, and since the
+    /// current account was entered.
     fn pass(&mut self, now: u64) -> (u64, u64) {
         let passed = now.saturating_sub(self.mark);
         self.mark = self.mark.max(now);
         (passed, self.mark.saturating_sub(self.entered))
     }
 
-    /// Says that `units` of `work` were done, and with a virtual clock charges what they cost.
+    /// Counts `units` of `work`, and with a virtual clock charges their cost.
     pub fn work(&mut self, work: Work, units: usize) {
         if !self.is_on {
             return;
@@ -201,9 +201,9 @@ impl Meter {
         }
     }
 
-    /// Charges to [`Account::Outside`] what passed until `now`, with a virtual clock.
+    /// With a virtual clock, charges the time until `now` to [`Account::Outside`].
     ///
-    /// Nothing happens if the machine is still busy then.
+    /// Does nothing if the machine is still busy at `now`.
     pub fn wait_until(&mut self, now: Instant) {
         if matches!(self.clock, Clock::Virtual(_)) {
             self.charge(Account::Outside, now.as_nanos().saturating_sub(self.mark));
@@ -216,7 +216,7 @@ impl Meter {
         Instant::from_nanos(self.mark)
     }
 
-    /// Charges what has passed to the current account, so that the accounts are up to date.
+    /// Charges the time elapsed so far to the current account, so that the accounts are up to date.
     pub fn settle(&mut self) {
         if let Clock::Counter(read) = self.clock {
             let (passed, _) = self.pass(read());
@@ -230,7 +230,7 @@ impl Meter {
         self.sheet.charge(account, charged, self.mark);
     }
 
-    /// Returns what was charged to `account`, in ticks of the clock, up to the last settlement.
+    /// Returns the time charged to `account`, in ticks of the clock, up to the last settlement.
     #[must_use]
     pub fn charged(&self, account: Account) -> u64 {
         self.sheet.charged(account)
@@ -248,20 +248,20 @@ impl Meter {
 
     /// Returns all time since the meter was made, in ticks, up to the last settlement.
     ///
-    /// It is read from the clock, not added up from the accounts: that both agree is the meter's
-    /// promise.
+    /// It is read from the clock, not added up from the accounts. The meter guarantees that both
+    /// agree.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.mark - self.sheet.started()
     }
 
-    /// Returns how many units of `work` were done.
+    /// Returns the number of units of `work` done.
     #[must_use]
     pub fn units(&self, work: Work) -> u64 {
         self.sheet.units.get(work as usize).map_or(0, |units| units.get())
     }
 
-    /// Returns how often `counter` was counted.
+    /// Returns the number of occurrences of `counter`.
     #[must_use]
     pub fn counted(&self, counter: Counter) -> u64 {
         self.sheet.counters.get(counter as usize).map_or(0, |count| count.get())

@@ -1,10 +1,11 @@
-//! The figures of a meter, where others may read them while they change.
+//! The figures of a meter, which other threads may read while they change.
 //!
 //! A meter has one writer and any number of readers. The writer adds to a figure by a load and a
-//! store, which on a common processor is what adding to a plain number is; it is asked for nothing,
-//! so that a meter nobody reads costs what it always does, and one whose owner waits is read like
-//! one whose owner works. Each figure is read whole. The accounts are read together, by a sequence
-//! lock: they were in force at one moment, and add up to the total exactly.
+//! store, which on a common processor costs the same as adding to a plain number. Readers request
+//! nothing from the writer: a meter without readers has no extra cost, and a meter whose owner
+//! waits can be read like one whose owner works. Each figure is read atomically. The accounts are
+//! read together under a sequence lock, so they belong to one moment and add up to the total
+//! exactly.
 
 use super::distribution::Distribution;
 use super::snapshot::{Hundred, Snapshot};
@@ -13,7 +14,7 @@ use alloc::boxed::Box;
 use core::array::from_fn;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// How often a reader looks again for a moment in which the accounts did not change.
+/// Maximum number of attempts of a reader to find a moment in which the accounts did not change.
 const TRIES: usize = 1_000;
 
 /// A number that one thread adds to, and all may read.
@@ -47,14 +48,14 @@ impl Clone for Figure {
 #[derive(Clone, Debug)]
 pub struct Sheet {
     started: u64,
-    /// Odd while the accounts change.
+    /// Sequence number of the lock: odd while the accounts change.
     turn: Figure,
     current: Figure,
     /// The reading of the clock up to which all time is charged.
     mark: Figure,
     accounts: [Figure; Account::COUNT],
     hundreds: [[Figure; Hundred::LEN]; 2],
-    /// Of a meter that reads a clock.
+    /// Durations of the visits of each account, for a meter that reads a clock.
     visits: Option<Box<[Distribution; Account::COUNT]>>,
     pub(super) units: [Figure; Work::COUNT],
     pub(super) counters: [Figure; Counter::COUNT],
@@ -98,7 +99,8 @@ impl Sheet {
         });
     }
 
-    /// Does the same, and ends a visit of `account` that has lasted `visit`: it is `next`'s turn.
+    /// Like the previous function, and ends a visit of `account` of duration `visit`. `next`
+    /// becomes current.
     #[inline]
     pub(super) fn leave(
         &self,
@@ -120,7 +122,7 @@ impl Sheet {
         }
     }
 
-    /// Notes that another hundred transactions are over, with all there was until then.
+    /// Records the totals after another hundred transactions.
     pub(super) fn note_hundred(&self, hundred: &Hundred) {
         self.change(|| {
             let [last, before] = &self.hundreds;
@@ -140,8 +142,7 @@ impl Sheet {
         self.turn.0.store(turn.wrapping_add(2), Ordering::Release);
     }
 
-    /// Returns all figures as they are when the meter's clock reads `now`: the visit that goes on
-    /// is charged until then.
+    /// Returns all figures at the clock reading `now`. The current visit is charged until then.
     #[must_use]
     pub fn snapshot(&self, now: u64) -> Snapshot {
         let mut snapshot = Snapshot::default();
@@ -175,7 +176,7 @@ impl Sheet {
         }
     }
 
-    /// Reads what belongs together at a moment in which it does not change.
+    /// Reads the figures under the sequence lock at a moment in which they do not change.
     fn together(&self) -> ([u64; Account::COUNT], u64, u64, [[u64; Hundred::LEN]; 2]) {
         let read = || {
             let accounts = from_fn(|index| self.accounts.get(index).map_or(0, Figure::get));
@@ -193,7 +194,7 @@ impl Sheet {
             }
             core::hint::spin_loop();
         }
-        // Its owner was stopped in the middle of a change: the sum may be off by one visit.
+        // The writer was preempted in the middle of a change: the sum may be off by one visit.
         read()
     }
 }

@@ -4,15 +4,15 @@ use super::distribution::Distribution;
 use super::sheet::Sheet;
 use super::{Account, Counter, Quantity, Work};
 
-/// What there was until a transaction ended whose number is a multiple of a hundred, or between two
-/// of these.
+/// Totals at the end of a transaction whose number is a multiple of a hundred, or the difference of
+/// two such totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hundred {
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// Returns from a wait.
+    /// Number of returns from a wait.
     pub wakeups: u64,
-    /// Ticks that were charged to all but [`Account::Outside`].
+    /// Ticks charged to all accounts but [`Account::Outside`].
     pub busy: u64,
     /// Ticks of the clock.
     pub total: u64,
@@ -25,7 +25,7 @@ impl Hundred {
         [self.transactions, self.wakeups, self.busy, self.total]
     }
 
-    /// Returns what there was between the second and the first, if there was anything.
+    /// Returns the difference of the two totals, or `None` if it contains no transaction.
     pub(super) fn between([last, before]: [[u64; Self::LEN]; 2]) -> Option<Self> {
         let [transactions, wakeups, busy, total] =
             core::array::from_fn(|i| match (last.get(i), before.get(i)) {
@@ -39,11 +39,11 @@ impl Hundred {
 /// All figures of a meter at one moment, or of several meters together.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What was charged to each account, in ticks, in the order of [`Account::ALL`].
+    /// Time charged to each account, in ticks, in the order of [`Account::ALL`].
     pub accounts: [u64; Account::COUNT],
     /// All time since the meter was made, in ticks.
     pub total: u64,
-    /// The last hundred transactions that are over.
+    /// The last hundred completed transactions.
     pub last_hundred: Option<Hundred>,
     pub(super) visits: [Distribution; Account::COUNT],
     pub(super) units: [u64; Work::COUNT],
@@ -66,21 +66,21 @@ impl Default for Snapshot {
 }
 
 impl Snapshot {
-    /// Returns what was charged to `account`, in ticks.
+    /// Returns the time charged to `account`, in ticks.
     #[must_use]
     pub fn charged(&self, account: Account) -> u64 {
         self.accounts.get(account as usize).copied().unwrap_or(0)
     }
 
-    /// Returns what was charged to all accounts but [`Account::Outside`], in ticks.
+    /// Returns the time charged to all accounts but [`Account::Outside`], in ticks.
     #[must_use]
     pub fn busy(&self) -> u64 {
         self.accounts.iter().sum::<u64>().saturating_sub(self.charged(Account::Outside))
     }
 
-    /// Returns the visits of `account` that are over, in ticks: empty without a clock.
+    /// Returns the completed visits of `account`, in ticks: empty without a clock.
     ///
-    /// A visit ends where another account is entered. A layer that calls another and goes on
+    /// A visit ends when another account is entered. A layer that calls another one and continues
     /// afterwards is visited twice.
     ///
     /// # Panics
@@ -94,13 +94,13 @@ impl Snapshot {
         visits
     }
 
-    /// Returns how many units of `work` were done.
+    /// Returns the number of units of `work` done.
     #[must_use]
     pub fn units(&self, work: Work) -> u64 {
         self.units.get(work as usize).copied().unwrap_or(0)
     }
 
-    /// Returns how often `counter` was counted.
+    /// Returns the number of occurrences of `counter`.
     #[must_use]
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counters.get(counter as usize).copied().unwrap_or(0)
@@ -119,7 +119,7 @@ impl Snapshot {
         distribution
     }
 
-    /// Adds the figures of a meter whose clock reads `now`: the visit that goes on is charged until
+    /// Adds the figures of a meter at its clock reading `now`. The current visit is charged until
     /// then. Its last hundred is added too.
     pub fn add_sheet(&mut self, sheet: &Sheet, now: u64) {
         sheet.add_to(self, now);

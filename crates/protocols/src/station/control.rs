@@ -1,9 +1,9 @@
-//! Who calls the next step: the face that every control structure has (TM-233 chapter 4).
+//! Control structures: they run the steps of a station in turn (TM-233 chapter 4).
 //!
-//! Which step has its turn is a question of manners between the layers, and the same whoever
-//! calls: [`Scheduler::next`]. How the processor comes there is the control structure's: a
-//! procedure that is called, a task that is switched to, a future that is polled. So all of them
-//! give the same traffic, and only what a change of control costs tells them apart.
+//! The order of the steps depends only on the layers and is the same for every control structure:
+//! [`Scheduler::next`] decides it. A control structure decides how the processor reaches a step: a
+//! procedure that is called, a task that is switched to, a future that is polled. All of them
+//! therefore produce the same traffic and differ only in the cost of a change of control.
 
 use super::{Application, Scheduler, Station, Step};
 use crate::cx::Cx;
@@ -12,7 +12,7 @@ use core::fmt;
 
 /// A control structure: it runs the steps of one station.
 pub trait Control: fmt::Debug {
-    /// Returns the step whose turn it is, if something is to be done.
+    /// Returns the step whose turn it is, if any has work to do.
     fn next(
         &self,
         station: &mut Station,
@@ -20,8 +20,8 @@ pub trait Control: fmt::Debug {
         now: Instant,
     ) -> Option<Step>;
 
-    /// Runs the step whose turn it is, and returns it; None if nothing is ready. Who runs one step
-    /// as a part of another returns the last.
+    /// Runs the step whose turn it is and returns it, or returns `None` if nothing is ready. A
+    /// control structure that runs one step as part of another returns the last one.
     fn run_one(
         &mut self,
         station: &mut Station,

@@ -11,7 +11,7 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 23;
 
-/// Says nothing, and closes when the peer has.
+/// A stream that sends nothing, and closes when the peer has closed.
 #[derive(Debug, Default)]
 struct Silent {
     peer_has_closed: bool,
@@ -69,7 +69,7 @@ impl Host {
         self.scheduler.run(&mut self.station, &mut self.application, &mut self.lab.cx());
     }
 
-    /// Gives the wire one datagram, if there is one.
+    /// Returns the next datagram for the wire, or nothing if there is none.
     fn transmit(&mut self) -> Vec<u8> {
         let mut wire = Vec::new();
         self.station.transmit_into(&mut wire, usize::MAX, &mut self.lab.cx());
@@ -88,7 +88,7 @@ impl Host {
     }
 }
 
-/// Lets both run, and carries what they send, until neither has anything more.
+/// Runs both hosts and carries their datagrams until neither has any more.
 fn settle(a: &mut Host, b: &mut Host) {
     loop {
         a.run();
@@ -102,7 +102,7 @@ fn settle(a: &mut Host, b: &mut Host) {
     }
 }
 
-/// Returns the steps of the network and of sending after two datagrams that want an answer.
+/// Returns the network and send steps taken after two datagrams that need an answer.
 fn steps_after_two(scheduler: Scheduler) -> Vec<Step> {
     let mut host = Host { scheduler, ..Host::waits(Datagram::new(1500)) };
     host.run();
@@ -140,7 +140,7 @@ fn a_buffer_that_has_gone_out_is_free_before_anything_else_happens() {
 #[test]
 fn what_a_full_link_has_no_room_for_leaves_when_there_is_room() {
     let mut host = Host::waits(Datagram::with_queue_limit(1500, 1));
-    // A used queue of one, so that they come one after the other.
+    // A used queue of one, so that the packets arrive one after the other.
     for sequence in 1..=3 {
         host.takes_echo_request(sequence);
         host.run();
@@ -232,7 +232,7 @@ fn an_open_without_a_local_address_leaves_from_the_one_that_the_internet_layer_c
     assert_eq!(source.map(Ipv4Addr::from), Some(OURS));
 }
 
-/// Does nothing: a test calls the layers itself.
+/// An application that does nothing: the test calls the layers itself.
 struct Nobody;
 
 impl Application for Nobody {

@@ -17,16 +17,16 @@ use alloc::collections::VecDeque;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 
-/// Datagrams of applications that may wait for the link.
+/// Maximum number of datagrams of applications queued for the link.
 const OUTGOING_MAX: usize = 64;
 
-/// Datagrams of other protocols that may wait for the application.
+/// Maximum number of datagrams of other protocols queued for the application.
 const RAW_MAX: usize = 16;
 
-/// The layers of one host, and its packets.
+/// The layers of one host, and its packet pool.
 #[derive(Debug)]
 pub struct Layers {
-    /// The packets.
+    /// The packet pool.
     pub pool: Pool,
     /// The Internet layer.
     pub internet: Internet,
@@ -34,25 +34,25 @@ pub struct Layers {
     pub tcp: Tcp,
     /// UDP.
     pub udp: Udp,
-    /// The last answer to an echo request of ours that nobody has taken.
+    /// The last answer to an echo request of this host, until it is taken.
     pub(super) echo_reply: Option<EchoReply>,
-    /// Where the station is on an Ethernet segment, if it is on one.
+    /// The attachment to an Ethernet segment, if there is one.
     pub(super) ethernet: Option<Box<Ethernet>>,
-    /// Datagrams of UDP and echo requests for the link.
+    /// UDP datagrams and echo requests queued for the link.
     pub(super) outgoing: VecDeque<Packet>,
-    /// Datagrams of protocols that an application has asked the Internet layer for.
+    /// Datagrams of protocols that an application has registered with the Internet layer.
     pub(super) raw: VecDeque<Datagram>,
-    /// The stations beside this one, if it is one of several that are one host.
+    /// The other stations, if this is one of several stations of one host.
     pub(super) siblings: Option<Siblings>,
     pub(super) has_news: bool,
 }
 
-/// Why a datagram was not sent.
+/// The reason why a datagram was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// As many wait for the link as may, or no packet is free: try again after the next output.
+    /// The queue to the link is full or no packet is free: try again after the next output.
     WouldBlock,
-    /// UDP or the layer below refuses.
+    /// UDP or the layer below rejects the datagram.
     Refused(udp::SendError),
 }
 
@@ -73,12 +73,13 @@ impl Layers {
     }
 
     /// Sends `data` from a UDP socket to `destination` in datagrams of `size` bytes, of which the
-    /// last may be shorter, and returns how many bytes were taken: all but those of whole datagrams
-    /// for which there was no room. A device that cuts datagrams is given many of them as one.
+    /// last may be shorter. Returns the number of bytes accepted, which excludes whole datagrams at
+    /// the end for which there was no space. A device that cuts super-datagrams gets many of them
+    /// in one packet.
     ///
     /// # Errors
     ///
-    /// See [`SendError`]; nothing was taken then.
+    /// See [`SendError`]; no data was accepted then.
     pub fn send_segments(
         &mut self,
         socket: SocketId,
@@ -140,12 +141,12 @@ impl Layers {
         Ok(())
     }
 
-    /// Returns the last answer to an echo request of ours, once.
+    /// Takes the last answer to an echo request of this host.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
         self.echo_reply.take()
     }
 
-    /// Sends `data` as a datagram of a protocol of the application's own.
+    /// Sends `data` as a datagram of a protocol that the application implements.
     ///
     /// # Errors
     ///
@@ -164,13 +165,13 @@ impl Layers {
         Ok(())
     }
 
-    /// Returns the next datagram of a protocol that [`Internet::ask_for`] asked for. Its packet
-    /// goes back to the pool when its data are no longer needed.
+    /// Returns the next datagram of a protocol registered with [`Internet::ask_for`]. The caller
+    /// returns its packet to the pool when the data is no longer needed.
     pub fn receive_raw(&mut self) -> Option<Datagram> {
         self.raw.pop_front()
     }
 
-    /// Lends an empty packet; those whose data TCP's users have read are empty too.
+    /// Lends an empty packet, after taking back those whose data TCP's users have read.
     pub(super) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.pool.is_exhausted() {
             self.tcp.give_back(&mut self.pool);
@@ -178,7 +179,7 @@ impl Layers {
         self.pool.take(cx.meter)
     }
 
-    /// Returns whether there is a packet for what we send ourselves.
+    /// Returns whether there is a packet for output.
     fn has_packet_to_send(&mut self) -> bool {
         if self.pool.is_scarce() {
             self.tcp.give_back(&mut self.pool);
@@ -198,18 +199,18 @@ impl Layers {
         self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
     }
 
-    /// Returns the station's place on an Ethernet segment, if it is on one.
+    /// Returns the attachment to an Ethernet segment, if there is one.
     #[must_use]
     pub fn ethernet(&self) -> Option<&Ethernet> {
         self.ethernet.as_deref()
     }
 
-    /// Returns the station's place on an Ethernet segment, if it is on one.
+    /// Returns the attachment to an Ethernet segment, if there is one.
     pub fn ethernet_mut(&mut self) -> Option<&mut Ethernet> {
         self.ethernet.as_deref_mut()
     }
 
-    /// Carries what has come from the link up to its transport.
+    /// Passes a packet from the link up to its transport.
     pub(super) fn receive(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         let Some(ethernet) = &mut self.ethernet else { return self.receive_datagram(packet, cx) };
         match ethernet.receive(packet, &mut self.pool, cx) {
@@ -225,7 +226,7 @@ impl Layers {
         }
     }
 
-    /// Carries a datagram that we have sent to ourselves up to its transport.
+    /// Passes a looped-back datagram up to its transport.
     pub(super) fn receive_looped(&mut self, cx: &mut Cx<'_>) {
         match self.internet.receive_looped(&mut self.pool, cx) {
             Some(datagram) => self.deliver(datagram, 0, cx),
@@ -233,8 +234,8 @@ impl Layers {
         }
     }
 
-    /// Gives a datagram to its transport, unless it is for another station; `looks` of them have
-    /// looked at it.
+    /// Delivers a datagram to its transport, unless it is for another station. `looks` is the
+    /// number of stations that have already examined it.
     pub(super) fn deliver(&mut self, datagram: Datagram, looks: usize, cx: &mut Cx<'_>) {
         let Some(datagram) = self.sift(datagram, looks, cx) else { return };
         self.has_news = true;
@@ -247,7 +248,7 @@ impl Layers {
                 }
                 self.confirm_way(cx);
             }
-            // What nobody reads must not take the packets of everybody else.
+            // Unread data must not use up the packets of all other users.
             Protocol::Udp if self.pool.is_crowded() => {
                 cx.meter.count(Counter::UdpQueueFull);
                 self.pool.put(datagram.packet);
@@ -257,8 +258,8 @@ impl Layers {
                     self.internet.report(datagram, Unreachable::Port, &mut self.pool, cx);
                 }
             }
-            // Neighbor Discovery, which a link between two hosts does not need, and which a segment
-            // has taken out before.
+            // Neighbor Discovery, which a point-to-point link does not need and an Ethernet segment
+            // has already taken out.
             Protocol::Icmp | Protocol::ICMPV6 => self.pool.put(datagram.packet),
             Protocol::Other(_) if self.raw.len() < RAW_MAX => self.raw.push_back(datagram),
             Protocol::Other(_) => {
@@ -268,7 +269,7 @@ impl Layers {
         }
     }
 
-    /// Tells the segment that TCP's data arrives.
+    /// Reports to the segment that TCP's data arrives.
     fn confirm_way(&mut self, cx: &mut Cx<'_>) {
         if let (Some(peer), Some(ethernet)) = (self.tcp.take_progress(), &mut self.ethernet)
             && !self.internet.is_here(peer)
@@ -277,10 +278,10 @@ impl Layers {
         }
     }
 
-    /// Tells the segment that TCP's data does not arrive.
+    /// Reports to the segment that TCP's data does not arrive.
     fn suspect_ways(&mut self, cx: &mut Cx<'_>) {
         while let Some(peer) = self.tcp.suspect() {
-            // A line with two ends has no other way.
+            // A point-to-point line has no other route.
             if let Some(ethernet) = &mut self.ethernet {
                 ethernet.suspect(peer, self.internet.routes(), cx);
             }
@@ -297,7 +298,7 @@ impl Layers {
         }
     }
 
-    /// Takes what an ICMP message says, at which `looks` other stations have looked.
+    /// Processes an ICMP error, which `looks` other stations have already examined.
     pub(super) fn take_error(&mut self, error: IcmpError, looks: usize, cx: &mut Cx<'_>) {
         let is_believed = self.udp.receive_error(&error) || self.tcp.icmp_error(&error, cx);
         if !is_believed {
@@ -308,12 +309,12 @@ impl Layers {
         }
     }
 
-    /// Does what the segment decides about our addresses and routes.
+    /// Applies the segment's changes of addresses and routes.
     pub(super) fn take_ethernet_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.ethernet.as_mut().and_then(|ethernet| ethernet.event()) {
             match event {
                 ethernet::Event::Assigned { address, prefix_len } => {
-                    // There is room for twice as many as a segment gives.
+                    // There is space for twice as many as a segment assigns.
                     _ = self.internet.add_address(Address::lasting(address, prefix_len));
                     self.has_news = true;
                 }
@@ -340,12 +341,12 @@ impl Layers {
 
     fn mark(&mut self, address: IpAddr, state: State) {
         if let Some(known) = self.internet.addresses().get(address) {
-            // It is known, so there is room for it.
+            // The address exists already, so there is space for it.
             _ = self.internet.add_address(Address { state, ..*known });
         }
     }
 
-    /// Replaces the routes that the segment gave before; those of others stay.
+    /// Replaces the routes that the segment gave before. Routes of other sources remain.
     fn take_routes(&mut self) {
         let Some(ethernet) = &mut self.ethernet else { return };
         let (old, new) = ethernet.take_routes();
@@ -354,13 +355,13 @@ impl Layers {
             routes.remove(route.prefix, route.prefix_len, route.router);
         }
         for route in new {
-            // They are fewer than there is room for, and each is of one family.
+            // They are fewer than the limit, and each is of one family.
             _ = routes.add(route);
         }
     }
 
-    /// Believes what a router or a server says of the longest datagram, if that is less than
-    /// before. Connections learn it with their next segment that is longer.
+    /// Lowers the MTU to the value of a router or a server if that is less than before. Connections
+    /// learn it with their next segment that is longer.
     fn take_mtu(&mut self, mtu: u16) {
         if mtu < self.internet.mtu() {
             self.internet.set_mtu(mtu);
@@ -387,7 +388,7 @@ impl Layers {
         self.suspect_ways(cx);
     }
 
-    /// Returns whether something may be owed to the link, and there is a packet for it.
+    /// Returns whether output may be pending for the link, and there is a packet for it.
     pub(super) fn has_output(&self) -> bool {
         let may_send = !self.pool.is_scarce() || self.tcp.has_spent();
         let has_segments = self.tcp.has_output() && may_send && !self.internet.is_loop_full();
@@ -397,14 +398,14 @@ impl Layers {
         has_segments || has_frames || has_datagrams
     }
 
-    /// Returns whether [`Self::transmit`] would give nothing, without the questions that it takes
-    /// to find out where more than TCP may owe something.
+    /// Returns true only if [`Self::transmit`] would return `None`. It is a cheap check, which
+    /// returns false if a layer other than TCP may have output.
     pub(super) fn owes_nothing(&self) -> bool {
         let has_datagrams = !self.outgoing.is_empty() || self.internet.owes_anything();
         self.ethernet.is_none() && !has_datagrams && !self.tcp.has_output()
     }
 
-    /// Returns the next datagram or frame for the link, whole.
+    /// Returns the next complete datagram or frame for the link.
     pub(super) fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         loop {
             let Some(ethernet) = &mut self.ethernet else { return self.transmit_datagram(cx) };
@@ -422,7 +423,7 @@ impl Layers {
         }
     }
 
-    /// Returns the next datagram or frame for a device that gathers it, with the place of its
+    /// Returns the next datagram or frame for a device that gathers it, with the location of its
     /// data.
     pub(super) fn transmit_in_parts(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, Option<Tail>)> {
         loop {
@@ -439,7 +440,7 @@ impl Layers {
             if !ethernet.is_resolved(hop)
                 && let Some(tail) = tail.take()
             {
-                // It waits, and its data must not go away meanwhile.
+                // The datagram is queued, and its data must not go away meanwhile.
                 datagram.gather(self.tcp.tail(&tail));
             }
             if let Some(frame) = ethernet.send(datagram, hop, &mut self.pool, cx) {
@@ -453,7 +454,8 @@ impl Layers {
             return Some(packet);
         }
         self.measure_paths(cx);
-        // A segment to ourselves would be lost where it can wait as well.
+        // A segment to this host would be dropped if the loopback queue is full, but TCP can hold
+        // it.
         while self.has_packet_to_send() && !self.internet.is_loop_full() {
             let segment = self.tcp.transmit(&mut self.pool, cx)?;
             if self.is_longer_than_path(&segment, cx) {
@@ -462,7 +464,7 @@ impl Layers {
             }
             match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
                 Ok(Some(packet)) => return Some(packet),
-                // It was for ourselves.
+                // It was looped back to this host.
                 Ok(None) => {}
                 Err(error) => self.not_sent(segment.connection, error, cx),
             }
@@ -485,7 +487,7 @@ impl Layers {
                 self.pool.put(segment.packet);
                 continue;
             }
-            // No device gathers what comes back to us.
+            // No device gathers looped-back datagrams.
             if self.internet.is_here(segment.lower.destination)
                 && let Some(tail) = &tail
             {
@@ -501,7 +503,7 @@ impl Layers {
         None
     }
 
-    /// Drops a segment, which TCP sends again when its timer runs out.
+    /// Drops a segment. TCP retransmits it when its timer expires.
     fn not_sent(
         &mut self,
         connection: Option<ConnectionId>,
@@ -514,17 +516,17 @@ impl Layers {
         }
     }
 
-    /// Tells new connections what the way to their peer takes, as far as that is known.
+    /// Passes the known path MTU of new connections to TCP.
     fn measure_paths(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, remote)) = self.tcp.new_connection() {
             let mtu = self.internet.mtu_to(remote, cx.now);
-            // It is there, and nothing of it has left yet.
+            // The connection exists, and has not sent anything yet.
             _ = self.tcp.packet_too_big(id, mtu, cx);
         }
     }
 
-    /// Returns whether the way has been found to take less since the segment's connection last
-    /// heard of it: then that is told, and makes other segments of its data.
+    /// Returns whether the path MTU has decreased below the segment's length since its connection
+    /// last learned it. TCP is notified and then resegments the data.
     fn is_longer_than_path(&mut self, segment: &Segment, cx: &mut Cx<'_>) -> bool {
         let destination = segment.lower.destination;
         let mtu = self.internet.mtu_to(destination, cx.now);
@@ -541,8 +543,8 @@ impl Layers {
     }
 }
 
-/// Returns the error about a datagram of ours whose next hop does not answer (RFC 1122 §3.3.1.4,
-/// RFC 4861 §7.2.2).
+/// Returns the ICMP error about an outgoing datagram whose next hop does not answer (RFC 1122
+/// §3.3.1.4, RFC 4861 §7.2.2).
 fn unreachable(datagram: &[u8]) -> Option<IcmpError> {
     let (source, destination, protocol, headers_len): (IpAddr, IpAddr, _, _) =
         if datagram.first()? >> 4 == 4 {

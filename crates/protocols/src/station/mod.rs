@@ -2,22 +2,22 @@
 //!
 //! # The steps
 //!
-//! Bytes from the wire go into the link as they come ([`Station::receive`], what interrupt level
-//! was in TM-233). Everything else happens in four steps, which one of the drivers calls:
+//! Bytes from the wire enter the link as they arrive ([`Station::receive`], the interrupt level of
+//! TM-233). All other work is done in four steps, which one of the drivers calls:
 //!
 //! | step | does | in TM-233 |
 //! |---|---|---|
-//! | [`Step::Network`] | carries one datagram from the link up to its transport | network task |
-//! | [`Step::Timer`] | lets the timers that are due run out | timer signal |
+//! | [`Step::Network`] | passes one datagram from the link up to its transport | network task |
+//! | [`Step::Timer`] | processes the timers that are due | timer signal |
 //! | [`Step::User`] | runs the application | user task |
-//! | [`Step::Send`] | carries all that is owed down to the link | send task |
+//! | [`Step::Send`] | passes all pending output down to the link | send task |
 //!
-//! The order is network, user, send: what arrives is not answered where it arrives. The answer is
-//! owed, the application runs, and then echo, acknowledgment and window leave in one segment
-//! (TM-233 §3.3). All input that waits is taken before anything is sent, as long as the
-//! application does not want to run.
+//! The order is network, user, send: received data is not answered immediately. The answer is
+//! queued, the application runs, and then echo, acknowledgment and window leave in one segment
+//! (TM-233 §3.3). All pending input is processed before anything is sent, unless the application
+//! wants to run.
 //!
-//! A station does not know who calls its steps. The drivers differ in just that.
+//! A station does not depend on the driver that calls its steps. The drivers differ only in that.
 
 mod control;
 pub mod ethernet;
@@ -56,35 +56,35 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes of the longest datagram of all, which a device that cuts super-segments takes.
+/// Length of the longest possible datagram, for a device that cuts super-segments.
 const DATAGRAM_MAX: usize = 65_535;
-/// Bytes in front of a datagram in a frame, with room to spare.
+/// Upper bound of the bytes in front of a datagram in a frame.
 const FRAME_HEADERS_MAX: usize = 32;
 
-/// What a station is.
+/// Settings of a station.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Its address; 0.0.0.0 if the link has to ask for it.
+    /// Address; 0.0.0.0 if the link has to request it.
     pub address: Ipv4Addr,
-    /// The length of its network's prefix, in bits.
+    /// Length of the network's prefix, in bits.
     pub prefix_len: u8,
-    /// How many packet buffers it has.
+    /// Number of packet buffers.
     pub packets: usize,
-    /// How many connections it has, in any state.
+    /// Maximum number of connections, in any state.
     pub connections: usize,
-    /// Whether its device cuts super-segments, and gives them.
+    /// Whether the device cuts super-segments on output and delivers them on input.
     pub segments: bool,
-    /// Whether its device cuts super-datagrams.
+    /// Whether the device cuts super-datagrams.
     pub cuts_datagrams: bool,
-    /// Whether its device finishes checksums, and verifies them.
+    /// Whether the device finishes checksums of sent packets and verifies those of received ones.
     pub finishes_checksums: bool,
-    /// The loops over data, as its machine does them best.
+    /// The checksum and copy loops, the fastest for this machine.
     pub routines: Routines,
 }
 
 impl Default for Settings {
-    /// A station that has to ask for its address, with the packet buffers of TM-233 §5.4 and a
-    /// device that does nothing for it.
+    /// Returns the settings of a station that has to request its address, with the packet buffers
+    /// of TM-233 §5.4 and a device without offloads.
     fn default() -> Self {
         Self {
             address: Ipv4Addr::UNSPECIFIED,
@@ -102,36 +102,36 @@ impl Default for Settings {
 /// A datagram for a device that gathers it: the packet, and the rest of its data.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// The headers, and the data if it is whole.
+    /// The headers, and the data if it is complete.
     pub packet: &'a Packet,
-    /// What follows the packet.
+    /// Data that follows the packet.
     pub tail: [&'a [u8]; 2],
 }
 
 /// A step of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// One datagram goes from the link up to its transport.
+    /// Passes one datagram from the link up to its transport.
     Network,
-    /// The timers that are due run out.
+    /// Processes the timers that are due.
     Timer,
-    /// The application runs.
+    /// Runs the application.
     User,
-    /// All that is owed goes down to the link.
+    /// Passes all pending output down to the link.
     Send,
 }
 
-/// What runs on a station above its transports.
+/// A program that runs on a station above its transports.
 pub trait Application {
-    /// Returns whether something waits for the application that did not come by the transports:
-    /// a key was struck.
+    /// Returns whether the application has input that did not arrive through the transports, such
+    /// as a keystroke.
     fn wants_to_run(&self) -> bool;
 
-    /// Runs until there is nothing more to do now: it must not want to run again at once, or the
-    /// scheduler runs nothing else.
+    /// Runs until there is nothing more to do now. Afterwards [`Self::wants_to_run`] must be false,
+    /// or the scheduler runs nothing else.
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>);
 
-    /// Returns when it wants to run next, if nothing happens before.
+    /// Returns the time at which the application wants to run next if no event comes earlier.
     fn deadline(&self) -> Option<Instant> {
         None
     }
@@ -143,12 +143,12 @@ pub struct Station {
     link: Link,
     /// The layers above the link.
     pub layers: Layers,
-    /// News of the link that waits for [`Step::Network`].
+    /// An event of the link that waits for [`Step::Network`].
     arrived: Option<link::Event>,
 }
 
 impl Station {
-    /// Makes a host with one link.
+    /// Returns a host with one link.
     #[must_use]
     pub fn new(link: Link, settings: Settings, cx: &mut Cx<'_>) -> Self {
         let mtu = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
@@ -159,7 +159,7 @@ impl Station {
         tcp.set_connections_max(settings.connections);
         let packet_len =
             if segments { DATAGRAM_MAX + FRAME_HEADERS_MAX } else { link.buffer_len() };
-        // So that one who does not read leaves three quarters to the others.
+        // A quarter, so that an application that does not read leaves three quarters to the others.
         let datagrams = (settings.packets / 4).max(1);
         let bytes = (datagrams * packet_len).max(Limits::default().bytes);
         let mut udp = Udp::new(Limits { datagrams, bytes, ..Limits::default() });
@@ -180,8 +180,8 @@ impl Station {
         Self { link, layers, arrived: None }
     }
 
-    /// Puts the station on an Ethernet segment, for a link of frames: its addresses come from
-    /// there, and the address in its own settings is not used.
+    /// Attaches the station, which has a link of frames, to an Ethernet segment. The segment
+    /// provides the addresses, and the address in the station's own settings is not used.
     pub fn join_segment(&mut self, settings: ethernet::Settings, cx: &mut Cx<'_>) {
         let mtu = self.layers.internet.mtu();
         self.layers.ethernet = Some(Box::new(Ethernet::new(settings, mtu, cx)));
@@ -193,7 +193,7 @@ impl Station {
         self.layers.take_ethernet_news(cx);
     }
 
-    /// Returns our address.
+    /// Returns the host's address.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         self.layers.internet.address()
@@ -205,12 +205,12 @@ impl Station {
         &self.link
     }
 
-    /// Returns the link, to ask it what only its kind can do.
+    /// Returns the link, for operations of its specific kind.
     pub fn link_mut(&mut self) -> &mut Link {
         &mut self.link
     }
 
-    /// Returns the last answer to an echo request of ours, once.
+    /// Takes the last answer to an echo request of this host.
     pub fn take_echo_reply(&mut self) -> Option<EchoReply> {
         self.layers.take_echo_reply()
     }
@@ -220,38 +220,38 @@ impl Station {
         &mut self.layers.internet
     }
 
-    /// Returns how many packet buffers are in use.
+    /// Returns the number of packet buffers in use.
     #[must_use]
     pub fn packets_lent(&self) -> usize {
         self.layers.pool.lent()
     }
 
-    /// Takes bytes from the wire; for a link of datagrams, one whole datagram.
+    /// Processes bytes from the wire; for a link of datagrams, one whole datagram.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         self.link.receive(bytes, &mut self.layers.pool, cx);
     }
 
-    /// Appends at most `limit` bytes for the wire to `wire` and returns how many; for a link of
-    /// datagrams, one whole datagram. Call until nothing is appended.
+    /// Appends at most `limit` bytes of output for the wire to `wire` and returns their number; for
+    /// a link of datagrams, one whole datagram. Call until nothing is appended.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         let len = self.link.transmit_into(wire, limit, cx);
         self.collect();
         len
     }
 
-    /// Returns whether something waits for [`Step::Network`].
+    /// Returns whether input is pending for [`Step::Network`].
     pub fn has_input(&mut self) -> bool {
         self.collect();
         self.arrived.is_some() || self.layers.internet.has_looped()
     }
 
-    /// Returns whether what waits for [`Step::Network`] is one thing and no more.
+    /// Returns whether exactly one input is pending for [`Step::Network`].
     pub(super) fn has_last_input(&mut self) -> bool {
         self.has_input() && !(self.arrived.is_some() && self.link.has_received())
     }
 
-    /// Takes back at once the buffers that have gone out, because what arrives next needs them,
-    /// and leaves what has arrived to [`Step::Network`].
+    /// Takes back the buffers that have been sent, because the next input needs them, and leaves
+    /// received packets to [`Step::Network`].
     fn collect(&mut self) {
         while self.arrived.is_none() {
             match self.link.event() {
@@ -264,14 +264,14 @@ impl Station {
         }
     }
 
-    /// Returns whether something may wait for [`Step::Send`], and there is room for it: a full
+    /// Returns whether output may be pending for [`Step::Send`], and there is space for it. A full
     /// link or a lack of packet buffers ends when the link has sent something.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.layers.has_output() && !self.link.is_full()
     }
 
-    /// Returns whether the transports have had something to do with since the application ran.
+    /// Returns whether the transports have had activity since the application last ran.
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.layers.has_news
@@ -284,7 +284,7 @@ impl Station {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does one step.
+    /// Runs one step.
     pub fn step(&mut self, step: Step, application: &mut dyn Application, cx: &mut Cx<'_>) {
         match step {
             Step::Network => self.network(cx),
@@ -330,7 +330,7 @@ impl Station {
         while !self.link.is_full() {
             let Some(packet) = self.layers.transmit(cx) else { return };
             if let Err(packet) = self.link.send(packet, cx) {
-                // Longer than the link takes, which has counted it.
+                // The packet is longer than the link accepts, and the link has counted it.
                 self.layers.pool.put(packet);
             }
         }
@@ -342,20 +342,21 @@ impl Station {
         self.layers.lend(cx)
     }
 
-    /// Takes back a packet into which nothing was read.
+    /// Takes back an unused packet.
     pub fn take_back(&mut self, packet: Packet) {
         self.layers.pool.put(packet);
     }
 
-    /// Takes one whole datagram that a device has read into a packet of ours, past the link's
-    /// queue and straight up to its transport.
+    /// Processes one whole datagram that a device has read into a lent packet. It bypasses the
+    /// link's queue and goes straight up to its transport.
     pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::LinkPacketsIn);
         self.layers.receive(packet, cx);
     }
 
-    /// Gives all that is owed to a device that takes whole datagrams, past the link's queue; what
-    /// the device has no room for (`false`) waits in that queue and goes first the next time.
+    /// Passes all pending output to a device that accepts whole datagrams, bypassing the link's
+    /// queue. A datagram that the device has no space for (`false`) is put into that queue and goes
+    /// first the next time.
     pub fn transmit_to(
         &mut self,
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
@@ -386,7 +387,7 @@ impl Station {
         self.layers.tcp.output_stopped();
     }
 
-    /// Returns the first packet that the device had no room for before.
+    /// Returns the first packet that the device had no space for before.
     fn waiting(&mut self) -> Option<Packet> {
         match &mut self.link {
             Link::Datagram(link) => link.take_waiting(),

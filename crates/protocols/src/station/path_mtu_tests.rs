@@ -1,4 +1,4 @@
-//! What routers say of a path's MTU, and which of it a station believes (attack row 20).
+//! Path MTU reports of routers, and the ones that a station trusts (attack row 20).
 
 use super::*;
 use crate::checksum::Sum;
@@ -18,7 +18,7 @@ const THEIRS_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const ROUTER_V4: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
 const PORT: u16 = 23;
 
-/// Does nothing.
+/// An application that does nothing.
 struct Idle;
 
 impl Application for Idle {
@@ -59,7 +59,7 @@ impl Host {
         id
     }
 
-    /// Sends as much as makes several segments, and returns the first datagram.
+    /// Sends enough data for several segments, and returns the first datagram.
     fn send(&mut self, id: ConnectionId) -> Vec<u8> {
         self.station.layers.tcp.send(id, &[7; 5000]).unwrap();
         self.transmit()
@@ -69,7 +69,7 @@ impl Host {
         Scheduler::default().run(&mut self.station, &mut Idle, &mut self.lab.cx());
     }
 
-    /// Returns the next datagram that leaves.
+    /// Returns the next outgoing datagram.
     fn transmit(&mut self) -> Vec<u8> {
         self.run();
         let mut wire = Vec::new();
@@ -77,20 +77,20 @@ impl Host {
         wire
     }
 
-    /// Sends all that is to be sent, and returns the first datagram of it.
+    /// Sends all pending output, and returns its first datagram.
     fn transmit_all(&mut self) -> Vec<u8> {
         let first = self.transmit();
         while !self.transmit().is_empty() {}
         first
     }
 
-    /// Lets the next timer run out, and returns the first datagram that is sent then.
+    /// Lets the next timer expire, and returns the first datagram sent then.
     fn time_out(&mut self) -> Vec<u8> {
         self.lab.now = self.station.deadline().unwrap().max(self.lab.now);
         self.transmit_all()
     }
 
-    /// A router says that `datagram` is longer than the 246 bytes that its link takes.
+    /// Delivers an ICMP error: `datagram` exceeds the 246 bytes of a router's link.
     fn told_too_big_v4(&mut self, datagram: &[u8]) {
         let mut message = [[3, 4, 0, 0, 0, 0, 0, 246].as_slice(), &datagram[..28]].concat();
         let sum = Sum::default().bytes(&message).finish();
@@ -110,8 +110,8 @@ impl Host {
         self.run();
     }
 
-    /// A router says that `datagram` is longer than 1300 bytes; returns the path MTU that is
-    /// believed then.
+    /// Delivers an ICMPv6 error: `datagram` exceeds the 1300 bytes of a router's link. Returns the
+    /// path MTU in use afterwards.
     fn told_too_big(&mut self, datagram: &[u8]) -> u16 {
         let quoted = datagram.get(..200).unwrap_or(datagram);
         let mut message = [[2, 0, 0, 0, 0, 0, 5, 0x14].as_slice(), quoted].concat();
@@ -127,7 +127,7 @@ impl Host {
     }
 }
 
-/// Carries what both send until neither has anything more.
+/// Carries the output of both hosts until neither has any more.
 fn settle(near: &mut Host, far: &mut Host) {
     loop {
         let (from_near, from_far) = (near.transmit(), far.transmit());
@@ -243,7 +243,7 @@ fn a_datagram_of_an_applications_own_protocol_is_kept_for_it() {
     let (source, destination) = (THEIRS, OURS);
     let header = ipv6::Header { source, destination, hop_limit: 1, dscp_ecn: 0, flow_label: 0 };
     let bytes = [header.emit(89, 5).as_slice(), b"hello"].concat();
-    // One more than are kept; whoever asks late has lost it.
+    // One datagram more than the limit of the queue. The last one is dropped.
     for _ in 0..17 {
         host.station.receive(&bytes, &mut host.lab.cx());
         host.run();

@@ -1,33 +1,34 @@
 //! The procedure-based scheduler (TM-233 §4.2.2): steps with event flags, run to their end.
 //!
-//! It looks at the steps in their natural order and runs the first whose event flag is set. It
-//! knows nothing of what the steps do; each has run to its end when it returns. Whoever owns the
-//! processor calls [`Scheduler::run_one`]: virtual time charges what the step cost before it calls
-//! again, a driver on descriptors calls [`Scheduler::run`] and then waits.
+//! The scheduler checks the steps in a fixed order and runs the first whose event flag is set. It
+//! does not depend on the content of the steps; each step has run to its end when it returns. The
+//! owner of the processor calls [`Scheduler::run_one`]: with virtual time, the driver charges the
+//! cost of the step before the next call; a driver on descriptors calls [`Scheduler::run`] and then
+//! waits.
 //!
-//! Timers come after what has arrived, because it may hold the acknowledgment that a timer waits
-//! for. So whoever gives the station bytes without end must give them in pieces and let it run to
-//! its end between two of them.
+//! Timers come after input, because the input may hold the acknowledgment that a timer waits for. A
+//! driver with an endless stream of input must therefore deliver it in pieces and let the station
+//! run to its end after each.
 
 use super::{Application, Station, Step};
 use crate::cx::Cx;
 use crate::meter::Work;
 use crate::time::Instant;
 
-/// Picks the steps of one station.
+/// The scheduler of the steps of one station.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Scheduler {
-    /// The application has run because the user has struck a key: what he typed leaves now.
+    /// The application has run because of a keystroke, so its output is sent immediately.
     has_struck: bool,
-    /// The user has struck a key, and has waited for a step of the network since.
+    /// A keystroke is pending, and has waited for one network step.
     has_waited: bool,
-    /// What is owed leaves when one datagram is left to take, not only when none is.
+    /// Output is sent when one datagram is left to process, not only when none is.
     answers_early: bool,
 }
 
 impl Scheduler {
-    /// Returns a scheduler that answers when one datagram is left to take (TM-233 §7.1), so that
-    /// the other end hears of a new window before all of the old one is used.
+    /// Returns a scheduler that sends answers when one datagram is left to process (TM-233 §7.1),
+    /// so that the peer learns of a new window before it has used up the old one.
     #[must_use]
     pub fn answering_early() -> Self {
         Self { answers_early: true, ..Self::default() }
@@ -45,13 +46,15 @@ impl Scheduler {
         if (self.has_struck || self.is_early(station)) && station.has_output() {
             Some(Step::Send)
         } else if self.answers_early && station.has_news() {
-            // What has come is shown before more is taken, so that one is ever left.
+            // The application processes received data before the next datagram, so that one is
+            // always left.
             Some(Step::User)
         } else if station.has_input() && !(wants_to_run && (self.has_waited || station.has_news()))
         {
-            // All that has arrived is taken, and shown, before anything is answered, unless the
-            // user has struck a key: he shall not wait for a screenful, but he waits for one
-            // datagram, whose acknowledgment his key takes along (TM-233 §3.3 and §5.6).
+            // All pending input is processed and delivered before anything is answered, unless
+            // there is a keystroke. A keystroke must not wait for a whole screenful of output. It
+            // waits for one datagram only, whose acknowledgment it then carries (TM-233 §3.3 and
+            // §5.6).
             Some(Step::Network)
         } else if is_due(station.deadline()) {
             Some(Step::Timer)
@@ -66,7 +69,7 @@ impl Scheduler {
         self.answers_early && !station.has_news() && station.has_last_input()
     }
 
-    /// Runs the step whose turn it is, and returns it; None if nothing is ready.
+    /// Runs the step whose turn it is and returns it, or returns `None` if nothing is ready.
     pub fn run_one(
         &mut self,
         station: &mut Station,
@@ -79,7 +82,7 @@ impl Scheduler {
         Some(step)
     }
 
-    /// Runs `step`, which [`Self::next`] has named, without a change of control of its own.
+    /// Runs `step`, which [`Self::next`] has returned, without a change of control of its own.
     pub fn step(
         &mut self,
         step: Step,

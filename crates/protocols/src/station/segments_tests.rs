@@ -1,4 +1,4 @@
-//! Super-datagrams from a station down to its device.
+//! Super-datagrams from a station to its device.
 
 use super::*;
 use crate::chance::Chance;
@@ -36,12 +36,12 @@ proptest! {
         let whole: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
         prop_assert!(taken == len || taken.is_multiple_of(size.into()));
         prop_assert_eq!(&cut[..], &whole[..taken.div_ceil(size.into())]);
-        // No room but for 64 that are apart, and all that come as one.
+        // There is space for 64 separate datagrams, or for all of them in super-datagrams.
         prop_assert!(taken == len || cut.len() >= 64 || !cuts_datagrams || size > 1452);
     }
 }
 
-/// A station, and what its device was given.
+/// A station, and the packets passed to its device.
 struct Bench {
     station: Station,
     socket: SocketId,
@@ -49,7 +49,7 @@ struct Bench {
     meter: Meter,
 }
 
-/// A packet as a device has it.
+/// A packet as the device receives it.
 #[derive(Debug)]
 struct Sent {
     bytes: Vec<u8>,
@@ -58,7 +58,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Returns the data of each datagram that the device makes of it.
+    /// Returns the data of each datagram that the device cuts from the packet.
     fn cut(&self) -> Vec<Vec<u8>> {
         let ip_header_len = if self.bytes[0] >> 4 == 4 { 20 } else { 40 };
         let data = &self.bytes[ip_header_len + HEADER_LEN..];
@@ -103,7 +103,7 @@ impl Bench {
         self.with(|station, id, cx| station.layers.send_segments(id, data, size, to, cx))
     }
 
-    /// Returns what the device is given; datagrams that are in fragments are put together.
+    /// Returns the packets passed to the device. Fragmented datagrams are reassembled.
     fn sent(&mut self) -> Vec<Sent> {
         let mut sent: Vec<Sent> = Vec::new();
         self.with(|station, _, cx| {
@@ -179,7 +179,7 @@ fn datagrams_that_are_too_long_for_the_path_go_one_by_one() {
     assert_eq!(bench.send(&pattern(4000), 973, false), Ok(4000));
     let sent = bench.sent();
     assert_eq!(sent.iter().map(|one| one.segment_size).collect::<Vec<_>>(), [0; 5]);
-    // A device could not finish the checksum of what leaves in fragments.
+    // A device could not finish the checksum of a fragmented datagram.
     assert_eq!(sent[0].checksum_left, None);
     assert_eq!(bench.send(&pattern(4000), 972, false), Ok(4000));
     assert_eq!(bench.sent()[0].segment_size, 972);

@@ -1,18 +1,19 @@
-//! Strays: what has come to the wrong one of several stations that are one host together.
+//! Misdelivered packets ("strays"): packets that arrive at the wrong one of several stations of one
+//! host.
 //!
-//! An interface with several queues can have a station for each, with the same addresses. Who
-//! sends to the host does not know of them, and the interface deals out what comes by a hash, which
-//! keeps a connection together but does not ask whose it is: of a connection that a station has
-//! opened, packets may come to another one. That one must not answer with a reset. It hands over
-//! what is for none of its own connections and ports, and the next station looks in turn. Only the
-//! last one answers that nobody is there.
+//! An interface with several queues can have one station per queue, all with the same addresses.
+//! Remote hosts do not know of them. The interface distributes received packets by a hash, which
+//! keeps a connection together but ignores which station opened it, so packets of a connection may
+//! arrive at another station. That station must not answer with a reset. It hands over every packet
+//! that matches none of its own connections and ports, and the next station examines it in turn.
+//! Only the last one answers that the port is closed.
 //!
-//! So that no two stations open the same connection, each has local ports of its own for those that
-//! it opens ([`Tcp::share_ports`]). A port on which a station listens is looked up in that station
-//! alone: all of them should listen there, because a SYN comes to any.
+//! Each station opens connections from its own range of local ports ([`Tcp::share_ports`]), so that
+//! no two stations open the same connection. A listening port is looked up in one station only: all
+//! of them should listen on it, because a SYN may arrive at any of them.
 //!
-//! Left out: a station on an Ethernet segment, whose neighbours' answers belong to all, and answers
-//! to echo requests.
+//! Not supported: stations on an Ethernet segment, where the answers of neighbors concern all
+//! stations, and answers to echo requests.
 //!
 //! [`Tcp::share_ports`]: crate::transport::tcp::Tcp::share_ports
 
@@ -27,14 +28,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Strays that may wait to be handed over.
+/// Maximum number of strays queued for hand-over.
 const STRAYS_MAX: usize = 64;
 
-/// What has come to the wrong station.
+/// A packet or error that arrived at the wrong station.
 #[derive(Debug)]
 pub struct Stray {
     content: Content,
-    /// How many stations have looked at it.
+    /// Number of stations that have examined it.
     looks: usize,
 }
 
@@ -43,7 +44,7 @@ enum Content {
     Datagram {
         header: Header,
         header_len: usize,
-        /// The datagram with its headers: it leaves the packet buffers of its station.
+        /// The datagram with its headers, copied out of the packet buffers of its station.
         bytes: Vec<u8>,
         segment_size: u16,
         is_verified: bool,
@@ -51,29 +52,29 @@ enum Content {
     Error(IcmpError),
 }
 
-/// What a station knows of those beside it.
+/// The state that a station has about its siblings.
 #[derive(Debug)]
 pub(super) struct Siblings {
-    /// How many stations there are.
+    /// Number of stations.
     count: usize,
     strays: VecDeque<Stray>,
 }
 
 impl Station {
-    /// Makes the station the `number`th of `count` that are one host together, each on a queue of
-    /// the same interface. What comes to it and is not for it waits to be handed over from now on.
+    /// Makes the station number `number` of `count` stations of one host, each on a queue of the
+    /// same interface. From now on packets that are not for this station are queued for hand-over.
     pub fn join_siblings(&mut self, number: u16, count: u16) {
         self.layers.tcp.share_ports(number, count);
         let siblings = Siblings { count: count.into(), strays: VecDeque::new() };
         self.layers.siblings = (count > 1).then_some(siblings);
     }
 
-    /// Returns the next stray, for the next station.
+    /// Returns the next stray, to be passed to the next station.
     pub fn take_stray(&mut self) -> Option<Stray> {
         self.layers.siblings.as_mut()?.strays.pop_front()
     }
 
-    /// Takes what another station has handed over.
+    /// Processes a stray from another station.
     pub fn receive_stray(&mut self, stray: Stray, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::StraysIn);
         self.layers.receive_stray(stray, cx);
@@ -97,8 +98,9 @@ impl Layers {
         }
     }
 
-    /// Hands `datagram` over if another station may want it, or gives it back: it is for us, or
-    /// the others, of whom `looks` have looked at it, do not want it either.
+    /// Queues `datagram` for hand-over if another station may have a use for it. Otherwise returns
+    /// it: it is for this station, or the `looks` other stations that have examined it have no use
+    /// for it.
     pub(super) fn sift(
         &mut self,
         datagram: Datagram,
@@ -123,8 +125,8 @@ impl Layers {
         None
     }
 
-    /// Hands over what an ICMP message says about a datagram that was not ours, if another station
-    /// may have sent it.
+    /// Queues an ICMP error about a datagram of another station for hand-over, if another station
+    /// may have sent that datagram.
     pub(super) fn sift_error(&mut self, error: IcmpError, looks: usize, cx: &mut Cx<'_>) {
         if self.siblings.is_some() && !self.is_last(looks) {
             self.hand_over(Stray { content: Content::Error(error), looks: looks + 1 }, cx);
@@ -144,7 +146,7 @@ impl Layers {
         self.siblings.as_ref().is_none_or(|siblings| looks + 1 >= siblings.count)
     }
 
-    /// Returns whether one of our own has a use for `datagram`, or nobody has.
+    /// Returns whether this station has a use for `datagram`, or cannot hand it over.
     fn is_wanted(&self, datagram: &Datagram) -> bool {
         let Header { source, destination, protocol, .. } = datagram.header;
         let Some((&[s0, s1, d0, d1], _)) = datagram.packet.data().split_first_chunk() else {

@@ -1,4 +1,4 @@
-//! Three hosts without a wire: who calls, and two stations that are one host together.
+//! Three hosts without a wire: a client, and two stations that form one host.
 
 use crate::chance::Chance;
 use crate::cx::Cx;
@@ -14,7 +14,7 @@ const CALLER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 7;
 
-/// Nobody's application.
+/// An application that does nothing.
 struct Idle;
 
 impl crate::station::Application for Idle {
@@ -70,7 +70,7 @@ impl Node {
     }
 }
 
-/// Returns a host that has called ours, and its SYN.
+/// Returns a client that has opened a connection, and its SYN.
 fn caller() -> (Node, Vec<u8>) {
     let mut caller = Node::new(CALLER);
     let remote = SocketAddr::from((HOST, PORT));

@@ -7,19 +7,19 @@ use crate::time::Instant;
 use crate::transport::tcp::{ConnectionId, Ending, Event, OpenError, Profile, State, Status};
 use core::net::{IpAddr, SocketAddr};
 
-/// How the connection comes about.
+/// How the connection is opened.
 #[derive(Clone, Copy, Debug)]
 pub enum Opening {
-    /// We open it.
+    /// Active open.
     Active {
-        /// Our address.
+        /// The local address; unspecified to choose it by the route.
         local: IpAddr,
-        /// The other end.
+        /// The remote address and port.
         remote: SocketAddr,
     },
-    /// We wait for it.
+    /// Passive open.
     Passive {
-        /// The port at which we wait.
+        /// The local port.
         port: u16,
     },
 }
@@ -30,7 +30,7 @@ pub struct Carried<S> {
     /// The application.
     pub stream: S,
     opening: Option<Opening>,
-    /// The port at which we wait, until somebody has come.
+    /// The listening port, until a connection is established.
     listens_on: Option<u16>,
     profile: Profile,
     is_awaited: fn(&[u8]) -> bool,
@@ -38,19 +38,19 @@ pub struct Carried<S> {
     is_open: bool,
     has_closed: bool,
     peer_has_closed: bool,
-    /// The peer's FIN has arrived, perhaps behind data that the stream has not taken yet.
+    /// The peer's FIN has arrived, possibly behind data that the stream has not accepted yet.
     is_fin_received: bool,
-    /// The connection has ended, and is released once its data is read.
+    /// The connection has ended. It is released once its data is read.
     has_ended: bool,
-    /// Something came to the stream by another way than its connection.
+    /// The stream has input from another source than its connection.
     has_notice: bool,
     failure: Option<OpenError>,
-    /// The state of the connection when it ended; it is released then.
+    /// The final state of the connection, which was then released.
     last_status: Option<Status>,
 }
 
 impl<S: Stream> Carried<S> {
-    /// Makes the application; the connection is opened when it first runs.
+    /// Returns the application. The connection is opened when it first runs.
     pub fn new(stream: S, opening: Opening, profile: Profile) -> Self {
         Self {
             stream,
@@ -70,14 +70,15 @@ impl<S: Stream> Carried<S> {
         }
     }
 
-    /// Has data at which `is_awaited` points acknowledged at output, where the profile would put
-    /// that off: more may be held back until then (Nagle's algorithm, RFC 9293 §3.7.4).
+    /// Sets a predicate on received data. Matching data is acknowledged at the next output even if
+    /// the profile delays acknowledgments, because the peer may hold back more data until then
+    /// (Nagle's algorithm, RFC 9293 §3.7.4).
     #[must_use]
     pub fn acknowledging(self, is_awaited: fn(&[u8]) -> bool) -> Self {
         Self { is_awaited, ..self }
     }
 
-    /// Changes from now on at which data the profile's delay is not waited for.
+    /// Replaces the predicate of [`Self::acknowledging`].
     pub fn set_acknowledging(&mut self, is_awaited: fn(&[u8]) -> bool) {
         self.is_awaited = is_awaited;
     }
@@ -87,7 +88,7 @@ impl<S: Stream> Carried<S> {
         self.last_status.map(|status| status.ending.unwrap_or(Ending::Closed))
     }
 
-    /// Returns why the connection could not even be opened.
+    /// Returns the error if the connection could not be opened.
     pub fn failure(&self) -> Option<OpenError> {
         self.failure
     }
@@ -97,24 +98,24 @@ impl<S: Stream> Carried<S> {
         self.last_status.is_some() || self.failure.is_some()
     }
 
-    /// Returns the state of the connection, if there is one, or its last if it has ended.
+    /// Returns the state of the connection, or its final state if it has ended.
     pub fn status(&self, layers: &Layers) -> Option<Status> {
         self.last_status.or_else(|| layers.tcp.status(self.connection?).ok())
     }
 
-    /// Sets how the connection comes about; nothing is changed once the application has run.
+    /// Sets how the connection is opened. Has no effect once the application has run.
     pub fn set_opening(&mut self, opening: Opening) {
         if self.opening.is_some() {
             self.opening = Some(opening);
         }
     }
 
-    /// Returns whether the connection is open, or was.
+    /// Returns whether the connection is or was established.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Returns whether we have closed our side.
+    /// Returns whether the local side has closed.
     pub fn has_closed(&self) -> bool {
         self.has_closed
     }
@@ -124,24 +125,24 @@ impl<S: Stream> Carried<S> {
         self.peer_has_closed
     }
 
-    /// Says that something came to the stream by another way: it runs at the next turn.
+    /// Reports input from another source than the connection: the stream runs at the next turn.
     pub fn notice(&mut self) {
         self.has_notice = true;
     }
 
-    /// Gives the connection up: it is aborted, and the peer told by a reset, unless both sides
-    /// have closed it; then it goes by itself.
+    /// Aborts the connection with a reset to the peer, unless both sides have closed it; then the
+    /// connection is released and ends normally.
     pub fn abort_unless_closed(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(id) = self.connection else { return };
         if self.has_closed && self.peer_has_closed {
             return layers.tcp.release(id);
         }
-        // What has gone needs no reset.
+        // A connection that is already gone needs no reset.
         _ = layers.tcp.abort(id, cx);
         self.end_if_closed(layers);
     }
 
-    /// Takes note of a connection that has ended, and lets it go.
+    /// Records the final state of a connection that has ended, and releases it.
     fn end_if_closed(&mut self, layers: &mut Layers) {
         let Some(id) = self.connection else { return };
         let status = layers.tcp.status(id).ok();
@@ -154,7 +155,8 @@ impl<S: Stream> Carried<S> {
     fn open(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         match self.opening.take() {
             Some(Opening::Active { local, remote }) => {
-                // RFC 9293 §3.9.1.1 (MUST-44): who names no address gets the one of the way there.
+                // RFC 9293 §3.9.1.1 (MUST-44): an unspecified address is replaced by the source
+                // address of the route.
                 let chosen = layers.internet.source_for(remote.ip());
                 let local = if local.is_unspecified() { chosen } else { local };
                 match layers.tcp.open(local, remote, self.profile, cx) {
@@ -183,7 +185,7 @@ impl<S: Stream> Carried<S> {
                 self.stream.opened(cx);
             }
             Event::Established => {
-                // It was opened before we had run.
+                // The connection was established before this application has run.
                 _ = layers.tcp.abort(id, cx);
                 layers.tcp.release(id);
             }
@@ -194,7 +196,7 @@ impl<S: Stream> Carried<S> {
         }
     }
 
-    /// Gives the stream the received data that it takes, and then the end of the connection.
+    /// Delivers the received data that the stream accepts, and then the end of the connection.
     fn read_to_end(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         if !self.read(layers, cx) {
             return;
@@ -208,7 +210,7 @@ impl<S: Stream> Carried<S> {
         }
     }
 
-    /// Gives the stream the received data that it takes, and tells it where urgent data begins and
+    /// Delivers the received data that the stream accepts, and reports where urgent data begins and
     /// ends. Returns whether no data is left.
     fn read(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) -> bool {
         let Some(id) = self.connection else { return true };
@@ -232,7 +234,7 @@ impl<S: Stream> Carried<S> {
                 return true;
             }
             if is_awaited {
-                // There is one: it was consumed right now.
+                // The connection exists: data was just consumed from it.
                 _ = layers.tcp.acknowledge(id);
             }
             if urgent == Some(count) {
@@ -258,7 +260,7 @@ impl<S: Stream> Carried<S> {
         }
         if self.stream.is_closing() && !self.has_closed {
             self.has_closed = true;
-            // What has gone needs no closing.
+            // A connection that is already gone needs no closing.
             _ = layers.tcp.close(id);
         }
     }

@@ -1,6 +1,6 @@
 //! Two stations back to back, each with its own scheduler and meter, and Telnet between them.
 //!
-//! The wire takes no time: time moves only where a test lets it, to the next deadline.
+//! The wire has no delay: time advances only where a test advances it, to the next deadline.
 
 use super::*;
 use crate::application::Stream;
@@ -22,25 +22,25 @@ use core::sync::atomic::{AtomicU64, Ordering};
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const TELNET_PORT: u16 = 23;
-/// Bytes that a serial line carries in one go: fewer than any packet has.
+/// Bytes that a serial line carries at a time, fewer than any packet has.
 const SERIAL_CHUNK: usize = 30;
 /// More turns than any of these sessions needs.
 const TURNS_MAX: usize = 100_000;
 
-/// A person at a terminal, or the host that he has logged in to.
+/// A user at a terminal, or the host to which the user is logged in.
 #[derive(Debug)]
 struct Party {
     telnet: Telnet,
     echoes: bool,
-    /// What it is about to send.
+    /// Data to send.
     typed: Vec<u8>,
     commands: Vec<Command>,
     closes: bool,
-    /// What it was sent.
+    /// Data received.
     seen: Vec<u8>,
     told: Vec<Command>,
     window: Option<(u16, u16)>,
-    /// Whether it has no room for received data.
+    /// Whether received data is rejected for lack of space.
     is_full: bool,
 }
 
@@ -193,14 +193,14 @@ fn uneven_clock() -> u64 {
     TICKS.fetch_add(13, Ordering::Relaxed) + 13
 }
 
-/// A user's host and a server's, with the wire between them.
+/// A user's host and a server, with the wire between them.
 struct Pair {
     user: Host,
     server: Host,
     now: Instant,
 }
 
-/// How many packet buffers each host has.
+/// Number of packet buffers of each host.
 #[derive(Clone, Copy)]
 struct Packets {
     user: usize,
@@ -223,7 +223,7 @@ impl Pair {
         Self { user, server, now: Instant::ZERO }
     }
 
-    /// An interactive session that is open, without negotiation.
+    /// Returns an established interactive session without negotiation.
     fn open(link: fn() -> Link) -> Self {
         let mut pair = Self::new(link, Profile::INTERACTIVE, Packets::DEFAULT, false);
         pair.settle();
@@ -231,10 +231,10 @@ impl Pair {
         pair
     }
 
-    /// Lets both hosts run, and carries one piece or one datagram each way; false if there was
-    /// none.
+    /// Runs both hosts and carries one piece or one datagram in each direction. Returns false if
+    /// there was none.
     fn turn(&mut self) -> bool {
-        // The one that waits runs first, or the first SYN finds nobody.
+        // The server runs first, or the first SYN finds no listener.
         self.server.run(self.now);
         self.user.run(self.now);
         let (to_server, to_user) = (self.user.transmit(self.now), self.server.transmit(self.now));
@@ -243,13 +243,13 @@ impl Pair {
         !to_server.is_empty() || !to_user.is_empty()
     }
 
-    /// Goes on until nothing happens without time.
+    /// Runs until nothing more happens without advancing time.
     fn settle(&mut self) {
         let is_quiet = (0..TURNS_MAX).any(|_| !self.turn());
         assert!(is_quiet, "the hosts come to rest");
     }
 
-    /// Lets time pass until `is_done`.
+    /// Advances time until `is_done`.
     fn wait(&mut self, is_done: impl Fn(&Self) -> bool) {
         self.settle();
         while !is_done(self) {
@@ -299,7 +299,7 @@ fn screenful() -> Vec<u8> {
     line.repeat(24)
 }
 
-/// Negotiation, echo, a screenful with all that is stuffed, and the close.
+/// Negotiation, echo, a screenful with all stuffed characters, and the close.
 fn a_session_over(link: fn() -> Link) {
     let mut pair = Pair::new(link, Profile::INTERACTIVE, Packets::DEFAULT, true);
     pair.settle();
@@ -368,7 +368,7 @@ fn a_session_is_carried_over_slip() {
     a_session_over(slip);
 }
 
-/// Strikes a key, and returns the segments that this has cost: from the user, from the server.
+/// Sends a keystroke, and returns the number of segments it caused: from the user, from the server.
 fn segments_of_a_key(link: fn() -> Link) -> (u64, u64) {
     let mut pair = Pair::open(link);
     pair.strike(b"a");
@@ -402,7 +402,7 @@ fn a_key_struck_when_an_echo_arrives_takes_its_acknowledgment_along() {
     let keys = b"abcdefghij";
     for key in keys {
         pair.user.party().typed.push(*key);
-        // The key goes out, and its echo reaches the user's link.
+        // The keystroke is sent, and its echo reaches the user's link.
         pair.turn();
         pair.turn();
     }
@@ -431,7 +431,7 @@ fn the_segment_of_an_echo_acknowledges_its_key_and_tells_the_window() {
     assert!(pair.server.transmit(pair.now).is_empty());
 }
 
-/// Returns data, header and length of the data of the segment in a datagram.
+/// Returns the data, the header and the data length of the segment in a datagram.
 fn segment_in(datagram: &[u8]) -> (Vec<u8>, Header, usize) {
     let parsed = ipv4::Header::parse(datagram).unwrap();
     let segment = &datagram[parsed.header_len..];
@@ -449,12 +449,12 @@ fn a_screenful_needs_no_window_update_before_its_end() {
     pair.server.party().typed = screenful();
     pair.settle();
     assert!(pair.user.party().seen == screenful());
-    // Two data segments of 1448 and 472 bytes, each acknowledged as it comes, because the server
-    // holds no more than one.
+    // Two data segments of 1448 and 472 bytes, each acknowledged as it arrives, because the server
+    // can buffer only one.
     assert_eq!(pair.segments_out(), (2 + 2, 1 + 2));
 }
 
-/// The server is in the middle of a long output when the user wants no more of it.
+/// Returns a pair whose server is in the middle of a long output when the user aborts it.
 fn abort_output_in_the_middle() -> Pair {
     let mut pair = Pair::open(datagram);
     pair.server.party().typed = b"output that nobody wants to see any more. ".repeat(200);
@@ -547,7 +547,8 @@ fn a_session_to_a_port_where_nobody_listens_is_refused() {
     pair.has_every_packet_back();
 }
 
-/// The layers of a host that is no station, to send what an application of a station does not.
+/// The layers of a host without a station, to send packets that an application of a station cannot
+/// send.
 struct Prober {
     internet: Internet,
     pool: Pool,
@@ -563,7 +564,7 @@ impl Prober {
         Self { internet: Internet::new(USER, 24, 1500), pool, udp, meter, chance }
     }
 
-    /// Gives `request` to `host` and returns the news that its answer is.
+    /// Delivers `request` to `host` and returns the event that its answer causes.
     fn ask(&mut self, request: &Packet, host: &mut Host) -> Option<News> {
         host.receive(request.data(), Instant::ZERO);
         host.run(Instant::ZERO);
@@ -655,7 +656,7 @@ fn hosts_with_two_packet_buffers_have_a_whole_session() {
     pair.has_every_packet_back();
 }
 
-/// Checks the promise of the meter of one host after a session.
+/// Checks that the accounts of one host's meter add up to its total after a session.
 fn accounts_add_up(host: &mut Host) {
     host.meter.settle();
     assert_eq!(host.meter.accounts().iter().sum::<u64>(), host.meter.total());

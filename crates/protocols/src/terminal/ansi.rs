@@ -1,23 +1,23 @@
-//! The ANSI front end: an xterm as ECMA-48, the VT100 and habit have it.
+//! The ANSI front end: an xterm according to ECMA-48, the VT100 and common practice.
 //!
-//! Text is nearly all of what a host sends, so runs of printable ASCII or of UTF-8, and the
-//! controls between them, never reach the parser: they are found by a scan and go to the grid as
-//! they stand. A control sequence that is whole and has the usual form is read in place
-//! (`parameters`). From any other escape on, or from UTF-8 that is malformed or not yet whole, one
-//! byte after the other goes to the parser, until what it reports says that it is at ground again.
-//! The parser keeps its state to itself, so what it reports is read so:
+//! Nearly all host output is text. Runs of printable ASCII or UTF-8, and the controls between them,
+//! therefore bypass the parser: a scan finds them and writes them to the grid directly. A complete
+//! control sequence of the usual form is parsed in place (`parameters`). From any other escape on,
+//! or from malformed or incomplete UTF-8, bytes go to the parser one at a time until its callbacks
+//! show that it is in its ground state again. The parser does not expose its state, so the front
+//! end derives it from the callbacks:
 //!
-//! - a control or escape sequence was dispatched, or CAN or SUB was executed: it is at ground;
-//! - an OSC was dispatched: at ground if BEL ended it, and in an escape if that did;
-//! - a character was printed: at ground, unless the byte just given begins another character or
-//!   an escape and has only made an unfinished one before it invalid;
-//! - nothing was reported: it does not matter, because the parser may be given text as well.
+//! - a control or escape sequence was dispatched, or CAN or SUB was executed: ground;
+//! - an OSC was dispatched: ground if BEL ended it, escape if an escape ended it;
+//! - a character was printed: ground, unless the byte begins another character or an escape and has
+//!   only invalidated an incomplete character before it;
+//! - no callback: the state is irrelevant, because the parser accepts text as well.
 //!
-//! Left out, and counted as unknown: reports of the window beyond its rows and columns, answers to
-//! OSC queries, palette, clipboard and font control, sixels, 8-bit controls, and everything else by
-//! which a host could learn or store what it said. DECCOLM does not change the width: the window is
-//! the person's.
-//! What keyboard and mouse shall send is kept and has no effect here.
+//! Not implemented, and counted as unknown: reports of the window other than its rows and columns,
+//! answers to OSC queries, palette, clipboard and font control, sixels, 8-bit controls, and
+//! everything else by which a host could read or store what it has sent. DECCOLM does not change
+//! the width, since the window belongs to the user. Modes for keyboard and mouse output are stored
+//! and have no effect here.
 
 use super::SIDE_MAX;
 use super::cell::{Cell, Style};
@@ -33,31 +33,31 @@ use crate::meter::{Account, Work};
 use alloc::string::String;
 use core::fmt;
 
-/// How many bytes of an OSC are kept.
+/// Maximum number of bytes kept of an OSC.
 const OSC_BYTES_MAX: usize = 512;
 
 const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 
-/// A terminal of the VT100 and xterm kind.
+/// An emulated VT100 or xterm terminal.
 pub struct Terminal {
     parser: vte::Parser<OSC_BYTES_MAX>,
-    /// Nothing has begun that the parser must see the end of.
+    /// Whether the parser has no unfinished sequence or character.
     is_ground: bool,
     screen: Screen,
 }
 
-/// What one call of [`Terminal::receive`] has brought to the screen.
+/// Effect of one call of [`Terminal::receive`] on the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Cells in which a character was written.
+    /// Number of cells in which a character was written.
     pub cells: u64,
-    /// Line feeds, those of wrapping included.
+    /// Number of line feeds, including those of wrapping.
     pub new_lines: u64,
 }
 
 impl Terminal {
-    /// Makes a blank terminal; a side is at least 1 and at most [`SIDE_MAX`].
+    /// Creates a blank terminal; each dimension is at least 1 and at most [`SIDE_MAX`].
     #[must_use]
     pub fn new(columns: u16, rows: u16) -> Self {
         let (columns, rows) = (columns.min(SIDE_MAX), rows.min(SIDE_MAX));
@@ -68,7 +68,7 @@ impl Terminal {
         }
     }
 
-    /// Takes bytes from the host.
+    /// Processes bytes from the host.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Written {
         let account = cx.meter.enter(Account::Terminal);
         let (cells, new_lines) = (self.screen.cells_written, self.screen.new_lines);
@@ -86,8 +86,8 @@ impl Terminal {
 
     /// Changes the size, within the limits of [`Terminal::new`].
     ///
-    /// Lines of the main screen are folded anew, on the alternate screen text is cut where it has no
-    /// room. Margins are as at the start.
+    /// Lines of the main screen are rewrapped; on the alternate screen text that does not fit is
+    /// cut off. Margins are reset.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         self.screen.resize(columns.min(SIDE_MAX).into(), rows.min(SIDE_MAX).into());
     }
@@ -104,13 +104,13 @@ impl Terminal {
         (narrow(self.screen.cursor().row), narrow(self.screen.cursor().column))
     }
 
-    /// Returns whether the host wants the cursor to be seen.
+    /// Returns whether the cursor is visible (DECTCEM).
     #[must_use]
     pub fn is_cursor_visible(&self) -> bool {
         self.screen.modes.shows_cursor
     }
 
-    /// Returns whether the alternate screen is shown.
+    /// Returns whether the alternate screen is displayed.
     #[must_use]
     pub fn is_alternate(&self) -> bool {
         self.screen.modes.is_alternate
@@ -122,19 +122,19 @@ impl Terminal {
         self.screen.grid().cell(row.into(), column.into())
     }
 
-    /// Returns how large the characters of a row are; a row of wide ones has room for half as many.
+    /// Returns the size of the characters of a row; a row of wide characters holds half as many.
     #[must_use]
     pub fn line_size(&self, row: u16) -> LineSize {
         self.screen.grid().row(row.into()).map_or(LineSize::Single, |row| row.size)
     }
 
-    /// Returns whether the line of a row goes on in the next one.
+    /// Returns whether the line of a row continues in the next row.
     #[must_use]
     pub fn is_continued(&self, row: u16) -> bool {
         self.screen.grid().row(row.into()).is_some_and(|row| row.is_continued)
     }
 
-    /// Returns the text of a row without the blanks at its end; empty if there is no such row.
+    /// Returns the text of a row without trailing blanks; empty if there is no such row.
     #[must_use]
     pub fn row_text(&self, row: u16) -> String {
         let mut text = String::new();
@@ -144,7 +144,7 @@ impl Terminal {
         text
     }
 
-    /// Returns the rows as lines, without the blanks at their ends and the blank rows at the end.
+    /// Returns the rows as lines, without trailing blanks and trailing blank rows.
     #[must_use]
     pub fn text(&self) -> String {
         let (grid, mut text) = (self.screen.grid(), String::new());
@@ -156,7 +156,7 @@ impl Terminal {
         text
     }
 
-    /// Returns what is seen.
+    /// Returns a snapshot of the displayed cells and cursor.
     #[must_use]
     pub fn picture(&self) -> Picture {
         let mut picture = Picture::of(self.screen.grid(), self.screen.grid().rows());
@@ -166,27 +166,27 @@ impl Terminal {
         picture
     }
 
-    /// Returns the cells of a row; none if there is no such row.
+    /// Returns the cells of a row; empty if there is no such row.
     pub(super) fn row_cells(&self, row: usize) -> &[Cell] {
         self.screen.grid().row(row).map(Row::cells).unwrap_or_default()
     }
 
-    /// Returns whether the next character goes to the next row first.
+    /// Returns whether the next character wraps to the next row first.
     pub(super) fn is_wrap_pending(&self) -> bool {
         self.screen.cursor().is_wrap_pending()
     }
 
-    /// Returns whether nothing has begun that the parser must see the end of.
+    /// Returns whether the parser has no unfinished sequence or character.
     pub(super) fn is_ground(&self) -> bool {
         self.is_ground
     }
 
-    /// Returns whether a character that is written now appears as it is, and nothing but itself.
+    /// Returns whether a character written now is displayed unmodified and has no other effect.
     pub(super) fn prints_plainly(&self) -> bool {
         self.is_ground && self.screen.prints_plainly()
     }
 
-    /// Returns whether a line feed in the last row moves all rows up.
+    /// Returns whether a line feed in the last row scrolls all rows up.
     pub(super) fn scrolls_whole(&self) -> bool {
         self.screen.scrolls_whole()
     }
@@ -197,25 +197,25 @@ impl Terminal {
         self.screen.margins()
     }
 
-    /// Returns in how many cells a character was written so far; a wide one counts twice.
+    /// Returns the number of cells written so far; a wide character counts twice.
     #[must_use]
     pub fn cells_written(&self) -> u64 {
         self.screen.cells_written
     }
 
-    /// Returns how the next character will look.
+    /// Returns the style of the next character.
     #[must_use]
     pub fn style(&self) -> Style {
         self.screen.cursor().style
     }
 
-    /// Returns what the host wants keys, mouse and pasted text to send.
+    /// Returns the modes that the host has set for keys, mouse and pasted text.
     #[must_use]
     pub fn input_modes(&self) -> InputModes {
         self.screen.modes.input
     }
 
-    /// Lets the host read the screen by checksums (DECRQCRA), which it may not from the start.
+    /// Sets whether the host may read the screen by checksums (DECRQCRA). The default is off.
     pub fn report_checksums(&mut self, is_on: bool) {
         self.screen.reports_checksums = is_on;
     }
@@ -226,24 +226,25 @@ impl Terminal {
         &self.screen.title
     }
 
-    /// Returns how often the bell was rung.
+    /// Returns the number of bells so far.
     #[must_use]
     pub fn bells(&self) -> u64 {
         self.screen.bells
     }
 
-    /// Returns the replies that wait to be sent to the host.
+    /// Returns the replies that are queued for the host.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         self.screen.output()
     }
 
-    /// Says that `count` bytes of [`Terminal::output`] were sent.
+    /// Removes `count` bytes of [`Terminal::output`] that were sent.
     pub fn sent(&mut self, count: usize) {
         self.screen.sent(count);
     }
 
-    /// Takes one run of text, one control, or the beginning of something for the parser.
+    /// Processes one run of text, one control, or the start of input for the parser. Returns the
+    /// number of bytes consumed.
     fn ground(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let run = printable_run(bytes);
         if let Some(text) = bytes.get(..run).filter(|text| !text.is_empty()) {
@@ -267,7 +268,7 @@ impl Terminal {
         }
     }
 
-    /// Carries out a control sequence that is whole, or gives to the parser what is anything else.
+    /// Executes a complete control sequence, or passes any other input to the parser.
     fn escape(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut parameters = Parameters::NONE;
         let Some(sequence) = Sequence::read(bytes, &mut parameters) else {
@@ -280,7 +281,7 @@ impl Terminal {
         sequence.bytes
     }
 
-    /// Prints a run of UTF-8, or gives to the parser what is malformed or not yet whole.
+    /// Prints a run of UTF-8, or passes malformed or incomplete input to the parser.
     fn utf8(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut rest = bytes;
         while let Some((character, later)) = decode(rest) {
@@ -291,7 +292,8 @@ impl Terminal {
         if rest.len() < bytes.len() { bytes.len() - rest.len() } else { self.parse(bytes, cx) }
     }
 
-    /// Gives bytes to the parser until it is at ground; returns how many it took.
+    /// Passes bytes to the parser until it is in ground state; returns the number of bytes
+    /// consumed.
     fn parse(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let mut dispatch = Dispatch { screen: &mut self.screen, cx, byte: 0, is_ground: false };
         let mut taken = 0;
@@ -317,7 +319,7 @@ impl fmt::Debug for Terminal {
     }
 }
 
-/// Splits off the character of more than one byte at the front, if it is whole and well formed
+/// Splits off the multibyte character at the front, if it is complete and well formed
 /// (RFC 3629 §4).
 fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
     let (&lead, rest) = bytes.split_first()?;
@@ -334,13 +336,13 @@ fn decode(bytes: &[u8]) -> Option<(char, &[u8])> {
         }
         code = code << 6 | u32::from(byte & 0x3f);
     }
-    // Surrogates and what is above U+10FFFF are no characters.
+    // Surrogates and values above U+10FFFF are not characters.
     char::from_u32(code).filter(|_| code >= least).map(|character| (character, rest))
 }
 
-/// Returns how many bytes at the front are printable ASCII.
+/// Returns the number of printable ASCII bytes at the front.
 fn printable_run(bytes: &[u8]) -> usize {
-    // Sixteen at a time without a branch among them, which the compiler makes one comparison of.
+    // Blocks of sixteen without branches, which the compiler turns into one vector comparison.
     let is_printable = |byte: &u8| byte.wrapping_sub(b' ') < DEL - b' ';
     let (blocks, _) = bytes.as_chunks::<16>();
     let whole = blocks.iter().take_while(|block| {

@@ -1,59 +1,60 @@
-//! One place of the grid: a character, the marks that combine with it, and how both look.
+//! A cell of the grid: a character, its combining marks, and their style.
 //!
-//! A cell has 24 bytes, so that a row is written and moved in whole machine words: two words of 32
-//! bits for the colours, five half words for the marks, and one word for the character (21 bits), its
-//! attributes (8 bits), whether it is half of a wide one, and whether it is protected.
+//! A cell has 24 bytes, so that rows are written and moved in whole machine words: two 32-bit words
+//! for the colors, five 16-bit words for the marks, and one 32-bit word for the character (21
+//! bits), its attributes (8 bits), whether it is half of a wide character, and whether it is
+//! protected.
 
-/// How many combining marks a cell keeps, as libvterm; more on one cell are dropped.
+/// Maximum number of combining marks per cell, as in libvterm; further marks are dropped.
 const MARKS_MAX: usize = 5;
 
-/// A colour as the host names it.
+/// A color as specified by the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Color {
-    /// The terminal's own colour.
+    /// The default color of the terminal.
     #[default]
     Default,
-    /// One of the 256 of the palette; the first sixteen are the named ones.
+    /// One of the 256 palette colors; the first sixteen are the named ones.
     Indexed(u8),
     /// Red, green and blue.
     Rgb(u8, u8, u8),
 }
 
-/// A set of the ways in which a character may look.
+/// A set of character attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes(u8);
 
 impl Attributes {
-    /// SGR 1.
+    /// Bold (SGR 1).
     pub const BOLD: Self = Self(1);
-    /// SGR 2.
+    /// Dim (SGR 2).
     pub const DIM: Self = Self(1 << 1);
-    /// SGR 3.
+    /// Italic (SGR 3).
     pub const ITALIC: Self = Self(1 << 2);
-    /// SGR 4 and 21.
+    /// Underlined (SGR 4 and 21).
     pub const UNDERLINE: Self = Self(1 << 3);
-    /// SGR 5 and 6.
+    /// Blinking (SGR 5 and 6).
     pub const BLINK: Self = Self(1 << 4);
-    /// SGR 7.
+    /// Reverse video (SGR 7).
     pub const REVERSE: Self = Self(1 << 5);
-    /// SGR 8.
+    /// Hidden (SGR 8).
     pub const HIDDEN: Self = Self(1 << 6);
-    /// SGR 9.
+    /// Struck through (SGR 9).
     pub const STRIKE: Self = Self(1 << 7);
 
-    /// Returns whether all of `others` are in the set.
+    /// Returns whether the set contains all of `others`.
     #[must_use]
     pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Returns the set with `others` in it.
+    /// Returns the set with `others` added.
     #[must_use]
     pub const fn with(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Returns the set with those of `others` that were not in it, and without those that were.
+    /// Returns the set with the membership of each of `others` inverted.
     pub(super) const fn toggled(self, others: Self) -> Self {
         Self(self.0 ^ others.0)
     }
@@ -65,31 +66,31 @@ impl Attributes {
     }
 }
 
-/// How a character looks.
+/// The style of a character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Style {
-    /// The colour of the character.
+    /// Color of the character.
     pub foreground: Color,
-    /// The colour behind it.
+    /// Color of the background.
     pub background: Color,
-    /// Everything else about it.
+    /// Attributes of the character.
     pub attributes: Attributes,
 }
 
 impl Style {
-    /// The style of a terminal that was just switched on.
+    /// The initial style of a terminal.
     pub const PLAIN: Self =
         Self { foreground: Color::Default, background: Color::Default, attributes: Attributes(0) };
 }
 
-/// One place of the grid.
+/// A cell of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The character, the attributes from bit 21 on, `WIDE` or `TAIL`, and `PROTECTED`.
     head: u32,
     foreground: PackedColor,
     background: PackedColor,
-    /// Marks are kept as UTF-16 units, which holds those of every living script; zero is none.
+    /// Marks as UTF-16 units, which suffice for those of every living script; zero is none.
     marks: [u16; MARKS_MAX],
 }
 
@@ -99,10 +100,10 @@ const ATTRIBUTES_SHIFT: u32 = 21;
 const WIDE: u32 = 1 << 29;
 /// The right half of a wide character.
 const TAIL: u32 = 1 << 30;
-/// DECSCA or SPA: some erasures leave it as it is.
+/// Protected by DECSCA or SPA: some erasures do not change the cell.
 const PROTECTED: u32 = 1 << 31;
 
-/// A colour in one word: its kind in the highest byte, and below what tells it from its kind.
+/// A color in one word: its kind in the most significant byte, its value below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PackedColor(u32);
 
@@ -127,10 +128,10 @@ impl PackedColor {
 }
 
 impl Cell {
-    /// A cell on which nothing was written.
+    /// A cell that was never written.
     pub(super) const BLANK: Self = Self::new(' ', Style::PLAIN);
 
-    /// Makes a cell of one column.
+    /// Creates a cell of one column.
     pub(super) const fn new(character: char, style: Style) -> Self {
         Self {
             head: character as u32 | (style.attributes.0 as u32) << ATTRIBUTES_SHIFT,
@@ -140,7 +141,7 @@ impl Cell {
         }
     }
 
-    /// Makes the two halves of a cell of two columns.
+    /// Creates the two cells of a wide character.
     pub(super) const fn wide(character: char, style: Style) -> [Self; 2] {
         let mut cells = [Self::new(character, style), Self::new(' ', style)];
         let [left, right] = &mut cells;
@@ -149,45 +150,45 @@ impl Cell {
         cells
     }
 
-    /// Makes a cell that looks alike, with another character and no marks.
+    /// Returns a cell of the same style with another character and no marks.
     pub(super) const fn like(self, character: u8) -> Self {
         Self { head: self.head & !CHARACTER | character as u32, ..self }
     }
 
-    /// Makes a cell that is protected, if it shall be.
+    /// Returns the cell with its protection set if `is_protected`.
     pub(super) const fn protected(self, is_protected: bool) -> Self {
         Self { head: self.head | if is_protected { PROTECTED } else { 0 }, ..self }
     }
 
-    /// Returns the cell as one that is not protected.
+    /// Returns the cell without protection.
     pub(super) const fn unprotected(&self) -> Self {
         Self { head: self.head & !PROTECTED, ..*self }
     }
 
-    /// Returns whether some erasures leave the cell as it is.
+    /// Returns whether the cell is protected from some erasures.
     pub(super) const fn is_protected(&self) -> bool {
         self.head & PROTECTED != 0
     }
 
-    /// Gives the cell another style, and keeps all else.
+    /// Sets the style of the cell and keeps everything else.
     pub(super) fn set_style(&mut self, style: Style) {
         let kept = self.head & (CHARACTER | WIDE | TAIL | PROTECTED);
         let styled = Self::new('\0', style);
         *self = Self { head: kept | styled.head, marks: self.marks, ..styled };
     }
 
-    /// Makes what an erasure leaves: a space on the background of `style`.
+    /// Returns the cell that an erasure leaves: a space with the background of `style`.
     pub(super) const fn erased(style: Style) -> Self {
         Self::new(' ', Style { background: style.background, ..Style::PLAIN })
     }
 
-    /// Makes a space of half a wide character whose other half is gone.
+    /// Replaces half of a wide character, whose other half is gone, with a space.
     pub(super) fn blank_half(&mut self) {
         self.head = self.head & !(CHARACTER | WIDE | TAIL) | u32::from(' ');
         self.marks = [0; MARKS_MAX];
     }
 
-    /// Adds a combining mark, if there is room for it.
+    /// Adds a combining mark, unless the maximum is reached.
     pub(super) fn add_mark(&mut self, mark: char) {
         if let Ok(mark) = u16::try_from(u32::from(mark))
             && let Some(free) = self.marks.iter_mut().find(|kept| **kept == 0)
@@ -196,13 +197,13 @@ impl Cell {
         }
     }
 
-    /// Returns the character; a space where there is none.
+    /// Returns the character; a space if there is none.
     #[must_use]
     pub fn character(&self) -> char {
         char::from_u32(self.head & CHARACTER).unwrap_or(' ')
     }
 
-    /// Returns the marks that combine with the character.
+    /// Returns the combining marks of the character.
     pub fn marks(&self) -> impl Iterator<Item = char> {
         self.marks
             .iter()
@@ -210,7 +211,7 @@ impl Cell {
             .filter_map(|mark| char::from_u32(u32::from(*mark)))
     }
 
-    /// Returns how the character looks.
+    /// Returns the style of the character.
     #[must_use]
     pub const fn style(&self) -> Style {
         let [_, _, _, attributes] = (self.head >> ATTRIBUTES_SHIFT).to_be_bytes();

@@ -1,17 +1,19 @@
-//! Random streams, given to our terminal and to alacritty's: the same screen must come out.
+//! Differential tests: random streams must produce the same screen in this terminal and in
+//! alacritty's.
 //!
-//! The streams are made of steps that begin at a place of their own. What is left out, because the
-//! terminals differ there on purpose:
+//! The streams consist of steps that each begin with a cursor position. They exclude cases in which
+//! the terminals differ intentionally:
 //!
-//! - motions and edits while a wrap is pending: ours ends the wrap with whatever moves or edits, as
-//!   a VT100, alacritty's keeps it through some;
-//! - edits that cut a wide character: ours makes two spaces of what is left;
-//! - the look of the last column, because where a wide character has no room there, alacritty's
-//!   puts a filler and ours leaves the cell alone;
+//! - cursor motions and edits while a wrap is pending: this terminal cancels the wrap at any motion
+//!   or edit, like a VT100; alacritty's keeps it in some cases;
+//! - edits that cut a wide character: this terminal replaces the remaining half with a space;
+//! - the style of the last column, because where a wide character does not fit, alacritty's writes
+//!   a filler and this terminal leaves the cell unchanged;
 //! - DCH of more characters than there are, for which alacritty's clears some before the cursor;
-//! - REP beyond the end of a row, which ours cuts there, and after anything but a character;
-//! - SGR 5, which alacritty's does not keep, and 21, which ends bold there and underlines here;
-//! - titles, replies and modes that the screen does not show.
+//! - REP beyond the end of a row, which this terminal truncates, and REP after anything but a
+//!   character;
+//! - SGR 5, which alacritty's does not support, and 21, which ends bold there and underlines here;
+//! - titles, replies and modes that do not affect the screen.
 
 use super::{Attributes, Cell, Color, Style, Terminal};
 use crate::cx::testing::Lab;
@@ -60,7 +62,7 @@ fn ours(stream: &[u8]) -> Terminal {
     terminal
 }
 
-/// Returns one of their cells as one of ours, without marks.
+/// Converts one of alacritty's cells to one of ours, without marks.
 fn translated(cell: &TheirCell) -> Cell {
     let attributes = [
         (Flags::BOLD, Attributes::BOLD),
@@ -77,7 +79,7 @@ fn translated(cell: &TheirCell) -> Cell {
         background: color(cell.bg),
         attributes: attributes.fold(Attributes::default(), |all, (_, one)| all.with(one)),
     };
-    // They keep the tab in the cell from which it went.
+    // alacritty's terminal stores the tab in the cell at which it started.
     let character = if cell.c == '\t' { ' ' } else { cell.c };
     match cell.flags {
         flags if flags.contains(Flags::WIDE_CHAR) => Cell::wide(character, style)[0],
@@ -120,7 +122,8 @@ fn compare(steps: &[String]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// One step that both terminals understand alike; it begins and ends without a pending wrap.
+/// Generates one step with the same meaning in both terminals; it begins and ends without a pending
+/// wrap.
 fn steps() -> impl Strategy<Value = Vec<String>> {
     let place = || (1..=12, 1..=38).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
     let matching = |pattern: &str| prop::string::string_regex(pattern).unwrap();

@@ -1,4 +1,4 @@
-//! What each control character and sequence does to the screen.
+//! Dispatch of control characters and sequences to operations of the screen.
 
 use super::grid::LineSize;
 use super::parameters::Parameters;
@@ -12,7 +12,7 @@ use alloc::string::String;
 use core::ops::Range;
 use vte::{Params, Perform};
 
-/// How many characters of a title are kept.
+/// Maximum number of characters kept of a title.
 const TITLE_CHARS_MAX: usize = 256;
 
 const BEL: u8 = 0x07;
@@ -22,7 +22,7 @@ const ESC: u8 = 0x1b;
 const DEL: u8 = 0x7f;
 /// The string terminator in its 8-bit form.
 const ST: u8 = 0x9c;
-/// The first byte that can begin a character of UTF-8.
+/// The first byte that can begin a multibyte character of UTF-8.
 const UTF8_LEAD: u8 = 0xc0;
 
 pub(super) fn control_character(screen: &mut Screen, control: u8, cx: &mut Cx<'_>) {
@@ -35,18 +35,18 @@ pub(super) fn control_character(screen: &mut Screen, control: u8, cx: &mut Cx<'_
         0x0e => screen.shift(1),
         0x0f => screen.shift(0),
         0x00..0x20 | DEL => {}
-        // C1 in 8 bits is no UTF-8, and as characters they are not to be trusted.
+        // 8-bit C1 bytes are invalid UTF-8, and as characters they are not trusted either.
         0x20.. => cx.meter.count(Counter::TerminalSequencesUnknown),
     }
 }
 
-/// Carries out what the parser finds.
+/// Receives the callbacks of the parser and executes them on the screen.
 pub(super) struct Dispatch<'a, 'b> {
     pub(super) screen: &'a mut Screen,
     pub(super) cx: &'a mut Cx<'b>,
-    /// The byte that the parser was given.
+    /// The byte that was passed to the parser.
     pub(super) byte: u8,
-    /// The parser is at ground after this byte.
+    /// Whether the parser is in ground state after this byte.
     pub(super) is_ground: bool,
 }
 
@@ -115,7 +115,7 @@ impl Perform for Dispatch<'_, '_> {
             ([], b'Z') => self.identify(),
             ([], b'c') => screen.reset(),
             ([], b'=' | b'>') => screen.modes.input.has_application_keypad = last == b'=',
-            // The end of a string.
+            // The string terminator has no effect by itself.
             ([], b'\\') => {}
             ([b'#'], b'8') => screen.align(),
             ([], b'N' | b'O') => screen.shift_once(if last == b'N' { 2 } else { 3 }),
@@ -141,7 +141,7 @@ impl Perform for Dispatch<'_, '_> {
 }
 
 impl Dispatch<'_, '_> {
-    /// Carries out a control sequence.
+    /// Executes a control sequence.
     pub(super) fn sequence(
         &mut self,
         parameters: &Parameters,
@@ -201,7 +201,7 @@ impl Dispatch<'_, '_> {
         self.cx.meter.count(Counter::TerminalSequencesUnknown);
     }
 
-    /// Carries out what only moves the cursor; returns whether `last` is that.
+    /// Executes a cursor motion; returns whether `last` is one.
     fn motion(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match last {
@@ -234,7 +234,7 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Carries out what changes cells; returns whether `last` is that.
+    /// Executes an edit of cells; returns whether `last` is one.
     fn edit(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, count) = (&mut *self.screen, parameters.count(0));
         match last {
@@ -245,7 +245,7 @@ impl Dispatch<'_, '_> {
             'P' => screen.delete_cells(count),
             'X' => screen.erase_cells(count),
             'S' => screen.scroll_up(count),
-            // With five parameters it is about the mouse.
+            // With five parameters it is a mouse sequence.
             'T' if parameters.len() == 1 => screen.scroll_down(count),
             'b' => screen.repeat(count, self.cx.meter),
             _ => return false,
@@ -253,13 +253,13 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// ED and EL, DECSED and DECSEL; returns whether that is known.
+    /// Executes ED and EL, DECSED and DECSEL; returns whether the parameter is known.
     fn erase(&mut self, parameters: &Parameters, last: char, is_selective: bool) -> bool {
         let erase = match parameters.get(0) {
             0 => Erase::ToEnd,
             1 => Erase::FromStart,
             2 => Erase::All,
-            // The lines that have left the screen, of which none are kept.
+            // Erases the scrollback, which this terminal does not have.
             3 if last == 'J' => return true,
             _ => return false,
         };
@@ -270,7 +270,7 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Carries out what is done to a rectangle; returns whether `last` is that.
+    /// Executes a rectangle operation; returns whether `last` is one.
     fn rectangle(&mut self, parameters: &Parameters, last: char) -> bool {
         let screen = &mut *self.screen;
         match last {
@@ -286,7 +286,7 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// Carries out modes, margins, tab stops and reports; returns whether `last` is that.
+    /// Executes modes, margins, tab stops and reports; returns whether `last` is one of these.
     fn control(&mut self, parameters: &Parameters, last: char) -> bool {
         let (screen, meter) = (&mut *self.screen, &mut *self.cx.meter);
         match (last, parameters.get(0)) {
@@ -307,7 +307,7 @@ impl Dispatch<'_, '_> {
             ('n', 6) => return self.report_cursor(""),
             ('r', _) => screen.set_margins(margins(parameters)),
             ('t', 18 | 19) => screen.report_size(parameters.get(0) - 10, meter),
-            // Only the person changes the window, and none of it is told.
+            // The window belongs to the user: the host can neither change it nor query it.
             ('t', _) => return false,
             _ => return false,
         }
@@ -318,7 +318,7 @@ impl Dispatch<'_, '_> {
         parameters.all().for_each(|mode| self.private_mode(mode, is_on));
     }
 
-    /// XTSAVE and XTRESTORE: keeps private modes as they are, and sets them so again.
+    /// XTSAVE and XTRESTORE: saves private modes, or restores the saved values.
     fn keep_private_modes(&mut self, parameters: &Parameters, is_restored: bool) {
         for mode in parameters.all() {
             match is_restored {
@@ -360,7 +360,7 @@ impl Dispatch<'_, '_> {
                 screen.show_alternate(false);
                 screen.restore_cursor();
             }
-            // Reports of the mouse that are not known, and synchronized painting.
+            // Unsupported mouse reports, and synchronized output.
             1001 | 1016 | 2026 => {}
             _ if screen.modes.input.set(mode, is_on) => {}
             _ if screen.modes.kept.set(true, mode, is_on) => {}
@@ -368,7 +368,7 @@ impl Dispatch<'_, '_> {
         }
     }
 
-    /// DECSCUSR.
+    /// DECSCUSR: sets the shape of the cursor.
     fn set_cursor_shape(&mut self, shape: usize) -> bool {
         self.screen.modes.cursor_blinks = matches!(shape, 1 | 3 | 5);
         self.screen.modes.cursor_shape = match shape {
@@ -381,7 +381,7 @@ impl Dispatch<'_, '_> {
         true
     }
 
-    /// DECSCL: the level stays, and all else that DECSTR resets is reset.
+    /// DECSCL: the level does not change, but everything that DECSTR resets is reset.
     fn set_conformance_level(&mut self, parameters: &Parameters) -> bool {
         let is_known = matches!(parameters.get(0), 61..=65);
         if is_known {
@@ -390,7 +390,7 @@ impl Dispatch<'_, '_> {
         is_known
     }
 
-    /// DECSCA.
+    /// DECSCA: sets the protection of written characters.
     fn protect(&mut self, attribute: usize) -> bool {
         if attribute <= 2 {
             self.screen.protect(attribute == 1, Protection::Dec);
@@ -412,7 +412,7 @@ impl Dispatch<'_, '_> {
         }
     }
 
-    /// DA: a VT100 with the advanced video option.
+    /// DA: replies as a VT100 with the advanced video option.
     fn identify(&mut self) {
         self.screen.reply(b"\x1b[?1;2c", self.cx.meter);
     }
@@ -431,7 +431,7 @@ impl Dispatch<'_, '_> {
     }
 }
 
-/// Reads DECSTBM and DECSLRM; nothing given is the first or the last.
+/// Parses the parameters of DECSTBM and DECSLRM; omitted ones are the first and the last.
 fn margins(parameters: &Parameters) -> Range<usize> {
     let end = match parameters.get(1) {
         0 => usize::MAX,

@@ -1,18 +1,19 @@
 //! The grid of cells.
 //!
-//! A row is a flat vector of cells, and the rows stand in a ring: to scroll the whole grid moves
-//! its start, and to scroll a part of it turns the rows of that part. No cell is moved by either.
-//! A row also remembers how far it was ever written, so that to clear a row that is blank already
-//! costs nothing, and a flood of erasures costs what was written before it.
+//! A row is a flat vector of cells, and the rows form a ring buffer: scrolling the whole grid moves
+//! its start, and scrolling a part rotates the rows of that part. Neither moves any cell. A row
+//! also records how far it was ever written, so that clearing a blank row costs nothing, and a
+//! flood of erasures costs no more than the writes before it.
 //!
-//! A character of two columns has two cells, and no operation leaves one without the other: where
-//! an edit would cut a pair, both halves become spaces first.
+//! A character of two columns has two cells, and no operation leaves one without the other: if an
+//! edit would cut a pair, both halves become spaces first.
 //!
-//! A row knows whether its line goes on in the next one, because it was filled to its end, so that
-//! lines can be folded anew in another width (`reflow`); and how large its characters are.
+//! A row records whether its line continues in the next row because it was filled to its end, so
+//! that lines can be rewrapped to another width (`reflow`). It also records the size of its
+//! characters.
 //!
-//! The grid knows no cursor, no margins and no wrapping: those are rules of a kind of terminal. A
-//! line that never scrolls is a row outside of the part that does.
+//! The grid has no cursor, no margins and no wrapping, since these depend on the kind of terminal.
+//! A line that never scrolls is a row outside the scrolled part.
 
 use super::cell::{Cell, Style};
 use alloc::collections::VecDeque;
@@ -28,22 +29,22 @@ pub(super) struct Row {
     cells: Vec<Cell>,
     /// Every cell from this column on is [`Cell::BLANK`].
     extent: usize,
-    /// The line goes on in the next row.
+    /// Whether the line continues in the next row.
     pub(super) is_continued: bool,
     pub(super) size: LineSize,
 }
 
-/// How large the characters of a row are (DECSWL, DECDWL, DECDHL).
+/// Size of the characters of a row (DECSWL, DECDWL, DECDHL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineSize {
     /// One column wide.
     #[default]
     Single,
-    /// Two columns wide; the row has room for half as many.
+    /// Two columns wide; the row holds half as many.
     Wide,
-    /// Also twice as high: the upper half.
+    /// Double width and double height: the upper half.
     Top,
-    /// The lower half.
+    /// Double width and double height: the lower half.
     Bottom,
 }
 
@@ -52,7 +53,7 @@ impl Row {
         Self::with(&[], columns)
     }
 
-    /// Makes a row that begins with `cells`; what does not fit is cut.
+    /// Creates a row that begins with `cells`; excess cells are cut off.
     pub(super) fn with(cells: &[Cell], columns: usize) -> Self {
         let extent = cells.len().min(columns);
         let mut row = Self {
@@ -68,18 +69,18 @@ impl Row {
         row
     }
 
-    /// Returns the cells.
+    /// Returns the cells of the row.
     pub(super) fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Returns from which column on nothing was written.
+    /// Returns the first column from which on nothing was written.
     pub(super) fn extent(&self) -> usize {
         self.extent
     }
 
-    /// Writes printable ASCII, one character in each cell that looks like `blank`; what does not
-    /// fit is left out.
+    /// Writes printable ASCII, one character per cell, in the style of `blank`; characters that do
+    /// not fit are dropped.
     pub(super) fn write_ascii(&mut self, column: usize, text: &[u8], blank: Cell) {
         let end = self.cells.len().min(column + text.len());
         self.mend(column);
@@ -92,7 +93,7 @@ impl Row {
         self.extent = self.extent.max(end);
     }
 
-    /// Writes cells that belong together; nothing is written where they have no room.
+    /// Writes adjacent cells together, or none of them if they do not fit.
     #[inline]
     pub(super) fn write<const COUNT: usize>(&mut self, column: usize, written: [Cell; COUNT]) {
         let end = column + COUNT;
@@ -105,7 +106,7 @@ impl Row {
         }
     }
 
-    /// Adds a combining mark to the character at or over `column`.
+    /// Adds a combining mark to the character that occupies `column`.
     pub(super) fn combine(&mut self, column: usize, mark: char) {
         let is_tail = self.cells.get(column).is_some_and(Cell::is_tail);
         let column = column.saturating_sub(usize::from(is_tail));
@@ -115,7 +116,7 @@ impl Row {
         }
     }
 
-    /// Replaces the cells of `columns` by `blank`.
+    /// Replaces the cells of `columns` with `blank`.
     pub(super) fn fill(&mut self, columns: Range<usize>, blank: Cell) {
         let (start, end) = (columns.start, columns.end.min(self.cells.len()));
         if start >= end {
@@ -135,7 +136,7 @@ impl Row {
         }
     }
 
-    /// Replaces the cells of `columns` that are not protected by `blank`.
+    /// Replaces the unprotected cells of `columns` with `blank`.
     pub(super) fn fill_unprotected(&mut self, columns: Range<usize>, blank: Cell) {
         for column in columns.start..columns.end.min(self.cells.len()) {
             if !self.cells.get(column).is_some_and(Cell::is_protected) {
@@ -144,7 +145,7 @@ impl Row {
         }
     }
 
-    /// Puts `count` blank cells at the start of `columns`; those at their end fall off.
+    /// Inserts `count` blank cells at the start of `columns`; those at the end are lost.
     pub(super) fn insert(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
         let (column, end) = (columns.start, columns.end.min(self.cells.len()));
         let count = count.min(end.saturating_sub(column));
@@ -161,7 +162,7 @@ impl Row {
         self.extent = self.extent.max(moved);
     }
 
-    /// Takes `count` cells away at the start of `columns`; blank ones come in at their end.
+    /// Deletes `count` cells at the start of `columns`; blank cells are inserted at the end.
     pub(super) fn delete(&mut self, columns: Range<usize>, count: usize, blank: Cell) {
         let (column, end) = (columns.start, columns.end.min(self.cells.len()));
         let count = count.min(end.saturating_sub(column));
@@ -185,7 +186,7 @@ impl Row {
         };
     }
 
-    /// Writes cells at `column`; a pair that is cut at either end of them becomes spaces.
+    /// Writes cells at `column`; a wide character that is cut at either end becomes spaces.
     pub(super) fn put(&mut self, column: usize, cells: &[Cell]) {
         let end = self.cells.len().min(column + cells.len());
         self.mend(column);
@@ -202,8 +203,8 @@ impl Row {
         self.extent = self.extent.max(end);
     }
 
-    /// Gives each cell of `columns` the style that `change` makes of its own; a pair has that of its
-    /// left half.
+    /// Applies `change` to the style of each cell of `columns`; a wide character is treated like
+    /// its left half.
     pub(super) fn restyle(&mut self, columns: Range<usize>, change: impl Fn(Style) -> Style) {
         let is_tail = |column: usize| self.cells.get(column).is_some_and(Cell::is_tail);
         let end = columns.end.min(self.cells.len());
@@ -215,7 +216,7 @@ impl Row {
         self.extent = self.extent.max(end);
     }
 
-    /// Puts the characters of the row behind `text`, without the blanks at the end.
+    /// Appends the characters of the row to `text`, without trailing blanks.
     pub(super) fn text(&self, text: &mut String) {
         let start = text.len();
         let mut end = start;
@@ -229,7 +230,7 @@ impl Row {
         text.truncate(end);
     }
 
-    /// Makes spaces of a wide character that is cut by an edit which begins or ends at `column`.
+    /// Replaces a wide character with spaces if an edit that begins or ends at `column` cuts it.
     #[inline]
     fn mend(&mut self, column: usize) {
         if self.cells.get(column).is_some_and(Cell::is_tail) {
@@ -263,7 +264,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Makes a blank grid.
+    /// Creates a blank grid.
     pub(super) fn new(columns: usize, rows: usize) -> Self {
         Self { rows: (0..rows).map(|_| Row::new(columns)).collect(), columns }
     }
@@ -293,7 +294,7 @@ impl Grid {
         self.rows.get(row)?.cells.get(column)
     }
 
-    /// Replaces all cells of `rows` by `blank`.
+    /// Replaces all cells of `rows` with `blank`.
     pub(super) fn fill(&mut self, rows: Range<usize>, blank: Cell) {
         let columns = self.columns;
         for row in self.rows.iter_mut().take(rows.end).skip(rows.start) {
@@ -302,7 +303,7 @@ impl Grid {
         }
     }
 
-    /// No line goes on beyond rows that have moved.
+    /// Marks that no line continues across the edges of rows that have moved.
     fn part_lines(&mut self, rows: &Range<usize>) {
         for row in [rows.start.checked_sub(1), rows.end.checked_sub(1)].into_iter().flatten() {
             if let Some(row) = self.rows.get_mut(row) {
@@ -311,7 +312,7 @@ impl Grid {
         }
     }
 
-    /// Moves the `columns` of `rows` up by `count`, or down; blank cells come in.
+    /// Moves the `columns` of `rows` up or down by `count`; blank cells are inserted.
     pub(super) fn scroll_part(
         &mut self,
         rows: Range<usize>,
@@ -342,7 +343,7 @@ impl Grid {
         }
     }
 
-    /// Moves `rows` up by `count`; blank ones come in at the lower end.
+    /// Moves `rows` up by `count`; blank rows are inserted at the bottom.
     pub(super) fn scroll_up(&mut self, rows: Range<usize>, count: usize, blank: Cell) {
         let count = count.min(rows.len());
         if rows == (0..self.rows.len()) {
@@ -354,7 +355,7 @@ impl Grid {
         self.fill(rows.end - count..rows.end, blank);
     }
 
-    /// Moves `rows` down by `count`; blank ones come in at the upper end.
+    /// Moves `rows` down by `count`; blank rows are inserted at the top.
     pub(super) fn scroll_down(&mut self, rows: Range<usize>, count: usize, blank: Cell) {
         let count = count.min(rows.len());
         if rows == (0..self.rows.len()) {
@@ -366,24 +367,25 @@ impl Grid {
         self.fill(rows.start..rows.start + count, blank);
     }
 
-    /// Makes all rows of another width, and cuts what is too long.
+    /// Changes the width of all rows, and cuts off excess cells.
     pub(super) fn set_columns(&mut self, columns: usize) {
         self.rows.iter_mut().for_each(|row| row.resize(columns));
         self.columns = columns;
     }
 
-    /// Takes away `count` rows at the top, and gives or takes at the bottom until there are `rows`.
+    /// Removes `count` rows at the top, and adds or removes rows at the bottom until there are
+    /// `rows`.
     pub(super) fn set_rows(&mut self, count: usize, rows: usize) {
         self.rows.drain(..count.min(self.rows.len()));
         self.rows.resize_with(rows, || Row::new(self.columns));
     }
 
-    /// Takes all rows out.
+    /// Removes and returns all rows.
     pub(super) fn take_rows(&mut self) -> VecDeque<Row> {
         mem::take(&mut self.rows)
     }
 
-    /// Puts in rows of `columns`.
+    /// Sets the rows, each with `columns` cells.
     pub(super) fn put_rows(&mut self, rows: VecDeque<Row>, columns: usize) {
         (self.rows, self.columns) = (rows, columns);
     }

@@ -1,57 +1,57 @@
-//! What the host wants keys, mouse and pasted text to send.
+//! Modes by which the host controls the output of keys, mouse and pasted text.
 //!
-//! The terminal itself sends none of them. It keeps what was asked for, for who reads the real
+//! The terminal itself sends no input. It stores the modes for the code that reads the physical
 //! keyboard and mouse.
 
-/// Which motions and buttons of the mouse the host wants to hear of.
+/// Mouse events that the host requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MouseReports {
     /// None.
     #[default]
     Off,
-    /// Mode 9: buttons that are pressed.
+    /// Mode 9: button presses.
     Presses,
-    /// Mode 1000: buttons that are pressed and let go.
+    /// Mode 1000: button presses and releases.
     Buttons,
-    /// Mode 1002: also motions with a button down.
+    /// Mode 1002: also motions with a button held down.
     Drags,
     /// Mode 1003: all motions.
     Motions,
 }
 
-/// How a place of the mouse is written.
+/// Encoding of mouse positions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MouseEncoding {
-    /// A byte for each side.
+    /// One byte per coordinate.
     #[default]
     Bytes,
-    /// Mode 1005: a character of UTF-8 for each side.
+    /// Mode 1005: one UTF-8 character per coordinate.
     Utf8,
-    /// Mode 1006: decimal numbers, and a final of its own for a button that is let go.
+    /// Mode 1006: decimal numbers, and a separate final for button releases.
     Sgr,
     /// Mode 1015: decimal numbers.
     Urxvt,
 }
 
-/// What keys, mouse and pasted text send.
+/// Modes of keys, mouse and pasted text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputModes {
     /// DECCKM: cursor keys send SS3 sequences.
     pub has_application_cursor: bool,
     /// DECNKM, DECKPAM and DECKPNM: the keypad sends SS3 sequences.
     pub has_application_keypad: bool,
-    /// Mode 2004: pasted text stands between marks.
+    /// Mode 2004: pasted text is bracketed by marks.
     pub brackets_paste: bool,
-    /// Mode 1004: focus gained and lost is told.
+    /// Mode 1004: focus changes are reported.
     pub reports_focus: bool,
-    /// What is told of the mouse.
+    /// Reported mouse events.
     pub mouse: MouseReports,
-    /// In which form.
+    /// Encoding of mouse positions.
     pub mouse_encoding: MouseEncoding,
 }
 
 impl InputModes {
-    /// Sets or resets a private mode; returns whether it is one of these.
+    /// Sets or resets a private mode; returns whether the mode belongs to this set.
     pub(super) fn set(&mut self, mode: usize, is_on: bool) -> bool {
         if let Some(reports) = reports(mode) {
             self.mouse = if is_on { reports } else { MouseReports::Off };
@@ -69,7 +69,7 @@ impl InputModes {
         true
     }
 
-    /// Returns whether a private mode is set, if it is one of these.
+    /// Returns whether a private mode is set, or `None` if it does not belong to this set.
     pub(super) fn is_set(&self, mode: usize) -> Option<bool> {
         if let Some(reports) = reports(mode) {
             return Some(self.mouse == reports);

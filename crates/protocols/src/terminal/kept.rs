@@ -1,13 +1,13 @@
-//! Modes that change nothing on this screen, and that a host may set and ask for all the same.
+//! Modes that have no effect on this screen but that a host may set and query.
 //!
-//! They are about the keyboard, a printer, the way in which a screen scrolls, or sets of national
-//! characters. Each is one of a closed list, and has one bit.
+//! They concern the keyboard, a printer, scrolling speed, or national character sets. Each is from
+//! a fixed list and has one bit.
 
-/// Which of the modes are set.
+/// The set of modes that are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptModes(u16);
 
-/// ANSI or private, and the number.
+/// Whether the mode is private, and its number.
 const MODES: [(bool, usize); 11] = [
     // KAM and SRM.
     (false, 2),
@@ -26,14 +26,14 @@ const MODES: [(bool, usize); 11] = [
 ];
 
 impl KeptModes {
-    /// Sets or resets a mode; returns whether it is one of these.
+    /// Sets or resets a mode; returns whether the mode is in the list.
     pub(super) fn set(&mut self, is_private: bool, mode: usize, is_on: bool) -> bool {
         let Some(bit) = bit(is_private, mode) else { return false };
         self.0 = if is_on { self.0 | bit } else { self.0 & !bit };
         true
     }
 
-    /// Returns whether a mode is set, if it is one of these.
+    /// Returns whether a mode is set, or `None` if it is not in the list.
     pub(super) fn is_set(self, is_private: bool, mode: usize) -> Option<bool> {
         bit(is_private, mode).map(|bit| self.0 & bit != 0)
     }

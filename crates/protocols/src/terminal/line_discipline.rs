@@ -1,56 +1,56 @@
-//! The input of a line from a terminal that echoes by itself: canonical form, then erase, kill
-//! and escape, as Multics has them.
+//! Line input from a terminal with local echo: canonicalization, then erase, kill and escape
+//! processing, as in Multics.
 //!
-//! On a half-duplex NVT the person sees what was typed, struck over each other as on paper, and no
-//! server can take a character back from there. So a line means what the eye sees. Each typed
-//! graphic has a column; backspace, carriage return, space and tab only move. The canonical form
-//! gives the columns from left to right, the graphics of one column in the order of their codes
-//! with a backspace between two, and a space for a column without any. What is struck twice over
-//! itself, in which order, and what blanks follow the last graphic cannot be seen, and is gone.
+//! On a half-duplex NVT the typed characters are overstruck as on paper, and a server cannot remove
+//! any of them from there. A line therefore means what is visible. Each typed graphic has a column;
+//! backspace, carriage return, space and tab only move. The canonical form lists the columns from
+//! left to right, the graphics of one column in the order of their codes with a backspace between
+//! two, and a space for a column without any. Repetitions of a graphic in one column, the order of
+//! overstriking, and blanks after the last graphic are not visible and are dropped.
 //!
 //! Then the line is edited, position by position:
 //!
-//! - the erase character alone takes away the position before it, or all blanks before it; struck
-//!   over others, in whatever order, it takes away its own position;
-//! - the kill character takes away everything up to itself;
-//! - the escape character before one of the three stands for that one, and before one to three
-//!   octal digits for the character of that code.
+//! - the erase character alone deletes the position before it, or all blanks before it; overstruck
+//!   with others, in any order, it deletes its own position;
+//! - the kill character deletes everything up to and including itself;
+//! - the escape character before one of these three characters represents that character, and
+//!   before one to three octal digits the character with that code.
 //!
-//! The set is that of NVT ASCII (RFC 854): other codes and the controls that do not move are
-//! dropped. Nothing is sent: who types sees it already.
+//! The character set is that of NVT ASCII (RFC 854): other codes, and controls that do not move,
+//! are dropped. Nothing is echoed, since the user already sees the typed characters.
 
 use crate::cx::Cx;
 use crate::meter::{Account, Counter, Work};
 use alloc::vec::Vec;
 
-/// The columns of a line: what goes farther is dropped.
+/// Maximum number of columns of a line; characters beyond it are dropped.
 pub const COLUMNS_MAX: usize = 1024;
-/// The characters that may be typed into one line, motions among them.
+/// Maximum number of characters typed into one line, including motions.
 pub const TYPED_MAX: usize = 4096;
 
 const BS: u8 = 0x08;
 
-/// The characters that mean something, and where tabs stop.
+/// The editing characters, and the distance of the tab stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conventions {
-    /// Takes a position away.
+    /// Deletes a position.
     pub erase: u8,
-    /// Takes the line away.
+    /// Deletes the line.
     pub kill: u8,
-    /// Takes the meaning of the next away.
+    /// Removes the special meaning of the next character.
     pub escape: u8,
-    /// The columns from one tab stop of the terminal to the next.
+    /// Distance between tab stops of the terminal in columns.
     pub tab_distance: usize,
 }
 
 impl Default for Conventions {
-    /// `#`, `@` and `\`, and the tab stops of most terminals.
+    /// Returns `#`, `@` and `\`, and the tab stops of most terminals.
     fn default() -> Self {
         Self { erase: b'#', kill: b'@', escape: b'\\', tab_distance: 8 }
     }
 }
 
-/// A reader of lines.
+/// Incremental line reader.
 #[derive(Debug, Default)]
 pub struct LineDiscipline {
     conventions: Conventions,
@@ -60,15 +60,16 @@ pub struct LineDiscipline {
 }
 
 impl LineDiscipline {
-    /// Makes a reader that has read nothing.
+    /// Creates an empty reader.
     #[must_use]
     pub fn new(conventions: Conventions) -> Self {
         Self { conventions, ..Self::default() }
     }
 
-    /// Takes typed bytes up to the end of a line; returns how many.
+    /// Processes typed bytes up to the end of a line; returns the number of bytes consumed.
     ///
-    /// None is taken while a line waits. LF ends a line, and a CR before it moves as any other.
+    /// No bytes are consumed while a line is pending. LF ends a line, and a CR before it is an
+    /// ordinary motion.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         if self.line.is_some() {
             return 0;
@@ -93,19 +94,19 @@ impl LineDiscipline {
         taken
     }
 
-    /// Returns the line that was read, without its end, and makes room for the next.
+    /// Takes the completed line, without its line end, so that the next can be read.
     pub fn event(&mut self) -> Option<Vec<u8>> {
         self.line.take()
     }
 
-    /// Returns how many characters were typed into the line that has not ended.
+    /// Returns the number of characters typed into the unfinished line.
     #[must_use]
     pub fn typed(&self) -> usize {
         self.typed
     }
 }
 
-/// Returns the canonical form of a typed line, which must not hold its end.
+/// Returns the canonical form of a typed line, which must not contain its line end.
 #[must_use]
 pub fn canonical(typed: &[u8], tab_distance: usize) -> Vec<u8> {
     let mut page = Page::default();
@@ -117,7 +118,7 @@ pub fn canonical(typed: &[u8], tab_distance: usize) -> Vec<u8> {
     line
 }
 
-/// The graphics that were struck in one column: bit n is the character of code n.
+/// The graphics in one column: bit n is the character with code n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Column(u128);
 
@@ -146,23 +147,23 @@ impl Column {
         }
     }
 
-    /// Returns the value of an octal digit that stands alone.
+    /// Returns the value of an octal digit that is the only graphic of the column.
     fn octal(self) -> Option<u8> {
         (b'0'..=b'7').find(|digit| self == Self::of(*digit)).map(|digit| digit - b'0')
     }
 }
 
-/// A line as it stands on the paper.
+/// A line as it appears on paper.
 #[derive(Debug, Default)]
 struct Page {
     /// The columns up to the last graphic.
     columns: Vec<Column>,
-    /// Where the next character is struck.
+    /// Column of the next character.
     column: usize,
 }
 
 impl Page {
-    /// Strikes a character or moves; returns whether there was a place for it.
+    /// Applies a graphic or a motion; returns false if the byte was dropped.
     fn strike(&mut self, byte: u8, tab_distance: usize) -> bool {
         self.column = match byte {
             BS => self.column.saturating_sub(1),
@@ -183,13 +184,13 @@ impl Page {
             }
             _ => return false,
         };
-        // A carriage that stands at its end stays there.
+        // A carriage at its last column stays there.
         self.column = self.column.min(COLUMNS_MAX);
         true
     }
 }
 
-/// What is left in a position after editing.
+/// A position that remains after editing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
     Struck(Column),
@@ -211,7 +212,7 @@ fn edit(page: &Page, conventions: &Conventions) -> Vec<u8> {
         } else if *column == Column::of(erase) {
             erase_before(&mut positions);
         } else if column.has(erase) {
-            // It has taken away what it was struck over, a kill character too.
+            // The erase character deletes its own position, even with a kill character in it.
         } else if column.has(kill) {
             positions.clear();
         } else {
@@ -234,7 +235,7 @@ fn erase_before(positions: &mut Vec<Position>) {
     positions.truncate(positions.len() - blanks.max(1).min(positions.len()));
 }
 
-/// Reads what follows an escape character, if that gives it a meaning.
+/// Parses the position after an escape character, if the escape applies to it.
 fn escaped<'a>(columns: &'a [Column], conventions: &Conventions) -> Option<(u8, &'a [Column])> {
     let (first, later) = columns.split_first()?;
     let Conventions { erase, kill, escape, .. } = *conventions;
@@ -245,7 +246,7 @@ fn escaped<'a>(columns: &'a [Column], conventions: &Conventions) -> Option<(u8, 
     let digits = columns.iter().take(3).map_while(|column| column.octal());
     let (count, code) =
         digits.fold((0, 0_u16), |(count, code), digit| (count + 1, code * 8 + u16::from(digit)));
-    // NVT ASCII ends at 177; without a digit there is nothing to replace.
+    // NVT ASCII ends at octal 177; without a digit there is no escape.
     let code = u8::try_from(code).ok().filter(|code| count > 0 && code.is_ascii())?;
     Some((code, columns.get(count..).unwrap_or_default()))
 }
@@ -257,7 +258,7 @@ mod tests {
     use proptest::prelude::*;
     use std::string::String;
 
-    /// Returns the lines that are read of `typed`.
+    /// Returns the lines read from `typed`.
     fn lines(typed: &[u8]) -> Vec<String> {
         let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
         let (mut rest, mut lines) = (typed, Vec::new());
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!(discipline.event().unwrap(), b"x");
     }
 
-    /// Bytes of which most make sense.
+    /// Generates bytes that are mostly meaningful.
     fn typed() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             4 => b'!'..=b'~',
@@ -374,7 +375,7 @@ mod tests {
         prop::collection::vec(byte, 0..200)
     }
 
-    /// Motions from one column to another, of which there are always several.
+    /// Returns motions from one column to another; `choice` selects one of several ways.
     fn motion(from: usize, to: usize, choice: u8) -> Vec<u8> {
         if to < from && choice.is_multiple_of(3) {
             return std::vec![BS; from - to];

@@ -1,15 +1,15 @@
-//! The terminal: what the eye sees.
+//! Terminal emulation: the state of the display.
 //!
-//! Bytes from the host fall through four files. `ansi` cuts them into runs of text, controls and
-//! sequences; `dispatch` knows their names, and `screen` what each does to cursor, margins and
-//! modes; `grid` holds the rows of cells and moves them. The front end of the Heath-19 (`heath19`) stands beside `ansi` and uses the
-//! same grid. A `picture` is what is seen of either, and `draw` makes of one picture the next on a
-//! modern terminal.
+//! Bytes from the host pass through four modules. `ansi` splits them into runs of text, controls
+//! and sequences; `dispatch` maps these to operations; `screen` implements the operations on
+//! cursor, margins and modes; `grid` holds the rows of cells and moves them. The front end of the
+//! Heath-19 (`heath19`) is an alternative to `ansi` and uses the same grid. A `picture` is a
+//! snapshot of either display, and `draw` converts one picture into the next on a modern terminal.
 //!
-//! Nothing is ever echoed from the input to the output. The replies are a closed list of fixed
-//! forms, in which stand numbers: the cursor's place, the size, a mode that is known and whether it
-//! is set, a setting that is known, and, for a host that may read the screen, a checksum. Only a page of the Heath-19
-//! holds what the host has written, and that is sent only where the person has allowed it.
+//! Input is never echoed to the output. The replies are a fixed list of fixed forms that contain
+//! only numbers and known settings: the cursor position, the size, whether a known mode is set, a
+//! known setting, and, for a host that may read the screen, a checksum. Only a page of the Heath-19
+//! contains text written by the host, and it is sent only with the permission of the user.
 
 mod ansi;
 mod cell;
@@ -42,5 +42,5 @@ pub use grid::LineSize;
 pub use input::{InputModes, MouseEncoding, MouseReports};
 pub use picture::{CursorShape, Picture, PictureCursor};
 
-/// The largest number of columns and of rows that a terminal may have.
+/// Maximum number of columns and of rows of a terminal.
 pub const SIDE_MAX: u16 = 1000;

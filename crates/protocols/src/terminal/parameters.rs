@@ -1,19 +1,19 @@
-//! The parameters of a control sequence (ECMA-48 §5.4), and a reader of the sequences that come
-//! whole and in the usual form.
+//! The parameters of a control sequence (ECMA-48 §5.4), and a parser for complete sequences of the
+//! usual form.
 //!
-//! Nearly all control sequences are CSI, perhaps a private mark, numbers, and a final. One that
-//! has anything else in it, or does not end in the bytes at hand, is left to the parser, which
-//! takes it from its beginning.
+//! Nearly all control sequences are CSI, an optional private mark, numbers, and a final. A sequence
+//! with any other byte, or one that is not complete in the available input, is left to the parser,
+//! which processes it from its beginning.
 
-/// How many numbers are kept; a sequence with more has none.
+/// Maximum number of numbers; a sequence with more is not parsed here.
 pub(super) const NUMBERS_MAX: usize = 32;
 
-/// The numbers of a control sequence; those not given are 0.
+/// The numbers of a control sequence; omitted ones are 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters {
     numbers: [u16; NUMBERS_MAX],
     count: usize,
-    /// Bit n: number n is joined to the one before it by a colon.
+    /// Bit n: a colon joins number n to the one before it.
     joined: u32,
 }
 
@@ -21,7 +21,7 @@ impl Parameters {
     /// No parameters.
     pub(super) const NONE: Self = Self { numbers: [0; NUMBERS_MAX], count: 0, joined: 0 };
 
-    /// Takes over what the parser has read.
+    /// Copies the parameters of the parser.
     pub(super) fn of(parameters: &vte::Params) -> Self {
         let mut taken = Self::NONE;
         for parameter in parameters {
@@ -49,12 +49,12 @@ impl Parameters {
         }
     }
 
-    /// Returns a number for which 0 and nothing mean 1.
+    /// Returns a number; 0 or an omitted number means 1.
     pub(super) fn count(&self, place: usize) -> usize {
         self.get(place).max(1)
     }
 
-    /// Returns how many parameters there are.
+    /// Returns the number of parameters.
     pub(super) fn len(&self) -> usize {
         self.iter().count()
     }
@@ -70,11 +70,11 @@ impl Parameters {
     }
 }
 
-/// The parameters one after the other.
+/// Iterator over the parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Iter<'a> {
     rest: &'a [u16],
-    /// Bit n is about number n of the rest.
+    /// Bit n refers to number n of the rest.
     joined: u32,
 }
 
@@ -89,21 +89,21 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-/// What a control sequence in the usual form has beside its parameters.
+/// A control sequence of the usual form, without its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
-    /// One of `<=>?`.
+    /// The private mark, one of `<=>?`.
     pub(super) private: Option<u8>,
     pub(super) last: u8,
-    /// How many bytes it takes, ESC and final among them.
+    /// Length in bytes, including ESC and final.
     pub(super) bytes: usize,
 }
 
 impl Sequence {
-    /// Reads a sequence at the front of `bytes`, if it is whole and has the usual form.
+    /// Parses a sequence at the front of `bytes`, if it is complete and has the usual form.
     ///
-    /// `parameters` must be empty. They are filled in place: to move them costs more than to read
-    /// them.
+    /// `parameters` must be empty. They are filled in place, since moving them costs more than
+    /// parsing them.
     #[inline]
     pub(super) fn read(bytes: &[u8], parameters: &mut Parameters) -> Option<Self> {
         let [0x1b, b'[', rest @ ..] = bytes else { return None };
@@ -116,7 +116,7 @@ impl Sequence {
                     number = number.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
                 }
                 b';' | b':' => {
-                    // The last number must have its place too.
+                    // The last number needs an entry too.
                     if parameters.count + 1 >= NUMBERS_MAX {
                         return None;
                     }
@@ -149,7 +149,7 @@ mod tests {
         Some((parameters.iter().map(<[u16]>::to_vec).collect(), private, last, bytes))
     }
 
-    /// What the parser has found: parameters, intermediates, whether it is cut, and the final.
+    /// Callbacks of the parser: parameters, intermediates, whether it is truncated, and the final.
     #[derive(Default)]
     struct Found(Vec<FoundSequence>);
 

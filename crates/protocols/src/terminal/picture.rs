@@ -1,7 +1,7 @@
-//! What is seen of a terminal at one time: its cells and its cursor, apart from what made them.
+//! A snapshot of a terminal's display: its cells and its cursor, independent of their origin.
 //!
-//! A picture may be changed before it is drawn: a status line below, or characters that are
-//! expected and not confirmed yet.
+//! A picture may be modified before it is drawn, for example with a status line or with predicted
+//! characters.
 
 use super::cell::{Cell, Style};
 use super::grid::Grid;
@@ -9,28 +9,28 @@ use alloc::vec;
 use alloc::vec::Vec;
 use unicode_width::UnicodeWidthChar;
 
-/// How the cursor looks.
+/// Shape of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CursorShape {
-    /// As the terminal on which it is drawn has it.
+    /// The shape that the drawing terminal is configured with.
     #[default]
     Own,
-    /// A block that blinks.
+    /// A blinking block.
     Block,
-    /// An underscore that blinks.
+    /// A blinking underscore.
     Underscore,
-    /// A bar at the left that blinks.
+    /// A blinking bar at the left.
     Bar,
 }
 
-/// A cursor that is seen.
+/// A visible cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PictureCursor {
     /// The row, counted from 0.
     pub row: u16,
     /// The column, counted from 0.
     pub column: u16,
-    /// How it looks.
+    /// Shape of the cursor.
     pub shape: CursorShape,
 }
 
@@ -44,7 +44,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Makes the picture of a terminal that was just switched on, with its cursor at home.
+    /// Creates the picture of a terminal in its initial state, with its cursor at home.
     #[must_use]
     pub fn new(columns: u16, rows: u16) -> Self {
         let (columns, rows) = (usize::from(columns.max(1)), usize::from(rows.max(1)));
@@ -52,12 +52,12 @@ impl Picture {
         Self { cells, columns, rows, cursor: Some(PictureCursor::default()) }
     }
 
-    /// Takes the picture of the first `rows` of a grid, without a cursor.
+    /// Creates a picture of the first `rows` of a grid, without a cursor.
     pub(super) fn of(grid: &Grid, rows: usize) -> Self {
         let rows = rows.min(grid.rows());
         let mut cells = Vec::with_capacity(grid.columns() * rows);
         for row in (0..rows).filter_map(|row| grid.row(row)) {
-            // Whether a cell is protected is not seen.
+            // Protection of a cell is not visible.
             cells.extend(row.cells().iter().map(Cell::unprotected));
         }
         Self { cells, columns: grid.columns(), rows, cursor: None }
@@ -69,19 +69,19 @@ impl Picture {
         (super::ansi::narrow(self.columns), super::ansi::narrow(self.rows))
     }
 
-    /// Gives or takes rows at the lower end.
+    /// Adds or removes rows at the bottom.
     pub fn set_rows(&mut self, rows: u16) {
         self.rows = usize::from(rows.max(1));
         self.cells.resize(self.columns * self.rows, Cell::BLANK);
     }
 
-    /// Returns the cursor, if it is seen.
+    /// Returns the cursor, if it is visible.
     #[must_use]
     pub fn cursor(&self) -> Option<PictureCursor> {
         self.cursor
     }
 
-    /// Puts the cursor somewhere; outside of the picture it is not seen.
+    /// Sets the cursor; it is not visible outside the picture.
     pub fn set_cursor(&mut self, cursor: Option<PictureCursor>) {
         let is_inside = |cursor: &PictureCursor| {
             usize::from(cursor.row) < self.rows && usize::from(cursor.column) < self.columns
@@ -95,7 +95,7 @@ impl Picture {
         self.row(row.into()).get(usize::from(column))
     }
 
-    /// Puts a character at `row` and `column`; one that does not take one column becomes a space.
+    /// Writes a character at `row` and `column`; one whose width is not one column becomes a space.
     pub fn set_cell(&mut self, row: u16, column: u16, character: char, style: Style) {
         let character = if character.width() == Some(1) { character } else { ' ' };
         let cells = self.row_mut(row.into());
@@ -114,7 +114,7 @@ impl Picture {
         }
     }
 
-    /// Returns the cells of a row; none if there is no such row.
+    /// Returns the cells of a row; empty if there is no such row.
     #[must_use]
     pub fn row(&self, row: usize) -> &[Cell] {
         let start = row.saturating_mul(self.columns);
@@ -126,7 +126,8 @@ impl Picture {
         self.cells.get_mut(start..start.saturating_add(self.columns)).unwrap_or_default()
     }
 
-    /// Moves the rows from `top` up to `bottom` up by `count`; blank ones come in below.
+    /// Moves the rows from `top` to before `bottom` up by `count`; blank rows are inserted at the
+    /// bottom.
     pub(super) fn scroll_up(&mut self, top: usize, bottom: usize, count: usize) {
         let cells = top * self.columns..(bottom * self.columns).min(self.cells.len());
         let count = count * self.columns;

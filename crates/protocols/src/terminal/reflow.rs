@@ -1,9 +1,9 @@
-//! Another size of the grid.
+//! Changes of the size of the grid.
 //!
-//! A line that was too long for its row goes on in the next ones, and they know it: where the width
-//! changes, the rows of a line are joined and cut anew. Rows go away at the top only where the
-//! cursor would be lost; what is below the cursor goes first. Cursors stay with the character that
-//! they stand on, or keep their distance from the end of their line.
+//! A line that was too long for its row continues in the next ones, which their rows record. If the
+//! width changes, the rows of a line are joined and split again. Rows are removed at the top only
+//! if the cursor would be lost otherwise; rows below the cursor are removed first. Cursors stay at
+//! their character, or keep their distance from the end of their line.
 
 use super::cell::Cell;
 use super::grid::{Grid, LineSize, Row};
@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A place of the grid, and whether what is meant is behind it: a wrap that is pending.
+/// A position in the grid; `is_behind` means the position after it, which is a pending wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) row: usize,
@@ -20,8 +20,8 @@ pub(super) struct Place {
 }
 
 impl Grid {
-    /// Changes the size without folding lines; what does not fit is cut. The first of `places` is
-    /// the cursor.
+    /// Changes the size without rewrapping; excess cells are cut off. The first of `places` is the
+    /// cursor.
     pub(super) fn resize<const COUNT: usize>(
         &mut self,
         columns: usize,
@@ -36,7 +36,7 @@ impl Grid {
         });
     }
 
-    /// Changes the size and folds lines anew. The first of `places` is the cursor.
+    /// Changes the size and rewraps lines. The first of `places` is the cursor.
     pub(super) fn reflow<const COUNT: usize>(
         &mut self,
         columns: usize,
@@ -70,7 +70,7 @@ impl Grid {
         self.keep(rows, places, |_| {});
     }
 
-    /// Gives the grid as many rows; they go away at the top as far as the cursor needs.
+    /// Sets the number of rows; rows are removed at the top only as far as the cursor requires.
     fn keep<const COUNT: usize>(
         &mut self,
         rows: usize,
@@ -91,12 +91,12 @@ impl Grid {
 struct Fold<const COUNT: usize> {
     columns: usize,
     rows: VecDeque<Row>,
-    /// Where the places are now.
+    /// The new positions of the places.
     moved: [Option<Place>; COUNT],
 }
 
 impl<const COUNT: usize> Fold<COUNT> {
-    /// Takes the rows of one line, of which the first had the number `first`.
+    /// Rewraps the rows of one line, the first of which had the number `first`.
     fn line(&mut self, line: &mut Vec<Row>, first: usize, places: &[&mut Place; COUNT]) {
         let columns = self.columns;
         let size = line.first().map_or(LineSize::Single, |row| row.size);
@@ -130,7 +130,7 @@ impl<const COUNT: usize> Fold<COUNT> {
     }
 }
 
-/// Returns where the rows of a line begin; no pair is cut, unless a row has only one column.
+/// Returns the starts of the rows of a line; no pair is split, unless a row has only one column.
 fn cuts(cells: &mut [Cell], columns: usize, size: LineSize) -> Vec<usize> {
     let mut cuts = vec![0];
     let mut end = columns;

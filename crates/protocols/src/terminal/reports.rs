@@ -1,8 +1,9 @@
-//! Answers to what the host asks.
+//! Replies to queries of the host.
 //!
-//! All have a fixed form. What stands in them is known here: the cursor's place, a mode of a closed
-//! list, a setting in its own words, a checksum. Nothing that the host has sent comes back, but for the number that DECRQCRA
-//! wants with its answer; a host that may read the screen must have been let to.
+//! All replies have a fixed form. They contain only values known to the terminal: the cursor
+//! position, a mode of a fixed list, a setting as a canonical sequence, a checksum. No data from
+//! the host is returned, except the request number of DECRQCRA, which is answered only if the host
+//! may read the screen.
 
 use super::cell::{Attributes, Cell};
 use super::parameters::Parameters;
@@ -13,12 +14,12 @@ use crate::meter::Meter;
 use alloc::format;
 
 impl Screen {
-    /// DECRQM: says whether a mode is set (1), not set (2) or never set (4). One that is not known
+    /// DECRQM: reports a mode as set (1), not set (2) or permanently reset (4). An unknown mode
     /// gets no answer.
     pub(super) fn report_mode(&mut self, is_private: bool, mode: usize, meter: &mut Meter) -> bool {
         let is_set = self.mode(is_private, mode);
-        // ECMA-48 §7 has modes that no terminal of this kind sets: GATM to VEM, HEM to TTM, SATM to
-        // EBM; and DECHCCM needs a window that is moved over the page.
+        // ECMA-48 §7 has modes that terminals of this kind never set: GATM to VEM, HEM to TTM, SATM
+        // to EBM. DECHCCM requires a window that moves over the page.
         let is_never_set = matches!((is_private, mode), (false, 1..=19) | (true, 60));
         let value = match is_set {
             Some(true) => 1,
@@ -31,7 +32,7 @@ impl Screen {
         true
     }
 
-    /// Returns whether a mode is set, if it is known.
+    /// Returns whether a mode is set, or `None` if it is unknown.
     fn mode(&self, is_private: bool, mode: usize) -> Option<bool> {
         let modes = &self.modes;
         match (is_private, mode) {
@@ -54,39 +55,39 @@ impl Screen {
         }
     }
 
-    /// XTSAVE: keeps a private mode as it is; of one that is not known there is nothing to keep.
+    /// XTSAVE: saves a private mode; an unknown mode has no value to save.
     pub(super) fn save_mode(&mut self, mode: usize) {
         let Some(is_on) = self.mode(true, mode) else { return };
         match self.saved_modes.iter_mut().find(|(saved, _)| *saved == mode) {
             Some((_, saved)) => *saved = is_on,
-            // As many as there are private modes that are known.
+            // The length is bounded by the number of known private modes.
             None => self.saved_modes.push((mode, is_on)),
         }
     }
 
-    /// XTRESTORE: returns a private mode as it was kept.
+    /// XTRESTORE: returns the saved value of a private mode.
     pub(super) fn saved_mode(&self, mode: usize) -> Option<bool> {
         let saved = self.saved_modes.iter().find(|(saved, _)| *saved == mode);
         saved.map(|(_, is_on)| *is_on)
     }
 
-    /// XTWINOPS 18 and 19: sends the number of rows and of columns.
+    /// XTWINOPS 18 and 19: reports the number of rows and of columns.
     pub(super) fn report_size(&mut self, kind: usize, meter: &mut Meter) {
         let (rows, columns) = (self.grid().rows(), self.grid().columns());
         self.reply(format!("\x1b[{kind};{rows};{columns}t").as_bytes(), meter);
     }
 
-    /// DSR of what a VT220 and a VT420 may have, and this has not.
+    /// DSR for devices of a VT220 and a VT420 that this terminal does not have.
     pub(super) fn report_device(&mut self, parameters: &Parameters, meter: &mut Meter) -> bool {
         let reply: &[u8] = match parameters.get(0) {
-            // No printer; no keys that a host may define; a keyboard that is not known.
+            // No printer; no user-defined keys; an unknown keyboard.
             15 => b"\x1b[?13n",
             25 => b"\x1b[?21n",
             26 => b"\x1b[?27;0n",
-            // No locator, of no kind.
+            // No locator.
             53 | 55 => b"\x1b[?50n",
             56 => b"\x1b[?57;0n",
-            // No room for macros; no faults; one session.
+            // No space for macros; checksum 0; no errors; one session.
             62 => b"\x1b[0*{",
             63 => {
                 let reply = format!("\x1bP{}!~0000\x1b\\", parameters.get(1));
@@ -101,7 +102,7 @@ impl Screen {
         true
     }
 
-    /// DECRQSS: says what a setting is, as the sequence that sets it; or that it is not known.
+    /// DECRQSS: reports a setting as the sequence that sets it, or that the setting is unknown.
     pub(super) fn report_status(&mut self, meter: &mut Meter) {
         let Some(what) = self.status_request.wanted() else { return };
         let (rows, columns) = self.margins();
@@ -130,7 +131,7 @@ impl Screen {
         self.reply(format!("\x1bP1$r{report}\x1b\\").as_bytes(), meter);
     }
 
-    /// DECRQCRA: sends the checksum of a rectangle, if the host may have it.
+    /// DECRQCRA: reports the checksum of a rectangle, if the host may read the screen.
     pub(super) fn report_checksum(&mut self, parameters: &Parameters, meter: &mut Meter) -> bool {
         if !self.reports_checksums {
             return false;
@@ -147,15 +148,15 @@ impl Screen {
     }
 }
 
-/// DECRQSS, while it is read: its few characters say what is asked for.
+/// A DECRQSS request while it is being read: its few characters name the setting.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StatusRequest {
-    /// How many characters came, if one is being read.
+    /// Number of characters read, if a request is being read.
     count: Option<usize>,
     characters: [u8; STATUS_BYTES_MAX],
 }
 
-/// The longest name of a setting that is known.
+/// Maximum length of the name of a known setting.
 const STATUS_BYTES_MAX: usize = 2;
 
 impl StatusRequest {
@@ -175,13 +176,14 @@ impl StatusRequest {
         self.count = None;
     }
 
-    /// Returns what is asked for; what is too long to be known is nothing.
+    /// Returns the requested setting; empty if the name is too long to be known.
     fn wanted(&self) -> Option<&[u8]> {
         Some(self.characters.get(..self.count?).unwrap_or_default())
     }
 }
 
-/// Returns what a cell adds: the codes of its characters, and its attributes as a VT420 has them.
+/// Returns the contribution of a cell to the checksum: the codes of its characters, and its
+/// attributes as on a VT420.
 fn checksum(cell: &Cell) -> u16 {
     let attributes = cell.style().attributes;
     let weights = [

@@ -1,14 +1,14 @@
-//! Select Graphic Rendition (ECMA-48 §8.3.117), with xterm's 256 and true colours.
+//! Select Graphic Rendition (ECMA-48 §8.3.117), with xterm's 256 colors and true color.
 //!
-//! A colour comes as `38;5;n`, `38;2;r;g;b`, or in one parameter with colons, where the colour
-//! space before red may be there or not (ISO 8613-6).
+//! A color is `38;5;n`, `38;2;r;g;b`, or one parameter with colons, in which the color space before
+//! red is optional (ISO 8613-6).
 
 use super::cell::{Attributes, Color, Style};
 use super::parameters::Parameters;
 use alloc::string::String;
 use core::fmt::Write as _;
 
-/// Applies the parameters of one SGR to `style`; returns how many of them are not known.
+/// Applies the parameters of one SGR to `style`; returns the number of unknown ones.
 pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
     let mut unknown = 0;
     let mut parameters = parameters.iter();
@@ -16,7 +16,7 @@ pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
         let is_known = match parameter {
             [38] => set(&mut style.foreground, listed(&mut parameters)),
             [48] => set(&mut style.background, listed(&mut parameters)),
-            // The colour of the underline, which has that of the character here.
+            // The color of the underline, which always has the color of the character here.
             [58] => listed(&mut parameters).is_some(),
             [58, color @ ..] => joined(color).is_some(),
             [59] => true,
@@ -34,7 +34,7 @@ pub(super) fn apply(style: &mut Style, parameters: &Parameters) -> u64 {
     unknown
 }
 
-/// Returns the SGR that makes `style` of any other, without what introduces it.
+/// Returns the parameters of the SGR that sets `style` from any other style.
 pub(super) fn report(style: Style) -> String {
     let mut report = String::from("0");
     let codes = (1..=9).filter(|code| *code != 6);
@@ -118,7 +118,7 @@ fn set(place: &mut Color, color: Option<Color>) -> bool {
     color.is_some()
 }
 
-/// Reads a colour whose numbers are parameters of their own.
+/// Parses a color whose numbers are separate parameters.
 fn listed<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color> {
     let mut next = || parameters.next().and_then(|parameter| parameter.first().copied());
     match next()? {
@@ -131,7 +131,7 @@ fn listed<'a>(parameters: &mut impl Iterator<Item = &'a [u16]>) -> Option<Color>
     }
 }
 
-/// Reads a colour whose numbers are joined by colons.
+/// Parses a color whose numbers are joined by colons.
 fn joined(numbers: &[u16]) -> Option<Color> {
     match *numbers {
         [5, index, ..] => Some(Color::Indexed(byte(index)?)),

@@ -1,4 +1,4 @@
-//! Tests of the terminal through its public face.
+//! Tests of the terminal through its public interface.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -10,7 +10,7 @@ use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
-/// A terminal with the laboratory that it stands in.
+/// A terminal with its test context.
 pub(super) struct Bench {
     pub(super) terminal: Terminal,
     lab: Lab,
@@ -259,7 +259,7 @@ fn reset_leaves_nothing_but_what_was_counted() {
     assert_eq!(bench.terminal.cursor(), (1, 1));
 }
 
-// How it looks.
+// Styles.
 
 #[test]
 fn attributes_and_colours_are_set_and_ended() {
@@ -287,7 +287,7 @@ fn large_colours_come_with_semicolons_or_with_colons() {
     assert_eq!(bench.unknown(), 0);
 }
 
-// Title, replies, and what is not known.
+// Title, replies, and unknown sequences.
 
 #[test]
 fn a_title_is_cut_and_cleaned_of_controls() {
@@ -361,7 +361,7 @@ fn sides_are_held_to_their_limits() {
     assert_eq!(terminal.size(), (SIDE_MAX, 2));
 }
 
-// Attacks, by their rows in the table of attacks.
+// Attacks, by their rows in the attack table.
 
 // attack row 65
 #[test]
@@ -520,9 +520,9 @@ fn the_british_set_has_a_pound_sign() {
     shows(9, 1, "\x1b(A#a\x1b(B#", "£a#", (0, 3));
 }
 
-// Any bytes.
+// Arbitrary bytes.
 
-/// Bytes of which most make sense.
+/// Generates bytes that are mostly meaningful.
 pub(super) fn streams() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[ -~]{1,30}".prop_map(String::into_bytes),
@@ -546,7 +546,8 @@ fn everything(bench: &Bench) -> (String, [u64; 4]) {
     let [bytes, new_lines] = units;
     let counts = [bytes, new_lines, bench.unknown(), bench.lab.counted(Counter::TerminalReports)];
     let debug = format!("{:?}", bench.terminal);
-    // Whether the parser is known to be at ground may differ after text that it was given.
+    // Whether the parser is known to be in ground state may differ after text that was passed to
+    // it.
     (debug.split_once("screen:").unwrap().1.into(), counts)
 }
 
@@ -618,16 +619,17 @@ proptest! {
 
     #[test]
     fn wide_characters_stand_where_a_second_terminal_has_them(
-        // What is left of a pair that an insertion cuts is nobody's rule.
+        // Terminals differ in the remaining half of a pair that an insertion cuts.
         steps in prop::collection::vec(common("[a-c界 ]{1,100}", "ABCDEFGJKd"), 0..40),
     ) {
         compare_with_vt100(&steps.concat())?;
     }
 }
 
-/// One step that both terminals understand alike.
+/// Generates one step with the same meaning in both terminals.
 ///
-/// Each begins at a place of its own, because they differ in what a pending wrap does to a motion.
+/// Each begins with a cursor position, because the terminals differ in how a pending wrap affects a
+/// motion.
 fn common(text: &'static str, edits: &str) -> impl Strategy<Value = String> + use<> {
     let place = || (1..=12, 1..=30).prop_map(|(row, column)| format!("\x1b[{row};{column}H"));
     let edits = format!("\x1b\\[([0-2]|[0-9]{{1,2}})?[{edits}]|[\r\n\t]|\x1b\\[[01]m");
@@ -657,7 +659,7 @@ fn compare_with_vt100(stream: &str) -> Result<(), TestCaseError> {
     for (row, column) in (0..12).flat_map(|row| (0..40).map(move |column| (row, column))) {
         let is_bold = ours.style(row, column).attributes.contains(Attributes::BOLD);
         let their = theirs.screen().cell(row, column).unwrap();
-        // Nor is the look of blanks.
+        // Terminals also differ in the style of blanks.
         prop_assert!(is_bold == their.bold() || their.contents().trim().is_empty());
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Tests of what a VT420 has above a VT100: margins at the sides, protected cells, rectangles,
+//! Tests of VT420 features beyond the VT100: left and right margins, protected cells, rectangles,
 //! large characters, and reports of settings.
 
 use super::tests::{Bench, streams};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::format;
 use std::string::String;
 
-/// Ten columns and four rows of text, and what a stream has made of them.
+/// Checks the text that a stream produces from a screen of ten columns and four rows of text.
 #[track_caller]
 fn makes(stream: &str, text: &str) {
     let bench = Bench::with(10, 4, format!("abcdefghij\r\nklmnopqrst\r\nABCDEFGHIJ\r\n{stream}"));
@@ -232,7 +232,7 @@ proptest! {
             let (upper, left) = bench.terminal.margins();
             prop_assert!(upper.end <= usize::from(rows) && left.end <= usize::from(columns));
             prop_assert!(!upper.is_empty() && !left.is_empty());
-            // Out of any sequence, and back from whatever was set.
+            // Outside any sequence, with all modes reset.
             bench.receive("\x18\x1b\\\x1b[?6h");
             if is_within {
                 bench.receive("\x1b[99;99H\x1b[50A\x1b[50C\x1b[3D\x1b[4B\tx\x1b[2Zy\r\nz\x08\x1b[5G\x1b[2d");

@@ -1,15 +1,15 @@
 //! UDP (RFC 768, RFC 1122 §4.1): ports, a checksum, and a queue for each socket.
 //!
-//! A datagram is taken if its length field fits into what IP brought and its checksum, where it
-//! has one, is right; then it waits in the queue of the socket that is bound to its port. A queue
-//! is limited in datagrams and in bytes, and turns away what comes when it is full. A datagram for
-//! a port where nobody listens is given back, so that the host can report it to its source. The
-//! length field may be smaller than what IP brought: the surplus (RFC 9868) is cut off.
+//! A datagram is accepted if its length field fits into the IP payload and its checksum, if it has
+//! one, is correct. It then waits in the queue of the socket that is bound to its port. A queue is
+//! limited in datagrams and in bytes, and drops datagrams when it is full. A datagram for a port
+//! without a socket is returned to the caller, so that the host can report it to its source. The
+//! length field may be smaller than the IP payload: the surplus (RFC 9868) is cut off.
 //!
 //! Datagrams of one size between the same two sockets may pass a device as one packet, a
 //! super-datagram: see [`segments`].
 //!
-//! Nothing is retransmitted and nothing is owed: there is no deadline here.
+//! Nothing is retransmitted or delayed, so there is no deadline here.
 
 pub mod segments;
 
@@ -26,7 +26,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-/// Bytes of the header.
+/// Length of the header, in bytes.
 pub const HEADER_LEN: usize = 8;
 
 /// All UDP sockets of one host.
@@ -39,33 +39,34 @@ pub struct Udp {
     next_id: u64,
 }
 
-/// What the lower level does for UDP.
+/// Capabilities of the lower level for UDP.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerLevel {
     /// Whether the device cuts super-datagrams.
     pub cuts_datagrams: bool,
     /// Whether the device finishes checksums.
     pub finishes_checksums: bool,
-    /// The loops over data.
+    /// The checksum and copy loops.
     pub routines: Routines,
 }
 
-/// How much the sockets may hold.
+/// Limits of the sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sockets that may be bound at a time.
+    /// Maximum number of bound sockets.
     pub sockets: usize,
-    /// Datagrams that may wait in each, of which those that came as one packet count as one.
+    /// Maximum number of datagrams queued per socket. Datagrams that arrived as one packet count as
+    /// one.
     pub datagrams: usize,
-    /// Bytes of data that may wait in each.
+    /// Maximum number of data bytes queued per socket.
     pub bytes: usize,
 }
 
-/// Names a socket from its bind to its close, and nothing after that.
+/// Identifies a socket from its bind to its close. An identifier is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(u64);
 
-/// Where a datagram comes from, and to which address it was sent: ours, or one of many hosts.
+/// The remote source of a datagram, and the address that it was sent to: a local one, or a group.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     source: SocketAddr,
@@ -82,28 +83,28 @@ struct Socket {
     error: Option<(SocketAddr, ErrorKind)>,
 }
 
-/// Why a socket was not bound.
+/// Reasons why a socket cannot be bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindError {
     /// Another socket has the port.
     PortInUse,
-    /// All sockets that may be bound are, or all ports.
+    /// The limit of sockets is reached, or no port is free.
     TooManySockets,
 }
 
-/// Why a datagram was not sent.
+/// Reasons why a datagram cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The socket is closed.
     NoSocket,
     /// The destination port is 0.
     Port,
-    /// The Internet layer refuses.
+    /// The Internet layer rejects the datagram.
     Internet(internet::SendError),
 }
 
 impl Default for Limits {
-    /// 64 sockets, and a quarter of the default pool's buffers in each.
+    /// Returns limits of 64 sockets, with a quarter of the default pool's buffers for each.
     fn default() -> Self {
         Self { sockets: 64, datagrams: 8, bytes: 65_536 }
     }
@@ -116,29 +117,29 @@ impl Default for Udp {
 }
 
 impl Udp {
-    /// Makes a host's UDP, without any sockets.
+    /// Returns the UDP of a host, without sockets.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let lower = LowerLevel::default();
         Self { limits, lower, requires_checksum: false, sockets: Vec::new(), next_id: 0 }
     }
 
-    /// Sets what the lower level does; nothing unless this is called.
+    /// Sets the capabilities of the lower level; without this call there are none.
     pub fn set_lower_level(&mut self, lower: LowerLevel) {
         self.lower = lower;
     }
 
-    /// Sets whether datagrams without a checksum are refused (RFC 1122 §4.1.3.4 MAY); they are
-    /// not unless this is called.
+    /// Sets whether datagrams without a checksum are rejected (RFC 1122 §4.1.3.4 MAY). By default
+    /// they are accepted.
     pub fn set_requires_checksum(&mut self, requires: bool) {
         self.requires_checksum = requires;
     }
 
-    /// Binds a new socket to `port`, or if that is 0 to a free one that chance chooses.
+    /// Binds a new socket to `port`, or to a random free one if `port` is 0.
     ///
     /// # Errors
     ///
-    /// If the port is taken, or there is no room for another socket.
+    /// Returns an error if the port is taken, or the limit of sockets is reached.
     pub fn bind(&mut self, port: u16, cx: &mut Cx<'_>) -> Result<SocketId, BindError> {
         if self.sockets.len() >= self.limits.sockets {
             cx.meter.count(Counter::UdpBindsRefused);
@@ -157,27 +158,28 @@ impl Udp {
         Ok(id)
     }
 
-    /// Returns the port that a socket is bound to.
+    /// Returns the port of a socket.
     #[must_use]
     pub fn port(&self, socket: SocketId) -> Option<u16> {
         self.sockets.iter().find(|s| s.id == socket).map(|s| s.port)
     }
 
-    /// Closes a socket, and gives what waits in it back to `pool`.
+    /// Closes a socket, and returns its queued packets to `pool`.
     pub fn close(&mut self, socket: SocketId, pool: &mut Pool) {
         let Some(place) = self.sockets.iter().position(|s| s.id == socket) else { return };
         let socket = self.sockets.swap_remove(place);
         socket.waiting.into_iter().for_each(|(_, packet)| pool.put(packet));
     }
 
-    /// Makes a datagram from a socket's port with the data in `packet`, and returns it whole, for
-    /// the link; nothing if it was sent to ourselves, or leaves in fragments by
-    /// [`Internet::transmit`]. Of a packet with a segment size, which must be for a device that cuts
-    /// it and have room on the path, it makes a super-datagram.
+    /// Makes a datagram from a socket's port with the data in `packet`, and returns it complete,
+    /// for the link. Returns `None` if it was looped back, or is sent in fragments by
+    /// [`Internet::transmit`]. A packet with a segment size, which must be for a device that cuts
+    /// it and fit the path, becomes a super-datagram.
     ///
     /// # Errors
     ///
-    /// If the datagram cannot be sent; its packet has then gone back to `pool`.
+    /// Returns an error if the datagram cannot be sent; its packet has then been returned to
+    /// `pool`.
     pub fn send(
         &self,
         socket: SocketId,
@@ -198,11 +200,11 @@ impl Udp {
         sent
     }
 
-    /// Takes a datagram from the Internet layer.
+    /// Processes a datagram from the Internet layer.
     ///
-    /// What is damaged or finds a full queue is counted and goes back to `pool`. Gives the
-    /// datagram back, as it came, if nobody listens at its port: the host reports that with
-    /// [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
+    /// A datagram that is damaged or finds a full queue is counted and its packet returned to
+    /// `pool`. A datagram without a socket for its port is returned unchanged; the host reports it
+    /// with [`Internet::report`] (RFC 1122 §4.1.3.1 SHOULD).
     pub fn receive(
         &mut self,
         datagram: Datagram,
@@ -215,9 +217,9 @@ impl Udp {
         received
     }
 
-    /// Returns the next datagram that waits in a socket, with its source.
+    /// Returns the next datagram in the queue of a socket, with its source.
     ///
-    /// The packet goes back to the pool that it came from when its data are no longer needed.
+    /// The caller returns the packet to its pool when the data is no longer needed.
     pub fn receive_from(&mut self, socket: SocketId) -> Option<(SocketAddr, Packet)> {
         let socket = self.sockets.iter_mut().find(|s| s.id == socket)?;
         let (Ends { source, .. }, packet) = socket.waiting.pop_front()?;
@@ -225,13 +227,13 @@ impl Udp {
         Some((source, packet))
     }
 
-    /// Returns whether a datagram waits in a socket.
+    /// Returns whether a datagram is queued in a socket.
     #[must_use]
     pub fn has_datagram(&self, socket: SocketId) -> bool {
         self.sockets.iter().any(|s| s.id == socket && !s.waiting.is_empty())
     }
 
-    /// Takes an ICMP error about a datagram of ours; the sender's socket keeps the last one.
+    /// Processes an ICMP error about a sent datagram. The sender's socket keeps the last one.
     /// Returns whether there is such a socket.
     pub fn receive_error(&mut self, error: &IcmpError) -> bool {
         let [s0, s1, d0, d1, ..] = error.first_bytes;
@@ -246,10 +248,10 @@ impl Udp {
         is_ours
     }
 
-    /// Returns the last error about what a socket sent, once, with the destination that it
-    /// concerns (RFC 1122 §4.1.3.3 MUST).
+    /// Takes the last error about the datagrams of a socket, with the destination that it concerns
+    /// (RFC 1122 §4.1.3.3 MUST).
     ///
-    /// Anyone who guesses the port can make one up: it is a hint, not a fact.
+    /// The error can be forged by anyone who guesses the port: it is a hint, not a fact.
     pub fn take_error(&mut self, socket: SocketId) -> Option<(SocketAddr, ErrorKind)> {
         self.sockets.iter_mut().find(|s| s.id == socket)?.error.take()
     }
@@ -288,7 +290,7 @@ impl Udp {
             packet.leave_checksum_at(CHECKSUM_AT);
         } else {
             let sum = sum.bytes(&[s0, s1, d0, d1, l0, l1, 0, 0]);
-            // Zero means that there is no checksum; its other form means the same sum (RFC 768).
+            // Zero means that there is no checksum. All ones is the same sum (RFC 768).
             let [c0, c1] = match sum.word((self.lower.routines.sum)(packet.data())).finish() {
                 0 => [0xFF, 0xFF],
                 checksum => checksum.to_be_bytes(),
@@ -342,7 +344,7 @@ impl Udp {
         None
     }
 
-    /// Reads a header and checks it against the data behind it.
+    /// Parses a header and checks it against the data after it.
     fn parse(&self, header: &Header, packet: &Packet) -> Option<Parsed> {
         let bytes = packet.data();
         let [s0, s1, d0, d1, l0, l1, c0, c1] = *bytes.first_chunk::<HEADER_LEN>()?;
@@ -352,10 +354,10 @@ impl Udp {
         if packet.offload.checksum != ChecksumState::InPacket {
             // The device has verified it, or it was never on a wire.
         } else if packet.offload.segment_size > 0 {
-            // Only the first of its datagrams has left a checksum, so nobody can verify the others.
+            // Only the first of its datagrams has a checksum, so the others cannot be verified.
             return None;
         } else if [c0, c1] == [0, 0] {
-            // RFC 8200 §8.1: over IPv6 there is always one.
+            // RFC 8200 §8.1: over IPv6 the checksum is mandatory.
             if self.requires_checksum || header.destination.is_ipv6() {
                 return None;
             }
@@ -372,7 +374,7 @@ impl Udp {
         })
     }
 
-    /// Returns whether the device finishes the checksum: it does not for what leaves in fragments.
+    /// Returns whether the device finishes the checksum, which it cannot do for fragments.
     fn leaves_checksum(
         &self,
         packet: &Packet,
@@ -390,7 +392,7 @@ impl Udp {
         self.sockets.iter().any(|s| s.port == port)
     }
 
-    /// RFC 6056 §3.3.1: a port by chance, or the next free one after it.
+    /// RFC 6056 §3.3.1: returns a random port, or the next free one after it.
     fn ephemeral_port(&self, cx: &mut Cx<'_>) -> Option<u16> {
         let count = u64::from(u16::MAX - EPHEMERAL_MIN) + 1;
         self.first_free(u16::try_from(cx.chance.below(count)).unwrap_or(0) + EPHEMERAL_MIN)
@@ -401,18 +403,17 @@ impl Udp {
     }
 }
 
-/// RFC 6056 §3.2: all ports that are not reserved for well-known services, so that there are many
-/// to guess from.
+/// RFC 6056 §3.2: all ports except the well-known ones are used, so that a port is hard to guess.
 const EPHEMERAL_MIN: u16 = 1024;
 
-/// Where the checksum is in the header, in bytes.
+/// Offset of the checksum in the header, in bytes.
 const CHECKSUM_AT: usize = 6;
 
-/// What a header says, once it is known to be right.
+/// The fields of a validated header.
 struct Parsed {
     source_port: u16,
     destination_port: u16,
-    /// Bytes of header and data: at least 8, and at most what IP brought.
+    /// Length of header and data in bytes: at least 8, and at most the IP payload.
     len: usize,
 }
 
@@ -436,7 +437,7 @@ mod tests {
         bytes
     }
 
-    /// Makes a datagram to us from the UDP header and data in `bytes`.
+    /// Makes a datagram to this host from the UDP header and data in `bytes`.
     fn carrying(bytes: &[u8]) -> Vec<u8> {
         datagram(&header(Protocol::Udp), &[], bytes)
     }
@@ -523,7 +524,7 @@ mod tests {
                 let sent = send(&mut host, &udp, socket, &start.to_be_bytes());
                 [sent[26], sent[27]]
             };
-            // Data that hold the checksum of their own datagram make its sum zero.
+            // Data that contains the checksum of its own datagram makes its sum zero.
             let (sum, start) = (u32::from(u16::from_be_bytes([c0, c1])), u32::from(start));
             let word = u16::try_from((sum + start) % 0xFFFF).unwrap();
             let sent = send(&mut host, &udp, socket, &word.to_be_bytes());

@@ -1,28 +1,29 @@
 //! The messages of DHCP (RFC 2131 §2) and their options (RFC 2132).
 //!
-//! A message is read whole or not at all: a field or an option that ends behind the message
-//! makes it none. Options may also stand in the fields for a server's name and a boot file (RFC
-//! 2132 §9.3), and a list may be split over several (RFC 3396). Of a list only the first four
-//! are read.
+//! A message is parsed completely or rejected: a field or an option that extends beyond the message
+//! makes it invalid. Options may also be in the fields for a server name and a boot file
+//! (RFC 2132 §9.3), and a list may be split over several options (RFC 3396). Only the first four
+//! addresses of a list are kept.
 
 use crate::link::ethernet::MacAddress;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-/// A lease that does not end.
+/// Lease time of a lease that does not expire.
 pub const INFINITE: u32 = u32::MAX;
-/// Bytes of the longest message that every host must take (RFC 2131 §2).
+/// Maximum length in bytes of a message that every host must accept (RFC 2131 §2).
 pub const MESSAGE_MAX_LEN: u16 = 576;
 
-/// BOOTP's least, which some relays insist on.
+/// Minimum length of a BOOTP message in bytes, which some relays require.
 const MESSAGE_MIN_LEN: usize = 300;
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 const ETHERNET: u8 = 1;
 const MAC_LEN: u8 = 6;
 const BROADCAST_FLAG: u16 = 0x8000;
-/// Addresses of a list that are read.
+/// Maximum number of addresses kept from a list.
 const LISTED_MAX: usize = 4;
-/// The smallest MTU that is believed: what every host must be able to receive (RFC 1122 §3.3.2).
+/// Minimum accepted MTU in bytes: the size that every host must be able to receive
+/// (RFC 1122 §3.3.2).
 const MTU_MIN: u16 = 576;
 
 const PAD: u8 = 0;
@@ -52,24 +53,24 @@ pub enum Op {
     Reply,
 }
 
-/// What a message is for (RFC 2132 §9.6).
+/// Type of a DHCP message (RFC 2132 §9.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 1: a client looks for servers.
     Discover,
     /// 2: a server offers an address.
     Offer,
-    /// 3: a client asks for an address, or to keep it.
+    /// 3: a client requests an address, or the extension of its lease.
     Request,
-    /// 4: a client found that somebody else has the address.
+    /// 4: a client found that the address is already in use.
     Decline,
-    /// 5: a server grants it.
+    /// 5: a server grants the request.
     Ack,
-    /// 6: a server refuses it.
+    /// 6: a server refuses the request.
     Nak,
-    /// 7: a client gives it back.
+    /// 7: a client releases its address.
     Release,
-    /// 8: a client asks for everything but an address.
+    /// 8: a client requests configuration without an address.
     Inform,
 }
 
@@ -103,79 +104,80 @@ impl Kind {
     }
 }
 
-/// The options that are read or written; what is absent is not in the message.
+/// The options that are parsed or written; absent options are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The length of the network's prefix in bits, from the subnet mask.
+    /// Prefix length of the network in bits, from the subnet mask.
     pub prefix_len: Option<u8>,
-    /// Routers, the best first; at most four are read.
+    /// Routers in order of preference; at most four are kept.
     pub routers: Vec<Ipv4Addr>,
-    /// Name servers, the best first; at most four are read.
+    /// Name servers in order of preference; at most four are kept.
     pub dns_servers: Vec<Ipv4Addr>,
-    /// Bytes of the longest datagram on the link, at least 576.
+    /// MTU of the link in bytes, at least 576.
     pub mtu: Option<u16>,
-    /// The address that a client asks for.
+    /// Address that a client requests.
     pub requested_address: Option<Ipv4Addr>,
-    /// Seconds for which the address is lent, or [`INFINITE`].
+    /// Lease time in seconds, or [`INFINITE`].
     pub lease_s: Option<u32>,
-    /// Seconds until the client asks the same server to renew.
+    /// Seconds until the client asks the same server to renew (T1).
     pub renewal_s: Option<u32>,
-    /// Seconds until the client asks any server to renew.
+    /// Seconds until the client asks any server to renew (T2).
     pub rebinding_s: Option<u32>,
-    /// The server.
+    /// Server identifier.
     pub server: Option<Ipv4Addr>,
-    /// What the server knows the client by; at most 255 bytes are written.
+    /// Client identifier; at most 255 bytes are written.
     pub client_id: Vec<u8>,
-    /// The name that the client has; at most 255 bytes are written, and none is read.
+    /// Host name of the client; at most 255 bytes are written. It is not parsed from received
+    /// messages.
     pub host_name: Vec<u8>,
 }
 
-/// A message.
+/// A DHCP message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks.
+    /// Whether the message comes from a client or a server.
     pub op: Op,
-    /// What for.
+    /// Message type.
     pub kind: Kind,
-    /// What ties answers to questions.
+    /// Transaction identifier, which matches replies to requests.
     pub transaction: u32,
     /// Seconds since the client began.
     pub elapsed_s: u16,
-    /// Whether the answer must be a broadcast.
+    /// Whether the reply must be a broadcast.
     pub is_broadcast: bool,
-    /// The address that the client has and uses.
+    /// Address that the client already uses.
     pub client: Ipv4Addr,
-    /// The address that the client is to have.
+    /// Address that the server assigns to the client.
     pub yours: Ipv4Addr,
-    /// The relay on the way.
+    /// Address of the relay agent.
     pub relay: Ipv4Addr,
-    /// The client's address on the link.
+    /// Link-layer address of the client.
     pub mac: MacAddress,
     /// The options.
     pub options: Options,
 }
 
-/// Why bytes are not a message.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// They end before the message or one of its options does.
+    /// The message or one of its options is truncated.
     Truncated,
-    /// It is not for Ethernet, or neither question nor answer.
+    /// The hardware type is not Ethernet, or the operation is neither request nor reply.
     Link,
-    /// It is one of BOOTP, without options.
+    /// A BOOTP message without options.
     Cookie,
-    /// It does not say what it is for.
+    /// The message type is missing or unknown.
     Kind,
-    /// An option is not as long as it must be.
+    /// An option has an invalid length.
     OptionLength,
 }
 
 impl Message {
-    /// Reads the message that is the whole of `bytes`.
+    /// Parses a message that occupies all of `bytes`.
     ///
     /// # Errors
     ///
-    /// If it is cut short, or is no message of DHCP for Ethernet.
+    /// Returns [`MessageError`] if the message is truncated, or is not a DHCP message for Ethernet.
     pub fn parse(bytes: &[u8]) -> Result<Self, MessageError> {
         let (&[op, hardware, hardware_len, _hops], rest) = split::<4>(bytes)?;
         let (transaction, rest) = split(rest)?;
@@ -220,7 +222,7 @@ impl Message {
         })
     }
 
-    /// Returns the bytes of the message.
+    /// Returns the message in wire format.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
         let op = match self.op {
@@ -237,7 +239,7 @@ impl Message {
             bytes.extend(address.octets());
         }
         bytes.extend(self.mac.octets());
-        // The rest of the hardware address, the server's name and the boot file.
+        // The rest of the hardware address, the server name and the boot file.
         bytes.extend([0; 10 + 64 + 128]);
         bytes.extend(COOKIE);
         push(&mut bytes, MESSAGE_KIND, &[self.kind.code()]);
@@ -287,7 +289,7 @@ impl Options {
     }
 }
 
-/// What the options say, while they are read.
+/// The options collected during parsing.
 #[derive(Debug, Default)]
 struct Fields {
     kind: Option<Kind>,
@@ -337,7 +339,7 @@ impl Fields {
     }
 }
 
-/// Appends whole addresses to a list, as far as it goes.
+/// Appends whole addresses to a list, up to its maximum length.
 fn extend(list: &mut Vec<Ipv4Addr>, body: &[u8]) -> Option<()> {
     if body.is_empty() || !body.len().is_multiple_of(4) {
         return None;
@@ -351,7 +353,7 @@ fn u32_of(body: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(body.try_into().ok()?))
 }
 
-/// Returns the length of the prefix that a mask means; nothing if it has holes.
+/// Returns the prefix length of a mask; `None` if its ones are not contiguous.
 fn prefix_len(mask: u32) -> Option<u8> {
     let ones = mask.leading_ones();
     (mask.count_ones() == ones).then(|| u8::try_from(ones).ok())?
@@ -363,7 +365,7 @@ fn push(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
     bytes.extend(body.iter().take(usize::from(len)));
 }
 
-/// Writes an option unless it would be empty.
+/// Writes an option unless its body is empty.
 fn push_some(bytes: &mut Vec<u8>, code: u8, body: &[u8]) {
     if !body.is_empty() {
         push(bytes, code, body);
@@ -400,7 +402,7 @@ mod tests {
         }
     }
 
-    /// An offer whose options are replaced.
+    /// Returns an offer with its options replaced.
     fn with_options(options: &[u8]) -> Vec<u8> {
         let mut bytes = offer().emit();
         bytes.truncate(240);

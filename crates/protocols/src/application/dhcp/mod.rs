@@ -1,4 +1,4 @@
-//! A DHCP client (RFC 2131): an address and what goes with it, from a server on the link.
+//! A DHCP client (RFC 2131): obtains an address and its configuration from a server on the link.
 //!
 //! ```text
 //!  Init ──discover──► Selecting ──offer──► Requesting ──ack──► Checking ──free──► Bound
@@ -10,19 +10,20 @@
 //!   └─────────────────────────────────────────────────────────────────────┴── Rebinding
 //! ```
 //!
-//! The client speaks in UDP messages and asks its owner for two things: to send them, from
-//! 0.0.0.0 before there is an address, and to find out with ARP whether an address is free
-//! ([`Event::Check`], RFC 5227). It asks for answers by broadcast, since its owner takes nothing
-//! else without an address.
+//! The client produces UDP messages and has two requests to its owner: to send them, from 0.0.0.0
+//! before there is an address, and to check with ARP whether an address is free ([`Event::Check`],
+//! RFC 5227). It requests broadcast replies, since without an address its owner accepts nothing
+//! else.
 //!
-//! Answers count only with the number of our question, for our hardware address, and after an
-//! offer was taken only from its server. The first usable offer is taken; after a server has made an
-//! offer and not kept it, the first one of another server, if one comes before the next question.
-//! Nothing that any server on the link says is used without a look: an address must be one that a
-//! host of its network can have, routers must be others in this network, and the mask at least of 8
-//! bits. Waits double from 4 to 64
-//! seconds, each a second more or less (RFC 2131 §4.1). Addresses are not remembered from one run
-//! to the next (INIT-REBOOT), and nothing is asked for without an address (DHCPINFORM).
+//! A reply is accepted only with the transaction identifier of the current request and the local
+//! hardware address, and after an offer was accepted only from its server. The client takes the
+//! first usable offer. After a server has made an offer and not kept it, the client prefers the
+//! first offer of another server, if one arrives before the next DHCPDISCOVER. All values from the
+//! link are validated: an address must be a valid host address in its network, routers must be
+//! other hosts in this network, and the prefix must have at least 8 bits. Retransmission intervals
+//! double from 4 to 64 seconds, each randomized by up to one second in either direction
+//! (RFC 2131 §4.1). Addresses are not remembered across runs (INIT-REBOOT), and configuration
+//! without an address (DHCPINFORM) is not requested.
 
 mod message;
 #[cfg(test)]
@@ -43,77 +44,77 @@ pub const CLIENT_PORT: u16 = 68;
 /// The UDP port of servers.
 pub const SERVER_PORT: u16 = 67;
 
-/// The longest wait before the first message (RFC 2131 §4.4.1 has 1 to 10 seconds; a second is
-/// enough to keep hosts that start together apart, and a person waits for it).
+/// Maximum delay before the first message. RFC 2131 §4.4.1 specifies 1 to 10 seconds; one second
+/// suffices to desynchronize hosts that start together, and the user waits for it.
 const START_WAIT: Duration = Duration::from_secs(1);
-/// The first wait for an answer (RFC 2131 §4.1).
+/// First retransmission interval (RFC 2131 §4.1).
 const RETRY_FIRST: Duration = Duration::from_secs(4);
-/// Doublings of the wait: 64 seconds at most (RFC 2131 §4.1).
+/// Number of doublings of the interval: up to 64 seconds (RFC 2131 §4.1).
 const RETRY_DOUBLINGS: u32 = 4;
-/// Requests for an offer before it is given up.
+/// Number of requests for an offer before the client discards it.
 const REQUESTS_MAX: u32 = 4;
-/// The least time between two requests to renew (RFC 2131 §4.4.5).
+/// Minimum interval between two requests to renew (RFC 2131 §4.4.5).
 const RENEW_RETRY_MIN: Duration = Duration::from_secs(60);
-/// The wait after an address was declined (RFC 2131 §3.1 5).
+/// Delay after an address was declined (RFC 2131 §3.1 5).
 const DECLINE_WAIT: Duration = Duration::from_secs(10);
-/// The shortest prefix that a mask may have: no network was larger (RFC 791 §3.2).
+/// Minimum prefix length of a mask: no network was larger (RFC 791 §3.2).
 const PREFIX_LEN_MIN: u8 = 8;
-/// Messages that wait to be sent; they are never more than are due at once.
+/// Maximum number of queued messages; there are never more than are due at once.
 const OWED_LIMIT: usize = 4;
 const EVENTS_LIMIT: usize = 8;
 
-/// What a client is.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its address on the link.
+    /// Link-layer address of the interface.
     pub mac: MacAddress,
-    /// The name that it tells the server; empty for none.
+    /// Host name to send to the server; empty for none.
     pub host_name: Vec<u8>,
 }
 
-/// What a server has lent.
+/// Lease granted by a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The address.
     pub address: Ipv4Addr,
-    /// The length of its network's prefix in bits.
+    /// Prefix length of the network in bits.
     pub prefix_len: u8,
-    /// Routers, the best first, at most four.
+    /// Routers in order of preference, at most four.
     pub routers: Vec<Ipv4Addr>,
-    /// Name servers, the best first, at most four.
+    /// Name servers in order of preference, at most four.
     pub dns_servers: Vec<Ipv4Addr>,
-    /// Bytes of the longest datagram on the link, if the server says.
+    /// MTU of the link in bytes, if the server specifies it.
     pub mtu: Option<u16>,
-    /// The server.
+    /// The server that granted the lease.
     pub server: Ipv4Addr,
-    /// T1: when the server is asked to renew; never if there is no moment.
+    /// T1: time at which the server is asked to renew; `None` for never.
     pub renew_at: Option<Instant>,
-    /// T2: when every server is asked to renew; never if there is no moment.
+    /// T2: time at which any server is asked to renew; `None` for never.
     pub rebind_at: Option<Instant>,
-    /// When the address is not ours any more; never if there is no moment.
+    /// Time at which the lease expires; `None` for never.
     pub until: Option<Instant>,
 }
 
-/// News of a client.
+/// Events of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The owner is to find out whether anybody has the address, and say so with
+    /// The owner is to check whether the address is in use, and to report the result with
     /// [`Client::accept`] or [`Client::decline`].
     Check(Ipv4Addr),
-    /// There is a lease, or it was renewed.
+    /// A lease was obtained or renewed.
     Bound(Lease),
-    /// The address is not ours any more.
+    /// The address may no longer be used.
     Lost(Ipv4Addr),
 }
 
 /// A UDP message from [`CLIENT_PORT`] to [`SERVER_PORT`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Our address, or 0.0.0.0.
+    /// Local address, or 0.0.0.0.
     pub source: Ipv4Addr,
-    /// The server, or everybody.
+    /// Address of the server, or the broadcast address.
     pub destination: Ipv4Addr,
-    /// The message.
+    /// The DHCP message.
     pub payload: Vec<u8>,
 }
 
@@ -124,9 +125,9 @@ pub struct Client {
     state: State,
     transaction: u32,
     began_at: Instant,
-    /// When the request was sent that is not answered yet: a lease counts from it.
+    /// Time at which the outstanding request was sent; the lease is counted from it.
     requested_at: Instant,
-    /// The server whose last offer came to nothing.
+    /// The server whose last offer failed.
     avoided: Option<Ipv4Addr>,
     owed: VecDeque<Outgoing>,
     events: VecDeque<Event>,
@@ -151,7 +152,7 @@ struct Offer {
 }
 
 impl Client {
-    /// Makes a client that does nothing before it is started.
+    /// Creates a client that is idle until it is started.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -166,13 +167,13 @@ impl Client {
         }
     }
 
-    /// Begins to look for a server.
+    /// Starts the search for a server.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
         let wait = cx.chance.below(nanos(START_WAIT));
         self.begin(Duration::from_nanos(wait), cx);
     }
 
-    /// Gives the address back, if there is one, and stops.
+    /// Releases the address, if there is one, and stops.
     pub fn release(&mut self, cx: &mut Cx<'_>) {
         let state = core::mem::replace(&mut self.state, State::Idle);
         let (State::Bound { lease }
@@ -187,7 +188,7 @@ impl Client {
         self.tell(Event::Lost(lease.address), cx);
     }
 
-    /// Returns the lease, if its address is ours to use.
+    /// Returns the lease, if its address may be used.
     #[must_use]
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {
@@ -198,7 +199,7 @@ impl Client {
         }
     }
 
-    /// Learns that nobody has the address of [`Event::Check`].
+    /// Reports that the address of [`Event::Check`] is free.
     pub fn accept(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
         if let State::Checking { lease } = &self.state
             && lease.address == address
@@ -210,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Learns that somebody else has the address of [`Event::Check`], or of the lease
+    /// Reports that another host uses the address of [`Event::Check`] or of the lease
     /// (RFC 2131 §3.1 5, RFC 5227 §2.4).
     pub fn decline(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
         let (lease, is_bound) = match &self.state {
@@ -234,7 +235,7 @@ impl Client {
         self.begin(DECLINE_WAIT, cx);
     }
 
-    /// Takes what came from [`SERVER_PORT`] to [`CLIENT_PORT`].
+    /// Processes a message received from [`SERVER_PORT`] on [`CLIENT_PORT`].
     pub fn receive(&mut self, payload: &[u8], cx: &mut Cx<'_>) {
         cx.meter.count(Counter::DhcpIn);
         let Ok(message) = Message::parse(payload) else {
@@ -248,20 +249,20 @@ impl Client {
         }
     }
 
-    /// Returns the next message to be sent.
+    /// Returns the next message to send.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Outgoing> {
         let outgoing = self.owed.pop_front()?;
         cx.meter.count(Counter::DhcpOut);
         Some(outgoing)
     }
 
-    /// Returns whether a message waits to be sent.
+    /// Returns whether a message is queued for sending.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -281,9 +282,10 @@ impl Client {
         }
     }
 
-    /// Asks, asks again, or gives up, as is due.
+    /// Sends, retransmits or gives up, as is due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        // What gives up begins anew at once; what has asked waits, and ends this.
+        // A failed attempt restarts with a deadline that may be due already, so the loop continues
+        // until a request is pending.
         while self.deadline().is_some_and(|due| due <= cx.now) {
             self.advance(cx);
         }
@@ -303,7 +305,7 @@ impl Client {
                 self.begin(Duration::ZERO, cx);
             }
             State::Requesting { offer, sent, .. } => self.request(offer, sent, cx),
-            // The lease was shorter than the check of its address.
+            // The lease expired before the check of its address ended.
             State::Checking { lease } => {
                 self.avoided = Some(lease.server);
                 self.begin(RETRY_FIRST, cx);
@@ -314,7 +316,7 @@ impl Client {
         }
     }
 
-    /// Takes an answer to our question; false if it is of no use now.
+    /// Processes a reply to the current request. Returns false if the reply is not acceptable now.
     fn take(&mut self, message: &Message, cx: &mut Cx<'_>) -> bool {
         match (&self.state, message.kind) {
             (State::Selecting { sent, .. }, Kind::Offer) => {
@@ -332,7 +334,8 @@ impl Client {
             }
             (State::Requesting { offer, .. }, Kind::Ack) => {
                 let Offer { address, server } = *offer;
-                // RFC 2131 table 3: MUST. Everybody on the link has seen the number of the question.
+                // RFC 2131 table 3: MUST. Every host on the link has seen the transaction
+                // identifier.
                 if message.options.server != Some(server) {
                     return false;
                 }
@@ -351,7 +354,8 @@ impl Client {
             }
             (State::Renewing { lease, .. } | State::Rebinding { lease, .. }, Kind::Ack) => {
                 let (address, server) = (lease.address, lease.server);
-                // While we rebind any server may answer, and ours is the one that does.
+                // In REBINDING any server may answer, and the one that does becomes the server of
+                // the lease.
                 let server = match (&self.state, message.options.server) {
                     (State::Rebinding { .. }, Some(other)) if is_host(other) => other,
                     _ => server,
@@ -376,7 +380,7 @@ impl Client {
         }
     }
 
-    /// Reads the lease that an acknowledgment grants, if it is the one that was asked for.
+    /// Returns the lease that an acknowledgment grants, if it matches the request.
     fn lease_of(
         &self,
         message: &Message,
@@ -394,14 +398,14 @@ impl Client {
         let after = |seconds: u64| self.requested_at + Duration::from_secs(seconds);
         let is_endless = lease_s == INFINITE;
         let lease_s = u64::from(lease_s);
-        // RFC 2131 §4.4.5: half and seven eighths of the lease, unless the server says otherwise,
-        // which must be in this order.
+        // RFC 2131 §4.4.5: T1 and T2 are one half and seven eighths of the lease, unless the server
+        // specifies values that are in ascending order.
         let said = (options.renewal_s.map(u64::from), options.rebinding_s.map(u64::from));
         let (renew_s, rebind_s) = match said {
             (Some(t1), Some(t2)) if 0 < t1 && t1 < t2 && t2 < lease_s => (t1, t2),
             _ => (lease_s / 2, lease_s - lease_s / 8),
         };
-        // A little earlier by chance, so that hosts that started together do not ask together.
+        // Randomly a little earlier, so that hosts that started together do not renew together.
         let early = Duration::from_millis(cx.chance.below(renew_s.saturating_mul(20) + 1));
         let renew_at = after(renew_s);
         let renew_at = Instant::from_nanos(renew_at.as_nanos().saturating_sub(nanos(early)));
@@ -446,13 +450,14 @@ impl Client {
         self.state = State::Requesting { offer, sent: sent.saturating_add(1), due };
     }
 
-    /// Asks to keep the address: its server until T2, then every server, until the lease ends.
+    /// Requests an extension of the lease: from its server until T2, then from any server until the
+    /// lease expires.
     fn renew(&mut self, lease: Lease, cx: &mut Cx<'_>) {
         if lease.until.is_some_and(|until| until <= cx.now) {
             self.tell(Event::Lost(lease.address), cx);
             return self.begin(Duration::ZERO, cx);
         }
-        // A new question has a new number; the same one again keeps it.
+        // A new request gets a new transaction identifier; a retransmission keeps it.
         if lease.renew_at.is_some_and(|at| self.requested_at < at) {
             (self.transaction, self.began_at) = (cx.chance.next_u32(), cx.now);
         }
@@ -461,7 +466,7 @@ impl Client {
         let destination = if is_rebinding { Ipv4Addr::BROADCAST } else { lease.server };
         self.owe(&message, lease.address, destination);
         self.requested_at = cx.now;
-        // RFC 2131 §4.4.5: half of what is left, and a minute at least.
+        // RFC 2131 §4.4.5: half of the remaining time, but at least one minute.
         let end = if is_rebinding { lease.until } else { lease.rebind_at };
         let left = end.map_or(Duration::ZERO, |end| end.since(cx.now));
         let due = cx.now + (left / 2).max(RENEW_RETRY_MIN);
@@ -514,7 +519,7 @@ fn count_again(sent: u32, cx: &mut Cx<'_>) {
     }
 }
 
-/// Returns when to send again what was sent `sent` times before (RFC 2131 §4.1).
+/// Returns the time of the next retransmission after `sent` messages (RFC 2131 §4.1).
 fn retry_at(sent: u32, cx: &mut Cx<'_>) -> Instant {
     let second = Duration::from_secs(1);
     let wait = RETRY_FIRST * 2_u32.pow(sent.min(RETRY_DOUBLINGS)) - second;
@@ -525,7 +530,7 @@ fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     [one, other].into_iter().flatten().min()
 }
 
-/// Returns the length of the prefix that an address had before there were masks (RFC 791 §3.2).
+/// Returns the classful prefix length of an address, for networks without a mask (RFC 791 §3.2).
 fn natural_prefix_len(address: Ipv4Addr) -> u8 {
     match address.octets() {
         [..=127, ..] => 8,
@@ -534,29 +539,29 @@ fn natural_prefix_len(address: Ipv4Addr) -> u8 {
     }
 }
 
-/// Returns the length of the prefix of `address`: what the server says, unless its mask would put
-/// much of the Internet on the link.
+/// Returns the prefix length for `address`: that of the server, unless its mask is too short and
+/// would place much of the Internet on the link.
 fn prefix_len(address: Ipv4Addr, options: &Options) -> u8 {
     let told = options.prefix_len.filter(|len| *len >= PREFIX_LEN_MIN);
     told.unwrap_or_else(|| natural_prefix_len(address))
 }
 
-/// Returns whether a server can lend `address`: one of a host, and neither the first nor the last
-/// of its network, which name the network itself and all of its hosts (RFC 1122 §3.2.1.3).
+/// Returns whether a server can lend `address`: a host address that is neither the first nor the
+/// last of its network, which denote the network itself and all of its hosts (RFC 1122 §3.2.1.3).
 fn can_be_lent(address: Ipv4Addr, options: &Options) -> bool {
     is_host(address) && is_host_within(address, prefix_len(address, options))
 }
 
-/// Returns whether the part of `address` behind the prefix is that of one host. Prefixes of 31 and
-/// 32 bits have no addresses of other meaning (RFC 3021).
+/// Returns whether the host part of `address` denotes a single host. Prefixes of 31 and 32 bits
+/// have no special addresses (RFC 3021).
 fn is_host_within(address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
     let host = address.to_bits() & hosts;
     hosts <= 1 || (host != 0 && host != hosts)
 }
 
-/// Returns whether the host with `address` can use `router`: another host of its network. A host
-/// alone in its network (a prefix of 32 bits) has its router elsewhere.
+/// Returns whether the host with `address` can use `router`: another host of its network. With a
+/// prefix of 32 bits the router is outside the network.
 fn is_router_for(router: Ipv4Addr, address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
     let is_on_link = (router.to_bits() ^ address.to_bits()) & !hosts == 0;
@@ -564,7 +569,7 @@ fn is_router_for(router: Ipv4Addr, address: Ipv4Addr, prefix_len: u8) -> bool {
     is_other && (hosts == 0 || (is_on_link && is_host_within(router, prefix_len)))
 }
 
-/// Returns whether one host can have the address.
+/// Returns whether `address` can be the address of a single host.
 fn is_host(address: Ipv4Addr) -> bool {
     !matches!(address.octets(), [0 | 127 | 224..=255, ..])
 }

@@ -1,4 +1,4 @@
-//! A client and a server that is played by hand, in virtual time and with losses.
+//! A client and a scripted server, in virtual time and with losses.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -22,7 +22,7 @@ impl Bench {
         bench
     }
 
-    /// A client with a lease of an hour.
+    /// Returns a client with a lease of one hour.
     fn bound() -> Self {
         let mut bench = Self::started(1);
         bench.run_seconds(1);
@@ -33,7 +33,7 @@ impl Bench {
         bench
     }
 
-    /// Lets the timers that run out within `seconds` do so.
+    /// Runs the timers that expire within `seconds`.
     fn run_seconds(&mut self, seconds: u64) {
         let end = self.lab.now + Duration::from_secs(seconds);
         while let Some(at) = self.client.deadline().filter(|at| *at <= end) {
@@ -43,7 +43,7 @@ impl Bench {
         self.lab.now = end;
     }
 
-    /// What the client has sent: to whom, and the message.
+    /// Returns the messages that the client has sent, with their destinations.
     fn sent(&mut self) -> Vec<(Ipv4Addr, Message)> {
         core::iter::from_fn(|| self.client.transmit(&mut self.lab.cx()))
             .map(|outgoing| (outgoing.destination, Message::parse(&outgoing.payload).unwrap()))
@@ -58,7 +58,7 @@ impl Bench {
         self.client.receive(&message.emit(), &mut self.lab.cx());
     }
 
-    /// The server's answer to the last message.
+    /// Returns the server's reply to the last message.
     fn reply(&mut self, kind: Kind) -> Message {
         let (_, asked) = self.sent().pop().unwrap();
         let options = Options {
@@ -296,7 +296,7 @@ fn a_client_is_bound_though_two_of_three_messages_are_lost() {
     }
 }
 
-/// The address that a client is bound to after an offer and an acknowledgment with `change`.
+/// Returns the lease of a client after an offer and an acknowledgment that `change` has modified.
 fn bound_after(change: impl Fn(&mut Message)) -> Option<Lease> {
     let mut bench = Bench::started(1);
     bench.run_seconds(1);
@@ -393,8 +393,8 @@ fn row_136_an_acknowledgment_counts_from_the_server_of_the_offer_alone() {
     }
 }
 
-/// Runs a client before a hostile server whose answer `forge` makes and which is always first, and
-/// an honest one; returns the lease and how many seconds it took.
+/// Runs a client with a hostile server, whose replies `forge` makes and which always answers first,
+/// and an honest one. Returns the lease and the number of seconds until it was obtained.
 fn bound_beside(forge: impl Fn(&Message) -> Option<Message>) -> (Lease, u64) {
     let mut bench = Bench::started(3);
     for second in 0..600 {
@@ -439,7 +439,8 @@ fn row_136_a_server_that_is_always_first_cannot_keep_an_honest_one_away() {
         (forged.yours, forged.options.server) = (Ipv4Addr::new(10, 0, 0, 66), Some(OTHER_SERVER));
         forged
     };
-    // It offers and then says nothing, refuses, or lends for less time than the check takes.
+    // The hostile server makes offers and then stays silent, refuses, or lends for less time than
+    // the check takes.
     let silent = |honest: &Message| (honest.kind == Kind::Offer).then(|| rogue(honest));
     let refusing = |honest: &Message| {
         let forged = rogue(honest);
@@ -476,7 +477,7 @@ proptest! {
         }
         let kind = if is_ack { Kind::Ack } else { Kind::Offer };
         let mut bytes = bench.reply(kind).emit();
-        // What the honest answer says comes first; later options of a kind replace it.
+        // The options of the honest reply come first; later options of the same kind replace them.
         bytes.pop();
         while bytes.last() == Some(&0) {
             bytes.pop();
@@ -496,7 +497,7 @@ proptest! {
     }
 }
 
-/// An option whose body may be of any length.
+/// Generates an option whose body may have any length.
 fn drawn_option() -> impl Strategy<Value = Vec<u8>> {
     let code = prop::sample::select(std::vec![1_u8, 3, 6, 26, 50, 51, 52, 53, 54, 58, 59, 61, 255]);
     (code, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(code, body)| {

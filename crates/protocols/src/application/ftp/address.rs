@@ -1,24 +1,25 @@
-//! Data ports as commands and replies write them: PORT and PASV (RFC 959), EPRT and EPSV (RFC
-//! 2428), LPRT and LPSV (RFC 1639).
+//! Data addresses in commands and replies: PORT and PASV (RFC 959), EPRT and EPSV (RFC 2428), LPRT
+//! and LPSV (RFC 1639).
 //!
-//! An address in a reply is never dialled: only its port counts, at the address of the control
-//! connection. It is read because it tells what is between.
+//! The user never connects to the address in a reply: it uses the port of the reply with the
+//! address of the control connection. The address is still parsed, because it reveals translators
+//! on the path.
 
 use alloc::format;
 use alloc::string::String;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A family of addresses, as RFC 2428 counts them.
+/// Address family, with the numbers of RFC 2428.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// 1.
+    /// IPv4 (1).
     Ipv4,
-    /// 2.
+    /// IPv6 (2).
     Ipv6,
 }
 
 impl Family {
-    /// Returns that of `address`.
+    /// Returns the family of `address`.
     #[must_use]
     pub const fn of(address: IpAddr) -> Self {
         match address {
@@ -28,26 +29,26 @@ impl Family {
     }
 }
 
-/// Why an address cannot be read.
+/// Reason why an address cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressError {
-    /// It is not written as it must be.
+    /// The syntax is wrong.
     Syntax,
-    /// Its family is not here.
+    /// The address family is not supported.
     Family,
 }
 
-/// Reads `h1,h2,h3,h4,p1,p2`.
+/// Parses `h1,h2,h3,h4,p1,p2`.
 ///
 /// # Errors
 ///
-/// If there are not six numbers, each of an octet.
+/// Returns [`AddressError::Syntax`] unless the argument is six numbers from 0 to 255.
 pub fn parse_port(argument: &[u8]) -> Result<SocketAddr, AddressError> {
     let (numbers, rest) = numbers_of::<6>(trim(argument)).ok_or(AddressError::Syntax)?;
     if rest.is_empty() { Ok(port_address(numbers)) } else { Err(AddressError::Syntax) }
 }
 
-/// Writes `h1,h2,h3,h4,p1,p2`, if `address` is one of IPv4.
+/// Formats an IPv4 address as `h1,h2,h3,h4,p1,p2`; returns `None` for an IPv6 address.
 #[must_use]
 pub fn write_port(address: SocketAddr) -> Option<String> {
     let IpAddr::V4(ip) = address.ip().to_canonical() else { return None };
@@ -55,8 +56,8 @@ pub fn write_port(address: SocketAddr) -> Option<String> {
     Some(format!("{a},{b},{c},{d},{high},{low}"))
 }
 
-/// Reads the text of a reply to PASV: the first six numbers with commas between, wherever they
-/// stand (RFC 1123 §4.1.2.6).
+/// Parses the text of a reply to PASV: the first six comma-separated numbers, at any position
+/// (RFC 1123 §4.1.2.6).
 #[must_use]
 pub fn parse_pasv_reply(text: &[u8]) -> Option<SocketAddr> {
     let mut rest = text;
@@ -71,11 +72,11 @@ pub fn parse_pasv_reply(text: &[u8]) -> Option<SocketAddr> {
     None
 }
 
-/// Reads `|1|132.235.1.2|6275|`, with any delimiter.
+/// Parses `|1|132.235.1.2|6275|`, with any delimiter.
 ///
 /// # Errors
 ///
-/// If it is written otherwise, or the family is neither 1 nor 2.
+/// Returns [`AddressError`] if the syntax is wrong or the family is neither 1 nor 2.
 pub fn parse_eprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
     let text = core::str::from_utf8(trim(argument)).map_err(|_| AddressError::Syntax)?;
     let delimiter = text.chars().next().ok_or(AddressError::Syntax)?;
@@ -96,7 +97,7 @@ pub fn parse_eprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
     Ok(SocketAddr::new(ip.ok_or(AddressError::Syntax)?, port))
 }
 
-/// Writes the argument of EPRT.
+/// Formats the argument of EPRT.
 #[must_use]
 pub fn write_eprt(address: SocketAddr) -> String {
     let ip = address.ip().to_canonical();
@@ -104,9 +105,9 @@ pub fn write_eprt(address: SocketAddr) -> String {
     format!("|{family}|{ip}|{}|", address.port())
 }
 
-/// Reads the port in the text of a reply to EPSV: `(|||6446|)`, with any delimiter.
+/// Parses the port in the text of a reply to EPSV: `(|||6446|)`, with any delimiter.
 ///
-/// Some servers leave the last delimiter away, and some fill in a family and an address.
+/// Some servers omit the last delimiter, and some fill in a family and an address.
 #[must_use]
 pub fn parse_epsv_reply(text: &[u8]) -> Option<u16> {
     let open = text.iter().position(|&byte| byte == b'(')?;
@@ -119,12 +120,12 @@ pub fn parse_epsv_reply(text: &[u8]) -> Option<u16> {
     core::str::from_utf8(digits).ok()?.parse().ok().filter(|&port| port != 0)
 }
 
-/// Reads the argument of LPRT, which is in a reply to LPSV too: family, length and octets of the
-/// address, length and octets of the port.
+/// Parses the argument of LPRT, which also occurs in a reply to LPSV: family, length and octets of
+/// the address, length and octets of the port.
 ///
 /// # Errors
 ///
-/// If a length lies, or the family is neither 4 nor 6.
+/// Returns [`AddressError`] if a length is wrong or the family is neither 4 nor 6.
 pub fn parse_lprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
     let argument = trim(argument);
     let ([family, _], _) = numbers_of::<2>(argument).ok_or(AddressError::Syntax)?;
@@ -149,7 +150,7 @@ pub fn parse_lprt(argument: &[u8]) -> Result<SocketAddr, AddressError> {
     if rest.is_empty() { Ok(address) } else { Err(AddressError::Syntax) }
 }
 
-/// Writes the argument of LPRT and the numbers in a reply to LPSV.
+/// Formats the argument of LPRT, which is also the list of numbers in a reply to LPSV.
 #[must_use]
 pub fn write_lprt(address: SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
@@ -169,7 +170,8 @@ fn port_address([a, b, c, d, high, low]: [u8; 6]) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), u16::from_be_bytes([high, low]))
 }
 
-/// Returns `N` numbers with commas between, from the start of `text`, and what is behind them.
+/// Parses `N` comma-separated numbers at the start of `text`, and returns them with the rest of the
+/// text.
 fn numbers_of<const N: usize>(mut text: &[u8]) -> Option<([u8; N], &[u8])> {
     let mut numbers = [0; N];
     for (place, number) in numbers.iter_mut().enumerate() {
@@ -179,7 +181,7 @@ fn numbers_of<const N: usize>(mut text: &[u8]) -> Option<([u8; N], &[u8])> {
         }
         let len = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
         let (digits, rest) = text.split_at_checked(len)?;
-        // More digits than an octet has are a number of something else.
+        // A number with more than three digits is not an octet.
         *number = core::str::from_utf8(digits).ok().filter(|d| d.len() <= 3)?.parse().ok()?;
         text = rest;
     }
@@ -251,7 +253,7 @@ mod tests {
             let ip = if v4 {
                 IpAddr::V4(Ipv4Addr::from((ip & 0xFFFF_FFFF) as u32))
             } else {
-                // Mapped addresses are written as IPv4.
+                // IPv4-mapped addresses are written as IPv4.
                 IpAddr::V6(Ipv6Addr::from(ip | 1 << 127))
             };
             let address = SocketAddr::new(ip, port);

@@ -1,4 +1,5 @@
-//! What has broken other FTPs, done to these ends. Each test names its row of the attack table.
+//! Known attacks on FTP implementations, run against these two engines. Each test names its row of
+//! the attack table.
 
 use super::server::*;
 use super::testing::*;
@@ -50,7 +51,7 @@ fn row_82_a_command_behind_auth_is_not_obeyed_within_tls() {
         assert_eq!(alone.say("PASS secret"), [503]);
         assert_eq!(alone.say("PBSZ 0"), [503]);
     }
-    // What comes between the reply and TLS is not even read.
+    // Input between the reply to AUTH and the TLS handshake is not read.
     let mut alone = Alone::new(server_settings());
     let Alone(world) = &mut alone;
     world.server.receive(&mut &b"AUTH TLS\r\n"[..], &mut world.lab.cx());
@@ -62,7 +63,7 @@ fn row_82_a_command_behind_auth_is_not_obeyed_within_tls() {
     assert_eq!(alone.say("PASS secret"), [234, 503]);
 }
 
-/// Returns an argument that each verb takes.
+/// Returns an argument that is valid for `verb`.
 fn argument(verb: Verb) -> &'static str {
     match verb {
         Verb::Port => " 10,0,0,2,100,1",
@@ -84,7 +85,7 @@ fn argument(verb: Verb) -> &'static str {
     }
 }
 
-/// Returns the codes of the replies to `verb`, and whether the owner was asked for anything.
+/// Returns the codes of the replies to `verb`, and whether the owner received any request.
 fn asked(alone: &mut Alone, verb: Verb) -> (Vec<u16>, bool) {
     let line = format!("{}{}\r\n", verb.text(), argument(verb));
     let Alone(world) = alone;
@@ -177,7 +178,7 @@ fn row_95_the_size_of_a_text_has_a_bound_and_beyond_it_is_550() {
     assert_eq!(alone.take_output().1, [200, 550]);
 }
 
-/// Begins an upload behind `lines`, and lets its data end in order after ten bytes.
+/// Begins an upload after `lines`, and ends its data connection in order after ten bytes.
 fn ended_upload(lines: &str) -> Alone {
     let mut alone = Alone::logged_in(server_settings());
     alone.say(&format!("{lines}\r\nPASV\r\nSTOR file"));
@@ -205,7 +206,7 @@ const PLACES: Option<ServerEvent> = Some(ServerEvent::Place(TransferId(1)));
 const KEEPS: Option<ServerEvent> = Some(ServerEvent::Keep(TransferId(1)));
 const DISCARDS: Option<ServerEvent> = Some(ServerEvent::Discard(TransferId(1)));
 
-/// An upload that has ended and is placed so, or is not.
+/// Returns an upload whose data has ended and for which the owner has answered `placement`.
 fn placed_upload(placement: Placement) -> Alone {
     let mut alone = ended_upload("TYPE I");
     let Alone(world) = &mut alone;
@@ -265,7 +266,7 @@ fn an_upload_stays_when_its_control_connection_has_outlived_it() {
         world.lab.now = deadline;
         world.server.timeout(&mut world.lab.cx());
         assert_eq!(world.server.event(), event);
-        // Too late: it is there whatever becomes of the client.
+        // From here on the file stays, whatever happens to the client.
         world.server.peer_closed(&mut world.lab.cx());
         let events: Vec<_> = core::iter::from_fn(|| world.server.event()).collect();
         assert!(events.iter().all(|event| Some(event) != DISCARDS.as_ref()), "{events:?}");
@@ -359,7 +360,7 @@ fn row_96_a_hundred_thousand_pasv_have_one_listener_at_a_time() {
         world.server.receive(&mut &lines[..], &mut world.lab.cx());
         let mut listens = 0;
         while let Some(event) = world.server.event() {
-            // Each asks to close what listened before, and waits for its answer.
+            // Each PASV replaces the previous listener and waits for the owner's answer.
             assert_eq!(event, ServerEvent::Listen(Family::Ipv4));
             assert!(world.server.event().is_none());
             world.server.listening(Some(address("10.0.0.1:5000")), &mut world.lab.cx());
@@ -466,7 +467,7 @@ proptest! {
         for piece in pieces {
             let Alone(world) = &mut alone;
             world.server.receive(&mut &piece[..], &mut world.lab.cx());
-            // Its owner answers some, and leaves others open.
+            // The owner answers some events and leaves others open.
             let count = piece.len() % 4;
             for _ in 0..count {
                 match world.server.event() {

@@ -1,10 +1,10 @@
-//! Commands: from a line to an enum that cannot be wrong.
+//! Commands: parsing of command lines into a type without invalid values.
 //!
-//! Known are all of RFC 959, 1123, 2228, 2389, 2428, 1639, 2640, 3659, 4217 and 7151, the X-forms of
-//! RFC 775, MFMT and MFF, the hashes, COMB, AVBL, CSID, and MLFL and MAIL of RFC 354. Each verb has
-//! one row in a table: its text, the right that it needs and how it is written. A verb that is in
-//! no row is 500, an argument that is wrong 501, one that is right and not done here 504 (RFC 959
-//! §4.2).
+//! The parser knows the commands of RFC 959, 1123, 2228, 2389, 2428, 1639, 2640, 3659, 4217 and
+//! 7151, the X-forms of RFC 775, MFMT and MFF, the hash commands, COMB, AVBL, CSID, and MLFL and
+//! MAIL of RFC 354. Each verb has one row in a table: its text, the right that it requires and its
+//! usage. A verb without a row gets 500, an invalid argument 501, and a valid but unsupported
+//! argument 504 (RFC 959 §4.2).
 
 use super::address::{AddressError, Family, parse_eprt, parse_lprt, parse_port};
 use super::listing::FactSet;
@@ -19,40 +19,40 @@ mod arguments;
 #[cfg(test)]
 mod tests;
 
-/// The most bytes of a command line; ours.
+/// Maximum length of a command line in bytes (our choice).
 pub const COMMAND_MAX_BYTES: usize = 4096;
 
-/// What a command needs.
+/// Right that a command requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Right {
-    /// Nothing: it is for everybody who connects.
+    /// No right: the command is open to every client.
     Anyone,
     /// A login.
     Login,
-    /// To see what there is.
+    /// List directories.
     List,
-    /// To read files.
+    /// Read files.
     Read,
-    /// To write files that are not there.
+    /// Create new files.
     Write,
-    /// To write files that are there.
+    /// Overwrite existing files.
     Overwrite,
-    /// To remove files and directories.
+    /// Remove files and directories.
     Delete,
-    /// To give another name.
+    /// Rename files and directories.
     Rename,
-    /// To make directories.
+    /// Create directories.
     MakeDirectory,
-    /// To change what is known of a file: its mode, its time.
+    /// Change metadata of a file: its mode and time.
     Change,
-    /// To send mail.
+    /// Send mail.
     Mail,
-    /// To write behind the end of files that are there.
+    /// Append to existing files.
     Append,
 }
 
 impl Right {
-    /// Every right that is given, with its name.
+    /// Every right that can be granted, with its name.
     pub const NAMED: [(Self, &'static str); 10] = [
         (Self::List, "list"),
         (Self::Read, "read"),
@@ -66,13 +66,13 @@ impl Right {
         (Self::Mail, "mail"),
     ];
 
-    /// Returns the right that is called `name`.
+    /// Returns the right with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|(_, known)| *known == name).map(|(right, _)| *right)
     }
 
-    /// Returns what is said to who does not have it.
+    /// Returns the reply text for a user who lacks this right.
     #[must_use]
     pub const fn refusal(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Right {
 
 macro_rules! verbs {
     ($($(#[$doc:meta])* $variant:ident $text:literal $right:ident $usage:literal,)+) => {
-        /// The verbs.
+        /// The verb of a command.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "a verb is its own text")]
         pub enum Verb { $($variant,)+ }
@@ -102,19 +102,19 @@ macro_rules! verbs {
             /// Every verb, in the order of HELP.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns it as it is sent.
+            /// Returns the verb as it is sent.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// Returns what it needs.
+            /// Returns the right that the verb requires.
             #[must_use]
             pub const fn right(self) -> Right {
                 match self { $(Self::$variant => Right::$right),+ }
             }
 
-            /// Returns its argument as HELP shows it.
+            /// Returns the argument as HELP displays it.
             #[must_use]
             pub const fn usage(self) -> &'static str {
                 match self { $(Self::$variant => $usage),+ }
@@ -193,7 +193,7 @@ verbs! {
     Mail "MAIL" Mail "[user]",
 }
 
-/// Other texts for the same: the X-forms of RFC 775 (RFC 1123 §4.1.3.1), and names of hashes.
+/// Alternative texts of verbs: the X-forms of RFC 775 (RFC 1123 §4.1.3.1), and names of hashes.
 const ALIASES: [(&str, Verb); 8] = [
     ("XCUP", Verb::Cdup),
     ("XCWD", Verb::Cwd),
@@ -206,13 +206,13 @@ const ALIASES: [(&str, Verb); 8] = [
 ];
 
 impl Verb {
-    /// Returns whether it is known and nothing is done for it: 502 whatever its argument.
+    /// Returns whether the verb is known but not implemented: it gets 502 whatever its argument.
     #[must_use]
     pub const fn is_unimplemented(self) -> bool {
         matches!(self, Self::Smnt | Self::Adat | Self::Mic | Self::Conf | Self::Enc)
     }
 
-    /// Returns the verb that `text` is, in either case.
+    /// Returns the verb with this text, in either case.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<Self> {
         let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(text);
@@ -221,16 +221,16 @@ impl Verb {
     }
 }
 
-/// A password. It is not shown.
+/// A password or account. Its contents are not printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// Makes a secret, which may be empty.
+    /// Creates a secret, which may be empty.
     ///
     /// # Errors
     ///
-    /// If it has a CR, an LF or a NUL, or is too long.
+    /// Returns [`NameError`] if the bytes contain a CR, an LF or a NUL, or are too long.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, NameError> {
         let bytes = bytes.into();
         if has_control(&bytes) {
@@ -242,7 +242,7 @@ impl Secret {
         Ok(Self(bytes))
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the secret.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -255,7 +255,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A hash that a server may be asked for.
+/// Hash algorithm of the hash commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
     /// CRC-32 of Ethernet and zip.
@@ -280,7 +280,7 @@ impl HashAlgorithm {
         (Self::Sha512, "SHA-512"),
     ];
 
-    /// Returns its name.
+    /// Returns the name of the algorithm.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
@@ -294,23 +294,23 @@ impl HashAlgorithm {
     }
 }
 
-/// A part of a file: from the first number to before the second, or to the end.
+/// Byte range of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// The byte behind the last; `None` for the end of the file.
+    /// Offset after the last byte; `None` for the end of the file.
     pub end: Option<u64>,
 }
 
 /// The argument of EPSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epsv {
-    /// None: the family of the control connection.
+    /// No argument: the address family of the control connection.
     Same,
-    /// A family.
+    /// An address family.
     Of(Family),
-    /// ALL: no other way to make a data connection follows.
+    /// ALL: the client will use no other command to set up data connections.
     All,
 }
 
@@ -319,36 +319,36 @@ pub enum Epsv {
 pub struct Listed {
     /// Whether an option asks for names that begin with a dot.
     pub shows_hidden: bool,
-    /// What is to be listed; `None` for where one is.
+    /// The file or directory to list; `None` for the working directory.
     pub name: Option<Name>,
 }
 
 /// The argument of OPTS (RFC 2389).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opts {
-    /// Names are of UTF-8, which they are anyway.
+    /// UTF8: accepted without effect, since names are always UTF-8.
     Utf8(bool),
-    /// The facts of MLST and MLSD.
+    /// MLST: the facts of MLST and MLSD.
     Mlst(FactSet),
-    /// The algorithm of HASH; `None` asks which it is.
+    /// HASH: the algorithm of HASH; `None` asks for the current one.
     Hash(Option<HashAlgorithm>),
-    /// How hard MODE Z tries, 1 to 9.
+    /// Compression level of MODE Z, 1 to 9.
     DeflateLevel(u8),
 }
 
 /// The argument of PROT (RFC 2228).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// C: data travels in the clear.
+    /// C: data is sent in plaintext.
     Clear,
-    /// P: data travels in TLS.
+    /// P: data is sent over TLS.
     Private,
 }
 
 /// The argument of AUTH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// TLS, with data in the clear until PROT says otherwise.
+    /// TLS, with data in plaintext until PROT changes it.
     Tls,
     /// SSL, an old name that protects data at once.
     Ssl,
@@ -359,11 +359,11 @@ pub enum Mechanism {
 pub enum Site {
     /// HELP.
     Help,
-    /// CHMOD, with the twelve bits of Unix.
+    /// CHMOD, with the twelve mode bits of Unix.
     Chmod(u16, Name),
     /// UTIME.
     Utime(Timestamp, Name),
-    /// PARTIAL: the upload of this name that broke off. An extension of plumbline.
+    /// PARTIAL: queries an interrupted upload of this name. An extension of plumbline.
     Partial(Name),
 }
 
@@ -434,9 +434,9 @@ pub enum Command {
     Mfmt(Timestamp, Name),
     Mff(SetFacts, Name),
     Hash(Name),
-    /// One of the verbs that name a hash.
+    /// A verb that names a hash algorithm.
     HashOf(HashAlgorithm, Range, Name),
-    /// The file and its parts, at least one.
+    /// The target file and its parts, at least one.
     Comb(Name, Vec<Name>),
     Avbl(Option<Name>),
     Csid(Name),
@@ -445,34 +445,34 @@ pub enum Command {
     Mail(Option<Name>),
 }
 
-/// Why a line is no command.
+/// Reason why a line is not a valid command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// The verb is unknown: 500.
     Unrecognized,
-    /// The argument is wrong: 501.
+    /// The argument is invalid: 501.
     Syntax(Verb),
-    /// The verb is known and not done here: 502.
+    /// The verb is known but not implemented: 502.
     NotImplemented(Verb),
-    /// The argument is right and not done here: 504.
+    /// The argument is valid but not supported: 504.
     Parameter(Verb),
-    /// The family of addresses is not here: 522 (RFC 2428).
+    /// The address family is not supported: 522 (RFC 2428).
     Family(Verb),
-    /// The level of protection is unknown or not there: 504 and 536 (RFC 2228).
+    /// The protection level is not available: 536 (RFC 2228).
     Protection(Verb),
 }
 
 impl Command {
-    /// Reads one line, without its end.
+    /// Parses one line, without its line end.
     ///
     /// # Errors
     ///
-    /// If it is no command that is done here.
+    /// Returns [`CommandError`] if the line is not a command that is supported.
     pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
         let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
         let (text, argument) = line.split_at_checked(end).unwrap_or((line, &[]));
         let verb = Verb::from_text(text).ok_or(CommandError::Unrecognized)?;
-        // One space separates; what follows it may be part of a name.
+        // One space separates verb and argument; further spaces may belong to a name.
         let argument = argument.get(1..).unwrap_or_default();
         if has_control(argument) {
             return Err(CommandError::Syntax(verb));

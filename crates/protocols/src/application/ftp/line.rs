@@ -1,14 +1,14 @@
-//! Lines of a control connection, out of a stream that follows Telnet (RFC 959 §5.3, RFC 1123
-//! §4.1.2.12).
+//! Lines of a control connection, extracted from a Telnet stream (RFC 959 §5.3,
+//! RFC 1123 §4.1.2.12).
 //!
-//! A line ends by CR LF; a bare LF is taken too, since many send it. What Telnet has to say is taken
-//! out: an option is refused, a subnegotiation skipped, IAC IAC is the byte 255, and DM throws away
-//! the unfinished line before it, as Synch asks for. Most who send Synch send DM as urgent data,
-//! and the transport may then take the IAC before it out of the stream, so that a DM alone at the
-//! start of a line is taken for what it is.
+//! CR LF ends a line; a bare LF is accepted too, since many implementations send it. Telnet
+//! commands are removed: an option is refused, a subnegotiation skipped, IAC IAC is the byte 255,
+//! and DM discards the unfinished line before it, as Synch requires. Most implementations send the
+//! DM of a Synch as urgent data, and the transport may then remove the IAC before it from the
+//! stream. A DM alone at the start of a line is therefore treated as a Synch.
 //!
-//! A line has a limit. What is beyond it is skipped at the speed of a search and told once, at its
-//! end.
+//! The length of a line is limited. The excess is skipped at the speed of a search and reported
+//! once, at the end of the line.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -27,10 +27,10 @@ pub(super) const IP: u8 = 244;
 pub(super) const DM: u8 = 242;
 const SE: u8 = 240;
 
-/// The most bytes of refusals that wait to be sent; ours.
+/// Maximum number of queued bytes of option refusals (our choice).
 const ANSWERS_MAX_BYTES: usize = 300;
 
-/// One line, without its end.
+/// One line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Whole(Vec<u8>),
@@ -38,7 +38,7 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// Returns how many bytes of it are there.
+    /// Returns the length of the line in bytes.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Whole(line) => line.len(),
@@ -57,7 +57,7 @@ enum Telnet {
     SubnegotiationCommand,
 }
 
-/// Makes lines of what comes, cut anywhere.
+/// Incremental line reader; the input may be split at any position.
 #[derive(Debug)]
 pub(super) struct LineReader {
     line: Vec<u8>,
@@ -78,7 +78,7 @@ impl LineReader {
         }
     }
 
-    /// Returns the next line and moves `input` past it; `None` when all of it is read.
+    /// Returns the next line and advances `input` past it; `None` once all input is consumed.
     pub(super) fn next(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> Option<Line> {
         while !input.is_empty() {
             if matches!(self.telnet, Telnet::Data) {
@@ -124,7 +124,8 @@ impl LineReader {
                 self.forget();
                 Telnet::Data
             }
-            // IP says that ABOR follows, which says all of it; the others say nothing here.
+            // IP only precedes ABOR, which is sufficient by itself; other commands have no effect
+            // here.
             (Telnet::Command, _) => Telnet::Data,
             (Telnet::Option(verb), option) => {
                 self.refuse(verb, option, cx);
@@ -136,7 +137,7 @@ impl LineReader {
         };
     }
 
-    /// RFC 1123 §4.1.2.12: a server must be able to refuse any option.
+    /// Refuses an option: RFC 1123 §4.1.2.12 requires a server to be able to refuse any option.
     fn refuse(&mut self, verb: u8, option: u8, cx: &mut Cx<'_>) {
         let answer = match verb {
             WILL => DONT,
@@ -161,7 +162,7 @@ impl LineReader {
         Line::Whole(core::mem::take(&mut self.line))
     }
 
-    /// Throws the unfinished line away. Returns how many bytes of it there were.
+    /// Discards the unfinished line. Returns the number of bytes discarded.
     pub(super) fn forget(&mut self) -> usize {
         let len = self.line.len();
         self.line.clear();
@@ -170,12 +171,12 @@ impl LineReader {
         len
     }
 
-    /// Returns how many bytes of an unfinished line are there.
+    /// Returns the number of bytes of the unfinished line.
     pub(super) fn unfinished_len(&self) -> usize {
         self.line.len() + usize::from(self.is_too_long)
     }
 
-    /// Takes the refusals that are to be sent.
+    /// Takes the option refusals that are to be sent.
     pub(super) fn take_answers(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.answers)
     }
@@ -244,8 +245,8 @@ mod tests {
             cut in 1..40_usize,
         ) {
             let (mut one, mut other) = (LineReader::new(40), LineReader::new(40));
-            // A mark whose IAC was taken out is known by where it stands, and a cut behind an
-            // empty run does not move it.
+            // A DM without its IAC is recognized by its position, and a split after an empty run
+            // does not change that position.
             prop_assert_eq!(lines(&mut one, &bytes, 300), lines(&mut other, &bytes, cut));
             prop_assert_eq!(one.take_answers(), other.take_answers());
         }

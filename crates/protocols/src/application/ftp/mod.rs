@@ -1,8 +1,9 @@
-//! FTP (RFC 959, RFC 1123 §4.1), user and server, over any streams of bytes.
+//! FTP (RFC 959, RFC 1123 §4.1), user and server, over any byte streams.
 //!
-//! Two connections: commands and replies go over one, as lines of a Telnet stream; a file over
-//! another, which is made for it and closed behind it. Neither end here opens a connection, a file
-//! or TLS: both are state machines that ask their owner, and are told.
+//! FTP uses two connections. Commands and replies are lines of a Telnet stream on the control
+//! connection. Each file has a data connection of its own, which is closed after the file. Neither
+//! engine opens connections or files or runs TLS: both are state machines that send requests to
+//! their owner and receive its answers.
 //!
 //! ```text
 //!   user::User ── commands ──►  ◄── replies ── server::Server
@@ -11,20 +12,21 @@
 //!     files                                                 files
 //! ```
 //!
-//! - [`user::User`] takes tasks and gives each a verdict, [`server::Server`] serves one session.
-//! - [`data`] holds what is between a file and the wire: types A, E, I and L n, modes S, B, C and Z,
-//!   structures F, R and P, and the word formats in which 36 bits lie in octets.
-//! - [`Command`] and [`Reply`] are the lines as types that cannot be wrong; no name in them has an
-//!   end of line.
-//! - [`listing`] writes directories in three forms and reads them in every dialect known.
+//! - [`user::User`] runs tasks and reports the result of each; [`server::Server`] serves one
+//!   session.
+//! - [`data`] converts between a file and the wire: types A, E, I and L n, modes S, B, C and Z,
+//!   structures F, R and P, and the formats that store 36-bit words in octets.
+//! - [`Command`] and [`Reply`] represent lines as types without invalid values; no name in them
+//!   contains a line end.
+//! - [`listing`] writes directories in three formats and parses every known dialect.
 //!
-//! An owner's loop, for either engine: give what came (`receive`), answer every event (`event`), send
-//! `output` in one piece and report it (`sent`), and call `timeout` at `deadline`. Bytes of a data
-//! connection never pass through the engines: where [`Representation::passes_through`], the kernel may
-//! move them.
+//! The owner's loop is the same for both engines: pass received bytes (`receive`), answer every
+//! event (`event`), send `output` in one piece and report it (`sent`), and call `timeout` at
+//! `deadline`. Bytes of a data connection never pass through the engines, so the kernel may move
+//! them if [`Representation::passes_through`].
 //!
-//! Left out: protection by other means than TLS (ADAT, MIC, CONF, ENC), mounting (SMNT), and data
-//! connections that stay open for the next file.
+//! Not implemented: security mechanisms other than TLS (ADAT, MIC, CONF, ENC), mounting (SMNT), and
+//! data connections that stay open for the next file.
 
 mod address;
 mod command;

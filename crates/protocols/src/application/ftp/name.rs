@@ -1,44 +1,47 @@
-//! Names as commands carry them, and the virtual paths that they lead to.
+//! Names in commands, and the virtual paths that they resolve to.
 //!
-//! A [`Name`] is what stands behind a command: any bytes but CR, LF and NUL, so that none can end
-//! its line early (RFC 959 §5.3.1). A [`VirtualPath`] is a place in the tree that a server shows
-//! (RFC 3659 §6, TVFS): components between slashes, of which none is empty, `.` or `..`. A `..` at
-//! the root stays there, so no path leads out of the tree; symbolic links are for whoever walks
-//! the real directories. A [`LocalName`] is a name from a listing that may become a file of ours.
+//! A [`Name`] is the argument of a command: any bytes but CR, LF and NUL, so that no name can end
+//! its line early (RFC 959 §5.3.1). A [`VirtualPath`] is a place in the tree that a server presents
+//! (RFC 3659 §6, TVFS): components between slashes, none of which is empty, `.` or `..`. A `..` at
+//! the root stays at the root, so no path leaves the tree; the owner handles symbolic links when it
+//! resolves the real directories. A [`LocalName`] is a name from a listing that may become the name
+//! of a local file.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The most bytes of a name or a path.
+/// Maximum length of a name or a path in bytes.
 pub const PATH_MAX_BYTES: usize = 4096;
-/// The most bytes of one component, as on most file systems.
+/// Maximum length of one component in bytes, as on most file systems.
 pub const COMPONENT_MAX_BYTES: usize = 255;
-/// The most components of a path; ours.
+/// Maximum number of components of a path (our choice).
 pub const COMPONENTS_MAX: usize = 256;
 
-/// Why bytes are no name.
+/// Reason why bytes are not a valid name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// There are none.
+    /// The name is empty.
     Empty,
-    /// There are more than [`PATH_MAX_BYTES`], or a component or their number is over its limit.
+    /// The name exceeds [`PATH_MAX_BYTES`], or a component or the number of components exceeds its
+    /// limit.
     TooLong,
-    /// There is a CR, an LF or a NUL.
+    /// The name contains a CR, an LF or a NUL.
     Control,
-    /// A file of ours may not be called so.
+    /// The name is not allowed for a local file.
     Unsafe,
 }
 
-/// What a command carries: bytes without CR, LF and NUL, at least one.
+/// Argument of a command: at least one byte, without CR, LF and NUL.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Vec<u8>);
 
 impl Name {
-    /// Makes a name, usually of UTF-8 (RFC 2640).
+    /// Creates a name, usually in UTF-8 (RFC 2640).
     ///
     /// # Errors
     ///
-    /// If there are no bytes, too many, or one that would end the command.
+    /// Returns [`NameError`] if the name is empty, too long, or has a byte that would end the
+    /// command.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, NameError> {
         let bytes = bytes.into();
         if bytes.is_empty() {
@@ -53,7 +56,7 @@ impl Name {
         Ok(Self(bytes))
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the name.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -72,12 +75,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// Returns whether a line that held `bytes` would end before them or hold a NUL.
+/// Returns whether `bytes` contains a CR, an LF or a NUL, which cannot be part of a line.
 pub(super) fn has_control(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
-/// A place below the root of what a server shows.
+/// Path in the tree that a server presents.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VirtualPath {
     components: Vec<Vec<u8>>,
@@ -90,11 +93,11 @@ impl VirtualPath {
         Self { components: Vec::new() }
     }
 
-    /// Returns where `name` leads from here: from the root, if it begins with a slash.
+    /// Resolves `name` relative to this path, or to the root if it begins with a slash.
     ///
     /// # Errors
     ///
-    /// If the result is over a limit.
+    /// Returns [`NameError`] if the result exceeds a limit.
     pub fn join(&self, name: &Name) -> Result<Self, NameError> {
         let bytes = name.as_bytes();
         let mut path = if bytes.first() == Some(&b'/') { Self::root() } else { self.clone() };
@@ -113,7 +116,7 @@ impl VirtualPath {
         Ok(path)
     }
 
-    /// Returns the directory that it is in; that of the root is the root.
+    /// Returns the parent directory; the parent of the root is the root.
     #[must_use]
     pub fn parent(&self) -> Self {
         let mut parent = self.clone();
@@ -121,7 +124,7 @@ impl VirtualPath {
         parent
     }
 
-    /// Returns its components, from the root on. None is empty, `.` or `..`, or has a slash.
+    /// Returns the components, from the root on. None is empty, `.` or `..`, or contains a slash.
     pub fn components(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.components.iter().map(Vec::as_slice)
     }
@@ -132,13 +135,13 @@ impl VirtualPath {
         self.components.last().map(Vec::as_slice)
     }
 
-    /// Returns whether it is `/`.
+    /// Returns whether the path is `/`.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.components.is_empty()
     }
 
-    /// Returns it as text, beginning with a slash.
+    /// Returns the path as text that begins with a slash.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         if self.is_root() {
@@ -154,17 +157,18 @@ impl fmt::Debug for VirtualPath {
     }
 }
 
-/// A name out of a listing that may be that of a file of ours, in a directory that we chose.
+/// A name from a listing that is safe as the name of a file in a local directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocalName(Vec<u8>);
 
 impl LocalName {
-    /// Takes one component as a server has told it.
+    /// Creates a local name from one component that a server sent.
     ///
     /// # Errors
     ///
-    /// If it would lead elsewhere (a slash or a backslash, `.` and `..`, a drive), looks like an
-    /// option (a leading `-`), has a control character or is too long.
+    /// Returns [`NameError`] if the name would lead elsewhere (a slash or a backslash, `.` and
+    /// `..`, a drive), looks like an option (a leading `-`), has a control character or is too
+    /// long.
     pub fn new(told: &[u8]) -> Result<Self, NameError> {
         match told {
             b"" => return Err(NameError::Empty),
@@ -181,7 +185,7 @@ impl LocalName {
         Ok(Self(told.to_vec()))
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes of the name.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -1,4 +1,4 @@
-//! User and server against each other, whole and with something broken at every step.
+//! User and server engines connected to each other, without faults and with a fault at every step.
 
 use super::listing::parse_facts;
 use super::server::*;
@@ -177,7 +177,7 @@ fn a_wrong_password_and_an_account_have_their_verdicts() {
     world.result(Task::Noop).unwrap();
 }
 
-/// Commands in an order in which each can be given, and the reply of each.
+/// Commands in a valid order, with the code of the reply to each.
 const EVERY_COMMAND: &[(&str, u16)] = &[
     ("NOOP", 200),
     ("SYST", 215),
@@ -312,8 +312,8 @@ const FAULTS: [Fault; 7] = [
     Fault::DiskFull,
 ];
 
-/// Runs one task with one fault at one step, and checks what both ends believe. Returns whether the
-/// fault came before the end.
+/// Runs one task with one fault at one step, and checks the results of both ends. Returns whether
+/// the fault occurred before the end.
 fn broken(
     representation: Representation,
     task: &Task,
@@ -322,7 +322,7 @@ fn broken(
 ) -> bool {
     let mut world = world();
     if is_second {
-        // Its commands go before the replies to the last ones.
+        // Its commands are sent before the last replies to the first task.
         world.user.expect_transfer(true);
         world.result(retrieve(representation)).unwrap();
         world.finished.clear();
@@ -336,7 +336,7 @@ fn broken(
     let is_good = world.finished.iter().any(|finished| finished.result.is_ok());
     let now = &world.files[&b"/file"[..]];
     let place = std::format!("{representation:?} {fault:?} at {step}: {result:?}");
-    // A stream of bytes that is cut in order looks like a shorter file to a server.
+    // A byte stream that is truncated in order looks like a shorter file to a server.
     let is_blind = fault == Fault::DataShort && representation.mode == Mode::Stream;
     if matches!(task, Task::Retrieve { .. }) {
         assert!(result.is_err() || world.received == old, "{place}");
@@ -347,7 +347,7 @@ fn broken(
         assert!(!is_good || *now == sent || is_blind, "{place}");
         assert!(is_good || *now == old, "{place}");
     }
-    // The session goes on, if there still is one.
+    // The session continues unless it was closed.
     if world.closed.is_none() {
         world.fault = (Fault::None, 0);
         assert!(world.result(Task::Noop).is_ok(), "{place}");

@@ -1,11 +1,11 @@
 //! Replies (RFC 959 §4.2): three digits and text, of one line or several.
 //!
-//! A reply of several lines begins with the code and a hyphen and ends with a line that begins
-//! with the same code and a space. What is between may begin with anything (RFC 959 §4.2):
-//! nothing, the code and a hyphen, or the digits of another code; all of these are in the wild, and
-//! so is a last line of the code alone. A server's text is shown as it is but for control
-//! characters; what we write never has a CR, an LF or a NUL within a line, so that no name and no
-//! text can forge another reply.
+//! A multiline reply begins with the code and a hyphen and ends with a line that begins with the
+//! same code and a space. The lines between may begin with anything (RFC 959 §4.2): nothing, the
+//! code and a hyphen, or the digits of another code. All of these occur in practice, and so does a
+//! last line with only the code. The text of a server is displayed unchanged except for control
+//! characters. Replies that this module writes never have a CR, an LF or a NUL within a line, so
+//! that no name and no text can forge another reply.
 
 use super::line::{IAC, Line, LineReader};
 use crate::cx::Cx;
@@ -13,39 +13,39 @@ use crate::meter::Counter;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The most bytes of a line of a reply; ours.
+/// Maximum length of a line of a reply in bytes (our choice).
 pub const REPLY_LINE_MAX_BYTES: usize = 8192;
-/// The most bytes of a reply, all lines; ours. A directory by STAT may be long.
+/// Maximum length of a reply in bytes, all lines (our choice). A directory by STAT may be long.
 pub const REPLY_MAX_BYTES: usize = 1 << 20;
-/// The most lines of a reply; ours.
+/// Maximum number of lines of a reply (our choice).
 pub const REPLY_LINES_MAX: usize = 20_000;
 
-/// The most bytes that are quoted of a line that is no reply; ours.
+/// Maximum number of bytes quoted from a line that is not a reply (our choice).
 const REJECTED_MAX_BYTES: usize = 80;
 
-/// The three digits of a reply; the first is 1 to 6.
+/// The code of a reply: three digits, of which the first is 1 to 6.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(u16);
 
-/// What the first digit says, which is all that a user needs (RFC 1123 §4.1.2.11).
+/// Meaning of the first digit, which is sufficient for a user (RFC 1123 §4.1.2.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
-    /// 1: begun; another reply follows.
+    /// 1: the action has begun; another reply follows.
     Preliminary,
-    /// 2: done.
+    /// 2: the action is complete.
     Completion,
-    /// 3: more is needed.
+    /// 3: more information is needed.
     Intermediate,
-    /// 4: not now.
+    /// 4: the action failed; a later attempt may succeed.
     TransientNegative,
-    /// 5: not so.
+    /// 5: the action failed permanently.
     PermanentNegative,
-    /// 6: a reply that is protected (RFC 2228).
+    /// 6: a protected reply (RFC 2228).
     Protected,
 }
 
 impl Code {
-    /// Returns the code with this number, if it is 100 to 699.
+    /// Returns the code with this number, or `None` if it is not 100 to 699.
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
         match number {
@@ -54,13 +54,13 @@ impl Code {
         }
     }
 
-    /// Returns its number.
+    /// Returns the number of the code.
     #[must_use]
     pub const fn number(self) -> u16 {
         self.0
     }
 
-    /// Returns what its first digit says.
+    /// Returns the meaning of the first digit.
     #[must_use]
     pub const fn severity(self) -> Severity {
         match self.0 / 100 {
@@ -111,13 +111,13 @@ impl Reply {
         self.lines.last().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns what the code says.
+    /// Returns the severity of the code.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         self.code.severity()
     }
 
-    /// Returns the name between quotes, in which two quotes are one: that of 257 (RFC 959 App. II).
+    /// Returns the quoted name of a 257 reply, in which two quotes stand for one (RFC 959 App. II).
     #[must_use]
     pub fn quoted(&self) -> Option<Vec<u8>> {
         let text = self.lines.iter().find(|line| line.contains(&b'"'))?;
@@ -138,7 +138,7 @@ impl Reply {
         }
     }
 
-    /// Returns the size that many servers tell in 150: `(12345 bytes)`.
+    /// Returns the size that many servers include in 150: `(12345 bytes)`.
     #[must_use]
     pub fn size_in_parentheses(&self) -> Option<u64> {
         let text = core::str::from_utf8(self.text()).ok()?;
@@ -156,7 +156,7 @@ impl fmt::Debug for Reply {
 }
 
 impl fmt::Display for Reply {
-    /// Writes the code and the last line, with control characters escaped.
+    /// Formats the code and the last line, with control characters escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code)?;
         for c in alloc::string::String::from_utf8_lossy(self.text()).chars() {
@@ -169,11 +169,11 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Puts a reply behind `out`. Control characters become `?`, and IAC is doubled.
+/// Appends a reply to `out`. Control characters become `?`, and IAC is doubled.
 pub(super) fn write(code: u16, lines: &[&[u8]], out: &mut Vec<u8>) {
     let digits = [b'0' + digit_of(code / 100), b'0' + digit_of(code / 10), b'0' + digit_of(code)];
     for (number, line) in (1..).zip(lines) {
-        // Lines between the first and the last begin with a space, and so with no code.
+        // Lines between the first and the last begin with a space, so that none begins with a code.
         let (is_first, is_last) = (number == 1, number == lines.len());
         if is_first || is_last {
             out.extend_from_slice(&digits);
@@ -196,7 +196,7 @@ fn digit_of(number: u16) -> u8 {
     u8::try_from(number % 10).unwrap_or(0)
 }
 
-/// Puts `name` between quotes, as 257 has it.
+/// Quotes `name` in the format of 257.
 pub(super) fn quote(name: &[u8]) -> Vec<u8> {
     let mut quoted = b"\"".to_vec();
     for &byte in name {
@@ -209,22 +209,22 @@ pub(super) fn quote(name: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Why a reply cannot be read. The control connection is of no use any more.
+/// Reason why a reply cannot be parsed. The control connection is no longer usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
     /// A line that should begin with a code does not.
     Malformed,
-    /// A line, or the whole, is over its limit.
+    /// A line or the whole reply exceeds its limit.
     TooLong,
 }
 
-/// Makes replies of what a server sends, cut anywhere.
+/// Incremental reply parser; the input may be split at any position.
 #[derive(Debug)]
 pub struct ReplyReader {
     lines: LineReader,
     reply: Option<Reply>,
     len_bytes: usize,
-    /// The beginning of the line that is no reply.
+    /// The beginning of the line that is not a reply.
     rejected: Vec<u8>,
 }
 
@@ -240,11 +240,11 @@ impl Default for ReplyReader {
 }
 
 impl ReplyReader {
-    /// Returns the next reply and moves `input` past it; `None` when all of it is read.
+    /// Returns the next reply and advances `input` past it; `None` once all input is consumed.
     ///
     /// # Errors
     ///
-    /// If it is no reply, or has no end.
+    /// Returns [`ReplyError`] if a line is not a reply, or the reply is too long.
     pub fn next(
         &mut self,
         input: &mut &[u8],
@@ -276,7 +276,7 @@ impl ReplyReader {
         let text = || line.get(4..).unwrap_or_default().to_vec();
         let Some(mut reply) = self.reply.take() else {
             return match (code, separator) {
-                // An empty line between replies says nothing.
+                // Empty lines between replies are ignored.
                 (None, _) if line.iter().all(u8::is_ascii_whitespace) => {
                     self.len_bytes = 0;
                     Ok(None)
@@ -309,21 +309,21 @@ impl ReplyReader {
         Ok(None)
     }
 
-    /// Returns whether a reply of several lines is open whose last line looks like its end, but for
-    /// the code.
+    /// Returns whether a multiline reply is incomplete whose last line looks like its end, except
+    /// for the code.
     pub(super) fn has_loose_end(&self) -> bool {
         let last = self.reply.as_ref().and_then(|reply| reply.lines.last());
         let is_end = |line: &Vec<u8>| Code::parse(line).is_some() && line.get(3) == Some(&b' ');
         last.is_some_and(is_end) && self.lines.unfinished_len() == 0
     }
 
-    /// Takes such a reply as it is, with the code that it began with.
+    /// Returns such a reply as it is, with the code that it began with.
     pub(super) fn take_loose(&mut self) -> Option<Reply> {
         self.len_bytes = 0;
         self.reply.take()
     }
 
-    /// Throws away what is not a whole reply yet. Returns how many bytes of it there were.
+    /// Discards an incomplete reply. Returns the number of bytes discarded.
     pub(super) fn forget(&mut self) -> usize {
         self.reply = None;
         core::mem::take(&mut self.len_bytes) + self.lines.forget()
@@ -334,7 +334,7 @@ impl ReplyReader {
         core::mem::take(&mut self.rejected)
     }
 
-    /// Takes the refusals of Telnet options that are to be sent.
+    /// Takes the Telnet option refusals that are to be sent.
     pub(super) fn take_answers(&mut self) -> Vec<u8> {
         self.lines.take_answers()
     }

@@ -1,17 +1,17 @@
-//! How a file is represented on a data connection: TYPE, MODE and STRU (RFC 959 §3.1 to §3.4).
+//! Representation of a file on a data connection: TYPE, MODE and STRU (RFC 959 §3.1 to §3.4).
 
 use core::fmt;
 
-/// What the vertical moves of a text are (RFC 959 §3.1.1.5).
+/// Vertical format control of a text (RFC 959 §3.1.1.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Non-print.
     #[default]
     NonPrint,
-    /// Telnet format effectors; on hosts without a difference the same as non-print (RFC 1123
-    /// §4.1.2.2).
+    /// Telnet format effectors; identical to non-print on hosts that do not distinguish them
+    /// (RFC 1123 §4.1.2.2).
     Telnet,
-    /// Carriage control of FORTRAN (ASA): the first character of each line.
+    /// Carriage control of FORTRAN (ASA) in the first character of each line.
     CarriageControl,
 }
 
@@ -20,12 +20,12 @@ pub enum Format {
 pub struct ByteSize(u8);
 
 impl ByteSize {
-    /// Eight bits.
+    /// An octet: eight bits.
     pub const OCTET: Self = Self(8);
-    /// The word of a PDP-10.
+    /// The 36-bit word of a PDP-10.
     pub const WORD36: Self = Self(36);
 
-    /// Returns a size of `bits`, if that is 1 to 64.
+    /// Returns a size of `bits`, or `None` if it is not 1 to 64.
     #[must_use]
     pub const fn new(bits: u8) -> Option<Self> {
         match bits {
@@ -34,21 +34,21 @@ impl ByteSize {
         }
     }
 
-    /// Returns the bits.
+    /// Returns the number of bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 }
 
-/// TYPE: what the bytes are.
+/// TYPE: the data type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// `A`: text in ASCII, or in what contains it.
+    /// `A`: text in ASCII or in a superset of it.
     Ascii(Format),
     /// `E`: text in EBCDIC.
     Ebcdic(Format),
-    /// `I`: bits as they are.
+    /// `I`: image, an unconverted sequence of bits.
     Image,
     /// `L n`: logical bytes of n bits.
     Local(ByteSize),
@@ -61,7 +61,7 @@ impl Default for Type {
 }
 
 impl Type {
-    /// Returns whether it is text, whose size on the wire is not that of the file.
+    /// Returns whether the type is text, whose size on the wire differs from that of the file.
     #[must_use]
     pub const fn is_text(self) -> bool {
         matches!(self, Self::Ascii(_) | Self::Ebcdic(_))
@@ -79,7 +79,7 @@ impl fmt::Display for Format {
 }
 
 impl fmt::Display for Type {
-    /// Writes the argument of TYPE.
+    /// Formats the argument of TYPE.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ascii(Format::NonPrint) => f.write_str("A"),
@@ -92,17 +92,17 @@ impl fmt::Display for Type {
     }
 }
 
-/// MODE: how the bytes travel.
+/// MODE: the transmission mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// `S`: as they are; the end of the connection is the end of the file.
+    /// `S`: a plain byte stream; the end of the connection is the end of the file.
     #[default]
     Stream,
     /// `B`: in blocks with headers.
     Block,
-    /// `C`: runs of one byte are counted.
+    /// `C`: runs of one byte are compressed.
     Compressed,
-    /// `Z`: deflated; no RFC, but in wide use.
+    /// `Z`: deflated; not in an RFC, but widely used.
     Deflate,
 }
 
@@ -117,10 +117,10 @@ impl fmt::Display for Mode {
     }
 }
 
-/// STRU: what the file is made of.
+/// STRU: the structure of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Structure {
-    /// `F`: bytes.
+    /// `F`: no structure, a sequence of bytes.
     #[default]
     File,
     /// `R`: records.
@@ -139,30 +139,31 @@ impl fmt::Display for Structure {
     }
 }
 
-/// How words that are not octets lie in a file of octets. All but the first two are for words of 36
-/// bits alone.
+/// Format in which words that are not octets are stored in a file of octets. All formats but the
+/// first two are for 36-bit words only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum WordFormat {
-    /// Densely packed, the most significant bit first, padded at the end of the file: as on the
-    /// wire. With 36 bits it is called h36.
+    /// Packed with the most significant bit first and padded at the end of the file, as on the
+    /// wire. With 36 bits this format is called h36.
     #[default]
     Packed,
-    /// Each word at the right of a little-endian word of 64 bits: `data8`.
+    /// `data8`: each word right-aligned in a little-endian 64-bit word.
     Data8,
-    /// `c36`, core dump: five octets, the last with B32 to B35 at its right.
+    /// `c36`, core dump: five octets, with B32 to B35 in the low half of the last.
     C36,
-    /// `a36`, ANSI-ASCII: five octets of seven bits, and B35 above the last.
+    /// `a36`, ANSI-ASCII: five 7-bit characters, with B35 in the top bit of the last octet.
     A36,
-    /// `u36`, as ITS writes for others: text as text, other words as five octets from 0xF0 on.
+    /// `u36`, the exchange format of ITS: text as text, other words as five octets of which the
+    /// first is at least 0xF0.
     U36,
-    /// Octal digits, a word a line.
+    /// `oct`: octal digits, one word per line.
     Oct,
-    /// Five characters of seven bits a word, CR LF as LF; B35 is lost.
+    /// `text`: five 7-bit characters per word, CR LF as LF; B35 is lost.
     Text,
 }
 
 impl WordFormat {
-    /// Every format, with the name that people use.
+    /// Every format, with its usual name.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Packed, "h36"),
         (Self::Data8, "data8"),
@@ -173,13 +174,13 @@ impl WordFormat {
         (Self::Text, "text"),
     ];
 
-    /// Returns the format that is called `name`.
+    /// Returns the format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(format, _)| *format)
     }
 
-    /// Returns whether words of `size` can lie so.
+    /// Returns whether the format can store words of `size`.
     #[must_use]
     pub const fn holds(self, size: ByteSize) -> bool {
         match self {
@@ -189,7 +190,7 @@ impl WordFormat {
     }
 }
 
-/// How a file travels, and how its words lie in our file.
+/// Representation of a file on a data connection, and storage format of its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Representation {
     /// TYPE.
@@ -198,12 +199,12 @@ pub struct Representation {
     pub mode: Mode,
     /// STRU.
     pub structure: Structure,
-    /// The file on our side, where the type is `L`.
+    /// Storage format of the local file, for type `L`.
     pub word_format: WordFormat,
 }
 
 impl Representation {
-    /// Image, stream, file: the bytes as they are.
+    /// Image type, stream mode, file structure: the bytes of the file without conversion.
     pub const IMAGE: Self = Self {
         data_type: Type::Image,
         mode: Mode::Stream,
@@ -211,22 +212,23 @@ impl Representation {
         word_format: WordFormat::Packed,
     };
 
-    /// Returns whether the bytes on the data connection are those of the file.
+    /// Returns whether the data connection carries exactly the bytes of the file.
     #[must_use]
     pub fn passes_through(&self) -> bool {
         let is_image = match self.data_type {
             Type::Image => true,
-            // L 8 is the image whatever the word format: its words are octets (RFC 1123 §4.1.2.1).
+            // L 8 equals image type in any word format, since its words are octets
+            // (RFC 1123 §4.1.2.1).
             Type::Local(size) => size == ByteSize::OCTET || self.word_format == WordFormat::Packed,
             Type::Ascii(_) | Type::Ebcdic(_) => false,
         };
         is_image && self.mode == Mode::Stream && self.structure == Structure::File
     }
 
-    /// Returns whether the file has the same octets on either side, and on the data connection:
-    /// then its size and its hash there are those of the file here, and a transfer may begin within
-    /// it. Logical bytes of other sizes lie in the files of a host as that host likes (RFC 959
-    /// §3.1.1.4).
+    /// Returns whether the file has the same octets on both hosts and on the data connection. In
+    /// that case its size and hash on the remote host are those of the local file, and a transfer
+    /// can be resumed. Each host stores logical bytes of other sizes in its own way
+    /// (RFC 959 §3.1.1.4).
     #[must_use]
     pub fn keeps_octets(&self) -> bool {
         let is_octets = match self.data_type {

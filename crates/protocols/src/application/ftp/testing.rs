@@ -1,5 +1,5 @@
-//! A bench for the two engines: files in memory, a control connection that is carried by hand, and
-//! one data connection that can break at any step.
+//! Test fixture for the two engines: files in memory, a control connection whose data the fixture
+//! passes on, and one data connection that can break at any step.
 
 use super::data::{Decoded, Decoder, Encoder};
 use super::server::*;
@@ -14,7 +14,7 @@ use std::vec::Vec;
 
 pub(super) const LOCAL: &str = "10.0.0.1:21";
 pub(super) const PEER: &str = "10.0.0.2:40000";
-/// Bytes that move on the data connection in one step.
+/// Number of bytes transferred on the data connection per step.
 const STEP_BYTES: usize = 16;
 
 pub(super) fn address(text: &str) -> SocketAddr {
@@ -25,48 +25,49 @@ pub(super) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// Returns an offset in a file of the bench, which is short.
+/// Returns an offset in a test file as `usize`.
 fn place(offset_bytes: u64) -> usize {
     usize::try_from(offset_bytes).unwrap()
 }
 
-/// What goes wrong, once.
+/// Fault that is injected once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
     ControlReset,
     DataReset,
     DataStall,
-    /// The data connection ends in order, too early.
+    /// The data connection ends in order, but too early.
     DataShort,
-    /// The user is killed: its kernel ends the data connection in order, then the control connection.
+    /// The user is killed: its kernel closes the data connection in order, then the control
+    /// connection.
     UserKilled,
-    /// The user aborts.
+    /// The user aborts the transfer.
     Abort,
-    /// There is no room on the server.
+    /// The disk of the server is full.
     DiskFull,
 }
 
-/// One end's part of a transfer.
+/// State of a transfer at one end.
 struct Moving<Id> {
     id: Id,
-    /// The whole wire, at the sender's end.
+    /// All bytes to send, at the sending end.
     wire: Option<Vec<u8>>,
     decoder: Option<Decoder>,
     file: Vec<u8>,
     moved: usize,
-    /// Whether the server was told of its end.
+    /// Whether the end of the data was reported to the server.
     is_over: bool,
 }
 
-/// Both engines, their owners, and what is between.
+/// Both engines, their owners, and the connections between them.
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) user: User,
     pub(super) lab: Lab,
     /// The server's files.
     pub(super) files: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What the user sends, and what he has received.
+    /// The files that the user sends and has received.
     pub(super) outgoing: Vec<u8>,
     pub(super) received: Vec<u8>,
     pub(super) mails: Vec<Vec<u8>>,
@@ -80,7 +81,7 @@ pub(super) struct World {
     task_representation: Representation,
     transfer: Option<Transfer>,
     at_server: Option<Moving<TransferId>>,
-    /// The files before the one that is placed.
+    /// The files before the current upload was placed.
     replaced: Option<BTreeMap<Vec<u8>, Vec<u8>>>,
     at_user: Option<Moving<TaskId>>,
     wire: Vec<u8>,
@@ -89,7 +90,7 @@ pub(super) struct World {
     is_full: bool,
     is_reset: bool,
     is_control_lost: bool,
-    /// The end of its control connection is still on its way.
+    /// The end of the killed user's control connection has not arrived yet.
     is_user_killed: bool,
     epsv_tried: bool,
 }
@@ -171,7 +172,7 @@ impl World {
         id
     }
 
-    /// Runs a task and returns what came of it.
+    /// Runs a task and returns its result.
     pub(super) fn result(&mut self, task: Task) -> Result<Done, Failure> {
         let id = self.run(task);
         let place = self.results.iter().position(|(done, _)| *done == id);
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen until nothing does; deadlines come when nothing else is left.
+    /// Runs until nothing more happens; deadlines expire when nothing else is left to do.
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             self.inject();
@@ -238,7 +239,8 @@ impl World {
         }
     }
 
-    /// Ends the control connection at the server, which knows what the user has acknowledged.
+    /// Ends the control connection at the server, which knows whether the user acknowledged its
+    /// reply.
     fn end_control(&mut self) {
         if self.server.output().is_empty() {
             self.server.confirm_upload(&mut self.lab.cx());
@@ -368,7 +370,7 @@ impl World {
         self.server.committed(id, result, &mut self.lab.cx());
     }
 
-    /// Makes what has come the file that its name stands for.
+    /// Stores the received data under its final name.
     fn store(&mut self) -> Result<(), FileError> {
         let (Some(moving), Some(transfer)) = (self.at_server.take(), self.transfer.take()) else {
             panic!("nothing to commit");
@@ -490,7 +492,7 @@ impl World {
         self.at_user = Some(moving);
     }
 
-    /// Moves a few bytes, or tells an end what became of the connection.
+    /// Transfers a few bytes, or reports the end of the connection to an engine.
     fn move_data(&mut self) -> bool {
         if self.is_stalled {
             return false;
@@ -530,7 +532,7 @@ impl World {
     }
 
     fn tell_of_reset(&mut self) -> bool {
-        // What has ended already cannot be reset.
+        // Data that has already ended cannot be reset.
         if let Some(moving) = self.at_server.take_if(|moving| !moving.is_over) {
             let (id, moved) = (moving.id, moving.moved as u64);
             let lost = Err(TransferError::ConnectionLost);
@@ -547,7 +549,8 @@ impl World {
     }
 }
 
-/// Sends or takes a few bytes. Returns how many, and at the end whether it was a good one.
+/// Sends or receives a few bytes. Returns their number, and at the end whether the transfer was
+/// correct.
 fn part<Id>(
     moving: &mut Moving<Id>,
     wire: &mut Vec<u8>,
@@ -581,7 +584,7 @@ fn part<Id>(
     (0, Some(decoder.finish(&mut moving.file).is_ok()))
 }
 
-/// A server alone, to which lines are said; its events are answered as [`World`] answers.
+/// A server without a user engine. Tests send it lines; its events are answered as in [`World`].
 pub(super) struct Alone(pub(super) World);
 
 impl Alone {
@@ -598,7 +601,7 @@ impl Alone {
         alone
     }
 
-    /// Says lines, and returns the codes of the replies.
+    /// Sends lines, and returns the codes of the replies.
     pub(super) fn say(&mut self, lines: &str) -> Vec<u16> {
         self.hear(&[lines.as_bytes(), b"\r\n"].concat())
     }
@@ -616,7 +619,7 @@ impl Alone {
         self.take_output().1
     }
 
-    /// Says lines, and returns the text of the replies.
+    /// Sends lines, and returns the text of the replies.
     pub(super) fn told(&mut self, lines: &str) -> String {
         let mut rest = &[lines.as_bytes(), b"\r\n"].concat()[..];
         self.0.server.receive(&mut rest, &mut self.0.lab.cx());

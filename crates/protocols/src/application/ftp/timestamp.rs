@@ -1,38 +1,38 @@
-//! Moments as FTP tells them: `YYYYMMDDHHMMSS.sss` of RFC 3659 §2.3, in UTC.
+//! Times in FTP: `YYYYMMDDHHMMSS.sss` of RFC 3659 §2.3, in UTC.
 
 use alloc::format;
 use alloc::string::String;
 
 const SECONDS_A_DAY: i64 = 86_400;
 
-/// A moment by the calendar, to the nanosecond.
+/// A calendar time with nanosecond resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
-    /// Seconds since 1970 began, UTC, without leap seconds.
+    /// Seconds since 1970-01-01 00:00 UTC, without leap seconds.
     pub seconds: i64,
-    /// Nanoseconds behind that second.
+    /// Nanoseconds after that second.
     pub nanos: u32,
 }
 
-/// A moment by its parts, UTC.
+/// A time as calendar fields, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
-    /// 0 to 9999.
+    /// Year, 0 to 9999.
     pub year: i64,
-    /// 1 to 12.
+    /// Month, 1 to 12.
     pub month: u8,
-    /// 1 to 31.
+    /// Day of the month, 1 to 31.
     pub day: u8,
-    /// 0 to 23.
+    /// Hour, 0 to 23.
     pub hour: u8,
-    /// 0 to 59.
+    /// Minute, 0 to 59.
     pub minute: u8,
-    /// 0 to 60.
+    /// Second, 0 to 60.
     pub second: u8,
 }
 
 impl Timestamp {
-    /// Returns the moment with these parts, if there is one.
+    /// Returns the time with these fields, or `None` if they are invalid.
     #[must_use]
     pub fn from_civil(civil: Civil) -> Option<Self> {
         let Civil { year, month, day, hour, minute, second } = civil;
@@ -47,8 +47,7 @@ impl Timestamp {
         Some(Self { seconds: days_from_1970(year, month, day) * SECONDS_A_DAY + of_day, nanos: 0 })
     }
 
-    /// Returns its parts; those of a moment outside of the years 0 to 9999 are those of the
-    /// nearest moment within.
+    /// Returns the calendar fields. A time outside the years 0 to 9999 is clamped to that range.
     #[must_use]
     pub fn civil(self) -> Civil {
         let seconds = self.seconds.clamp(-62_167_219_200, 253_402_300_799);
@@ -65,9 +64,9 @@ impl Timestamp {
         }
     }
 
-    /// Reads `YYYYMMDDHHMMSS`, with a fraction or without.
+    /// Parses `YYYYMMDDHHMMSS`, with or without a fraction.
     ///
-    /// Some servers write the year 2003 as `19103`, and are understood.
+    /// The year 2003 is also accepted as `19103`, which some servers send.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut halves = text.splitn(2, |&byte| byte == b'.');
@@ -96,7 +95,7 @@ impl Timestamp {
         Some(Self { nanos, ..Self::from_civil(civil)? })
     }
 
-    /// Writes it; the fraction only if there is one.
+    /// Formats the time, with a fraction only if it is not zero.
     #[must_use]
     pub fn to_text(self) -> String {
         let Civil { year, month, day, hour, minute, second } = self.civil();
@@ -133,7 +132,7 @@ fn days_in(year: i64, month: u8) -> u8 {
     }
 }
 
-/// Counts days in eras of 400 years that begin in March, so that a leap day is the last of its
+/// Counts days in eras of 400 years that begin in March, so that a leap day is the last day of its
 /// year.
 fn days_from_1970(year: i64, month: u8, day: u8) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };

@@ -1,4 +1,5 @@
-//! What has broken other Telnets, done to this one. Each test names its row of the attack table.
+//! Known attacks on Telnet implementations, run against this one. Each test names its row of the
+//! attack table.
 
 use super::command::{SB, SE};
 use super::negotiation::REFUSALS_MAX;
@@ -10,7 +11,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
 
-/// Returns IAC SB, `option`, `content`, IAC SE, with nothing doubled.
+/// Returns IAC SB, `option`, `content`, IAC SE, without doubling any byte.
 fn raw(option: OptionCode, content: &[u8]) -> Vec<u8> {
     [&[IAC, SB, option.0], content, &[IAC, SE]].concat()
 }
@@ -27,7 +28,7 @@ fn row_48_a_key_id_of_64_kib_for_encrypt_is_refused_and_skipped() {
     assert_eq!((end.said(), end.hear(b"alive")), (vec![], vec![data(b"alive")]));
 }
 
-/// Every kind of item, some with IAC and CR at each place where they can stand.
+/// Every kind of item, with IAC and CR at each position where they may occur.
 const EVERY_KIND: &[u8] = b"a\r\0b\r\nc\xff\xff\xff\xf6\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0\r\
     \xff\xfa\x27\xff\xff\x01\xff\xf0\xff\xf2d\r\0\xff\xfb\x01e\xff\xf2f";
 
@@ -56,7 +57,7 @@ fn row_49_an_urgent_notice_at_any_byte_and_a_cut_at_any_other_lose_no_command() 
     }
 }
 
-/// Bytes as they come on the wire, most of them of commands.
+/// Returns random wire bytes, most of which form commands.
 fn drawn_bytes(chance: &mut Chance) -> Vec<u8> {
     const TELLING: [u8; 20] =
         [0, 1, 3, 6, 10, 13, 24, 31, 39, 65, 240, 241, 242, 245, 247, 250, 251, 252, 253, 254];
@@ -69,8 +70,8 @@ fn drawn_bytes(chance: &mut Chance) -> Vec<u8> {
     (0..len).map(|_| byte(chance)).collect()
 }
 
-/// What is no data of `bytes`, heard in pieces that end at `cuts` in their order, with an urgent
-/// notice before the byte `notice`; and what is answered.
+/// Receives `bytes` in pieces that end at `cuts`, in order, with an urgent notice before the byte
+/// `notice`. Returns all events except data, and the answers.
 fn commands_heard(bytes: &[u8], notice: Option<usize>, cuts: [usize; 2]) -> (Vec<Seen>, Vec<u8>) {
     let (mut end, mut seen) = (End::user(), Vec::new());
     let mut start = 0;
@@ -84,7 +85,7 @@ fn commands_heard(bytes: &[u8], notice: Option<usize>, cuts: [usize; 2]) -> (Vec
             end.telnet.urgent();
         }
     }
-    // RFC 854: what edits the text is thrown away with it.
+    // RFC 854: EC and EL are discarded together with the data they edit.
     let edits = [Command::EraseCharacter, Command::EraseLine].map(command);
     seen.retain(|seen| !matches!(seen, Seen::Data(_)) && !edits.contains(seen));
     (seen, end.said())
@@ -130,7 +131,7 @@ fn row_50_iac_and_any_byte_as_the_first_input_is_survived() {
     }
 }
 
-/// Returns a user who has agreed to LINEMODE, and a server that has.
+/// Returns a user and a server that have each agreed to LINEMODE.
 fn in_linemode() -> [End; 2] {
     let allows = OptionSet::of(&[OptionCode::LINEMODE]);
     let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
@@ -188,7 +189,7 @@ fn environment(names: &[&str]) -> Vec<EnvironmentVariable> {
     names.iter().map(|name| EnvironmentVariable::new(name, "secret")).collect()
 }
 
-/// Returns a user who has agreed to tell these variables.
+/// Returns a user who may send these variables.
 fn telling(names: &[&str]) -> End {
     let mut end = End::with(&UserSettings {
         environment: environment(names),
@@ -243,7 +244,8 @@ fn row_55_what_is_not_on_the_users_list_is_told_to_nobody() {
     assert_eq!(end.said(), expected);
 }
 
-/// 200 names that a server must not take: what loaders, shells, libraries and logins believe.
+/// 200 names that a server must not accept, because loaders, shells, libraries or logins trust
+/// them.
 fn bad_names() -> Vec<String> {
     let known = [
         "LD_PRELOAD",
@@ -478,7 +480,7 @@ proptest! {
             _ = end.telnet.ask_charset(&mut end.lab.cx());
             end.hear(&[IAC, SB, option, 1, IAC, SE]);
             let said = end.said();
-            // One subnegotiation, and nothing in it that ends it.
+            // The output is one subnegotiation that contains nothing to end it early.
             if let [IAC, SB, content @ .., IAC, SE] = &said[..] {
                 let commands = content.split(|byte| *byte == IAC).skip(1).step_by(2);
                 prop_assert!(commands.clone().all(<[u8]>::is_empty), "{:?}", said);

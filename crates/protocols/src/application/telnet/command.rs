@@ -9,7 +9,7 @@ pub(super) const SB: u8 = 250;
 /// Interpret As Command: begins every command, and is doubled where it is data.
 pub(super) const IAC: u8 = 255;
 
-/// A command of RFC 854 that stands alone: everything but negotiation and subnegotiation.
+/// A single-byte command of RFC 854: every command except negotiation and subnegotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     /// EOF, end of file (RFC 1184).
@@ -22,13 +22,13 @@ pub enum Command {
     EndOfRecord,
     /// NOP, no operation.
     NoOperation,
-    /// DM, the data mark. Sent, it is always the whole Synch: it goes out as urgent data.
+    /// DM, the data mark. It is always sent as a complete Synch, that is as urgent data.
     DataMark,
     /// BRK, the break or attention key.
     Break,
     /// IP, interrupt the process.
     InterruptProcess,
-    /// AO, abort output: run on, but send no more of it.
+    /// AO, abort output: the process continues, but its output is discarded.
     AbortOutput,
     /// AYT, are you there.
     AreYouThere,
@@ -78,13 +78,13 @@ impl Command {
         }
     }
 
-    /// Returns the command with this code, if there is one.
+    /// Returns the command with this code.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.iter().copied().find(|command| command.code() == code)
     }
 
-    /// Returns the RFC's abbreviation.
+    /// Returns the abbreviation of the RFC.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,12 +111,13 @@ impl fmt::Display for Command {
     }
 }
 
-/// One end of the connection, seen from ours: every option exists once for each.
+/// One end of the connection, seen from this end. Every option exists once for each. RFC 1143 names
+/// the sides us and him.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// We perform the option: we say WILL and WONT, the other says DO and DONT.
+    /// The local end performs the option: it sends WILL and WONT, the peer sends DO and DONT.
     Us,
-    /// The other performs the option: the other says WILL and WONT, we say DO and DONT.
+    /// The peer performs the option: it sends WILL and WONT, the local end sends DO and DONT.
     Him,
 }
 
@@ -129,16 +130,16 @@ impl fmt::Display for Side {
     }
 }
 
-/// One of the four words of negotiation.
+/// One of the four negotiation commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// The speaker performs the option, or offers to.
+    /// The sender performs the option, or offers to.
     Will,
-    /// The speaker does not perform the option.
+    /// The sender does not perform the option.
     Wont,
-    /// The other shall perform the option, or may.
+    /// The receiver is asked or permitted to perform the option.
     Do,
-    /// The other shall not perform the option.
+    /// The receiver is asked not to perform the option.
     Dont,
 }
 
@@ -154,7 +155,7 @@ impl fmt::Display for Verb {
 }
 
 impl Verb {
-    /// Returns what we say about an option of `side`.
+    /// Returns the verb that the local end sends about an option of `side`.
     pub(super) const fn ours(side: Side, enable: bool) -> Self {
         match (side, enable) {
             (Side::Us, true) => Self::Will,
@@ -164,7 +165,7 @@ impl Verb {
         }
     }
 
-    /// Returns whose option the other speaks of, and whether it is to be enabled.
+    /// Returns the side that a received verb refers to, and whether the option is to be enabled.
     pub(super) const fn about(self) -> (Side, bool) {
         match self {
             Self::Will => (Side::Him, true),
@@ -199,19 +200,19 @@ impl Verb {
 pub struct OptionCode(pub u8);
 
 impl OptionCode {
-    /// TRANSMIT-BINARY (RFC 856): all 256 values are data, and CR is an ordinary one.
+    /// TRANSMIT-BINARY (RFC 856): all 256 values are data, and CR has no special meaning.
     pub const BINARY: Self = Self(0);
     /// ECHO (RFC 857): the side that performs it echoes what it receives.
     pub const ECHO: Self = Self(1);
     /// SUPPRESS-GO-AHEAD (RFC 858).
     pub const SUPPRESS_GO_AHEAD: Self = Self(3);
-    /// STATUS (RFC 859): says on request which options it believes to be on.
+    /// STATUS (RFC 859): reports on request which options the sender considers enabled.
     pub const STATUS: Self = Self(5);
-    /// TIMING-MARK (RFC 860): a mark in the data, and no state.
+    /// TIMING-MARK (RFC 860): a mark in the data stream, without a state.
     pub const TIMING_MARK: Self = Self(6);
     /// TERMINAL-TYPE (RFC 1091).
     pub const TERMINAL_TYPE: Self = Self(24);
-    /// END-OF-RECORD (RFC 885): the side that performs it ends its records by EOR.
+    /// END-OF-RECORD (RFC 885): the side that performs it ends its records with EOR.
     pub const END_OF_RECORD: Self = Self(25);
     /// Negotiate About Window Size (RFC 1073).
     pub const NAWS: Self = Self(31);
@@ -245,10 +246,10 @@ impl OptionCode {
     pub const COMPRESS3: Self = Self(87);
     /// GMCP, messages in JSON between a MUD and its user.
     pub const GMCP: Self = Self(201);
-    /// ECHO-ACKNOWLEDGMENT, private to plumbline, at a number that nobody else uses.
+    /// ECHO-ACKNOWLEDGMENT, private to plumbline, with an otherwise unused number.
     pub const ECHO_ACKNOWLEDGMENT: Self = Self(221);
 
-    /// Returns the RFC's name of the option, if it has one that people know.
+    /// Returns the name of the option in its RFC, for well-known options.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
@@ -304,7 +305,7 @@ impl fmt::Display for OptionCode {
 pub struct OptionSet([u128; 2]);
 
 impl OptionSet {
-    /// No option.
+    /// The empty set.
     pub const NONE: Self = Self([0; 2]);
 
     /// Returns the set of `options`.
@@ -318,21 +319,21 @@ impl OptionSet {
         set
     }
 
-    /// Returns the set with `option` in it.
+    /// Returns the set with `option` added.
     #[must_use]
     pub const fn with(self, option: OptionCode) -> Self {
         let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
         Self([low | low_bit, high | high_bit])
     }
 
-    /// Returns the set with `option` not in it.
+    /// Returns the set with `option` removed.
     #[must_use]
     pub const fn without(self, option: OptionCode) -> Self {
         let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));
         Self([low & !low_bit, high & !high_bit])
     }
 
-    /// Returns whether `option` is in it.
+    /// Returns whether the set contains `option`.
     #[must_use]
     pub const fn contains(self, option: OptionCode) -> bool {
         let (Self([low, high]), (low_bit, high_bit)) = (self, Self::bits(option));

@@ -1,7 +1,8 @@
-//! Bytes into items: runs of data, commands, negotiations, subnegotiations (RFC 854).
+//! Decoder from bytes to items: runs of data, commands, negotiations, subnegotiations (RFC 854).
 //!
-//! Data is returned in runs borrowed from the input. A run goes up to the next IAC, or in NVT to
-//! the end of the line, where nobody has said that it may go on behind CR LF. The state between two bytes is kept, so the input may be cut anywhere.
+//! Data is returned in runs borrowed from the input. A run ends at the next IAC or, in NVT, at the
+//! end of a line, unless [`Decoder::run_over_lines`] was called. The state between two bytes is
+//! kept, so the input may be split at any position.
 
 use super::command::{IAC, OptionCode, OptionSet, SB, SE, Verb};
 use super::option;
@@ -12,36 +13,36 @@ const NUL: u8 = 0;
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
 
-/// What the next bytes of the input are.
+/// One decoded item of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item<'a> {
     /// Data, never empty.
     Data(&'a [u8]),
-    /// IAC and a byte that is neither data nor the start of anything longer.
+    /// IAC and a byte that is neither data nor the start of a longer command.
     Command(u8),
     Negotiation(Verb, OptionCode),
-    /// A whole subnegotiation, to be read with [`Decoder::subnegotiation`].
+    /// A complete subnegotiation, available from [`Decoder::subnegotiation`].
     Subnegotiation,
-    /// The end of a subnegotiation that was over its limit, and is gone.
+    /// The end of a subnegotiation that exceeded its limit and was discarded.
     SubnegotiationTooLong,
-    /// The end of a subnegotiation without an option, or without IAC SE; it is gone.
+    /// The end of a subnegotiation without an option, or without IAC SE, which was discarded.
     SubnegotiationWrong,
 }
 
-/// Takes the input apart.
+/// Incremental Telnet decoder.
 #[derive(Debug)]
 pub(super) struct Decoder {
     state: State,
-    /// The options whose subnegotiations can say anything to us.
+    /// The options whose subnegotiations are kept.
     heard: OptionSet,
-    /// The option and the content, with every doubled IAC as one.
+    /// The option and the content, with each doubled IAC reduced to one.
     subnegotiation: Vec<u8>,
     is_too_long: bool,
-    /// Whether CR LF is heard as CR, which is what the key is on a terminal of the server.
+    /// Whether CR LF is decoded as CR, the code of the line-end key on a terminal of the server.
     joins_lines: bool,
-    /// How many LFs were so left out, and not yet asked for.
+    /// Number of LFs omitted for this reason since [`Decoder::take_joined`] was last called.
     joined: usize,
-    /// Whether a run goes on behind CR LF: who shows text needs no end of a line.
+    /// Whether a run continues after CR LF, for callers that only display text.
     runs_over_lines: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Decoder {
 enum State {
     #[default]
     Data,
-    /// The last byte was a CR in NVT: a NUL behind it is no data, and an LF perhaps none.
+    /// The last byte was a CR in NVT: a NUL after it is dropped, and an LF may be.
     AfterCr,
     AfterIac,
     AfterVerb(Verb),
@@ -71,17 +72,17 @@ impl Decoder {
         }
     }
 
-    /// Has runs go on behind CR LF.
+    /// Lets runs continue after CR LF.
     pub(super) fn run_over_lines(&mut self) {
         self.runs_over_lines = true;
     }
 
-    /// Returns how many LFs were left out behind a CR since this was asked last.
+    /// Returns how many LFs after a CR were omitted since the last call.
     pub(super) fn take_joined(&mut self) -> usize {
         core::mem::take(&mut self.joined)
     }
 
-    /// Returns the next item of `input` and moves it forward; `None` when all is read.
+    /// Returns the next item and advances `input` past it; `None` once all input is consumed.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], is_binary: bool) -> Option<Item<'a>> {
         loop {
             let (&first, rest) = input.split_first()?;
@@ -95,7 +96,7 @@ impl Decoder {
                     (*input, self.joined) = (rest, self.joined + 1);
                 }
                 State::AfterCr => {}
-                // The second IAC of two is the first byte of a run, whatever follows it.
+                // The second of two IACs is the first byte of a run.
                 State::AfterIac if first == IAC => {
                     return Some(Item::Data(self.run(input, 1, is_binary)));
                 }
@@ -128,7 +129,7 @@ impl Decoder {
         Some((OptionCode(option), content))
     }
 
-    /// Takes a run of data off the input; its first `known` bytes are data whatever they are.
+    /// Splits a run of data off the input; its first `known` bytes are data whatever their values.
     fn run<'a>(&mut self, input: &mut &'a [u8], known: usize, is_binary: bool) -> &'a [u8] {
         let end = if is_binary {
             let searched = input.get(known..).unwrap_or_default();
@@ -141,7 +142,7 @@ impl Decoder {
         run
     }
 
-    /// Returns where the run ends in NVT: behind CR LF, behind the CR of CR NUL, before an IAC.
+    /// Returns the end of the run in NVT: after CR LF, after the CR of CR NUL, before an IAC.
     fn end_of_line(&mut self, input: &[u8], known: usize) -> usize {
         let mut end = known;
         loop {
@@ -159,13 +160,14 @@ impl Decoder {
                     self.state = State::AfterCr;
                     return end;
                 }
-                // RFC 854 knows no bare CR; those who send it mean it, so it stays.
+                // RFC 854 does not define a bare CR; implementations that send it mean it, so it is
+                // kept.
                 Some(_) => {}
             }
         }
     }
 
-    /// Takes the byte after IAC.
+    /// Processes the byte after IAC.
     fn command(&mut self, code: u8) -> Option<Item<'static>> {
         if let Some(verb) = Verb::from_code(code) {
             self.state = State::AfterVerb(verb);
@@ -180,7 +182,7 @@ impl Decoder {
         Some(Item::Command(code))
     }
 
-    /// Keeps what comes before the next IAC, as far as the limit allows.
+    /// Stores bytes up to the next IAC, within the limit.
     fn collect(&mut self, input: &mut &[u8]) {
         let end = find(IAC, input).unwrap_or(input.len());
         let (content, rest) = input.split_at_checked(end).unwrap_or((input, &[]));
@@ -204,7 +206,7 @@ impl Decoder {
         self.subnegotiation.extend_from_slice(content.get(..room).unwrap_or(content));
     }
 
-    /// Takes the byte after an IAC within a subnegotiation.
+    /// Processes the byte after an IAC within a subnegotiation.
     fn end_subnegotiation(&mut self, second: u8) -> Option<Item<'static>> {
         match second {
             IAC => {
@@ -215,7 +217,8 @@ impl Decoder {
             SE if self.is_too_long => Some(Item::SubnegotiationTooLong),
             SE if self.subnegotiation.is_empty() => Some(Item::SubnegotiationWrong),
             SE => Some(Item::Subnegotiation),
-            // A command in the middle: the SE is missing, and the command is what it says it is.
+            // A command inside a subnegotiation: the SE is missing, and the command is processed as
+            // such.
             _ => {
                 self.state = State::AfterIac;
                 Some(Item::SubnegotiationWrong)

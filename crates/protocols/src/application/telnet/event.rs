@@ -1,4 +1,4 @@
-//! What comes from the other side, for the caller.
+//! Events that a Telnet engine reports to its caller.
 
 use super::command::{Command, OptionCode, Side};
 use super::option::charset::CharsetOutcome;
@@ -13,88 +13,89 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What came from the other side.
+/// An event caused by the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A run of data, never empty; in NVT it ends at the latest with the line.
+    /// A run of data, never empty; in NVT it ends no later than the line.
     Data(&'a [u8]),
-    /// A command. GA is one only where it was not agreed to be suppressed (RFC 858).
+    /// A command. GA is reported only if its suppression was not negotiated (RFC 858).
     Command(Command),
-    /// An option was agreed to, or its end was.
+    /// An option was enabled or disabled by agreement.
     Option {
-        /// Who performs it.
+        /// Side that performs the option.
         side: Side,
         /// The option.
         option: OptionCode,
-        /// Whether it is on now.
+        /// Whether the option is enabled now.
         enabled: bool,
     },
-    /// The other refused an option that we asked for.
+    /// The peer refused an option that the local end requested.
     Refused {
-        /// Who would have performed it.
+        /// Side that would have performed the option.
         side: Side,
         /// The option.
         option: OptionCode,
     },
-    /// The other wanted AUTHENTICATION or ENCRYPT, which is refused: its ciphers are those of
-    /// 1993, and TLS does both.
+    /// The peer requested AUTHENTICATION or ENCRYPT, which is refused: the ciphers of these options
+    /// date from 1993, and TLS provides both services.
     Declined {
-        /// Who would have performed it.
+        /// Side that would have performed the option.
         side: Side,
         /// The option.
         option: OptionCode,
     },
-    /// The answer to a timing mark of ours: all that we sent before it has been read (RFC 860).
+    /// The answer to a timing mark that the local end requested: the peer has read all data sent
+    /// before it (RFC 860).
     TimingMark {
-        /// Whether it was WILL. A WONT keeps its place in the stream just as well.
+        /// Whether the answer was WILL. A WONT marks its place in the stream just as well.
         agreed: bool,
     },
-    /// The size of the user's window, for a server. 0 says that it is not known.
+    /// Size of the user's window, for a server; 0 means unknown.
     WindowSize {
         /// Characters in a line.
         columns: u16,
         /// Lines.
         rows: u16,
     },
-    /// The name of the user's terminal, for a server: 1 to 40 graphic ASCII characters.
+    /// Name of the user's terminal, for a server: 1 to 40 graphic ASCII characters.
     TerminalType(String),
-    /// What the user's MUD client can do, for a server: the bits of MTTS.
+    /// Capabilities of the user's MUD client, for a server: the bits of MTTS.
     Mtts(u32),
-    /// The speed of the user's terminal, for a server, in bits a second (RFC 1079).
+    /// Speed of the user's terminal, for a server, in bits per second (RFC 1079).
     TerminalSpeed {
-        /// What it sends.
+        /// Transmit speed.
         transmit: u32,
-        /// What it receives.
+        /// Receive speed.
         receive: u32,
     },
-    /// How the terminal is to treat XON and XOFF, for a user (RFC 1372).
+    /// Treatment of XON and XOFF by the terminal, for a user (RFC 1372).
     FlowControl(FlowControl),
-    /// The X display of the user, for a server: graphic ASCII, and nothing to be trusted.
+    /// X display of the user, for a server: graphic ASCII, not to be trusted.
     XDisplayLocation(String),
-    /// Variables of the user's environment, for a server: only those that were asked for. What
-    /// they say is the user's word, and must never be an argument of a program.
+    /// Variables of the user's environment, for a server: only those that were requested. Their
+    /// values are chosen by the user and must never become arguments of a program.
     Environment(Vec<EnvironmentVariable>),
-    /// What became of the choice of a character set (RFC 2066).
+    /// Result of the negotiation of a character set (RFC 2066).
     Charset(CharsetOutcome),
-    /// The line is edited otherwise than before (RFC 1184).
+    /// The parameters of line editing have changed (RFC 1184).
     Linemode(LinemodeEvent),
-    /// News of a serial port (RFC 2217).
+    /// An event of a serial port (RFC 2217).
     ComPort(Box<ComPortEvent>),
-    /// The stream is TLS from here on. What is left of the input is not Telnet: give it to TLS
-    /// after the last of the output, and begin with a new Telnet inside.
+    /// The stream is TLS from here on. The rest of the input is not Telnet: pass it to TLS after
+    /// the last of the output, and use a new Telnet engine inside TLS.
     StartTls,
-    /// The input is compressed from here on: give it to a
+    /// The input is compressed from here on: pass it through a
     /// [`Decompressor`](super::option::compression::Decompressor) first.
     CompressionStarted,
-    /// A message of a MUD or of its user.
+    /// A GMCP message of a MUD server or its user.
     Gmcp(Box<Gmcp>),
-    /// Variables of a MUD or of its user.
+    /// MSDP variables of a MUD server or its user.
     Msdp(Vec<MsdpVariable>),
-    /// What a MUD says about itself, for a user.
+    /// MSSP variables of a MUD server, for a user.
     Mssp(Vec<MsspVariable>),
-    /// All that came before this shows the effect of the first so many bytes of data that we sent,
-    /// as [`Telnet::sent_position`](super::Telnet::sent_position) counts them, for a user.
+    /// All data received before this event includes the effect of that many bytes of data sent, as
+    /// [`Telnet::sent_position`](super::Telnet::sent_position) counts them, for a user.
     EchoAcknowledged(u64),
-    /// The options that the other believes to be on, each with who performs it (RFC 859).
+    /// The options that the peer considers enabled, each with the side that performs it (RFC 859).
     Status(Vec<(Side, OptionCode)>),
 }

@@ -1,7 +1,8 @@
-//! The inspector: a record of every command, negotiation and subnegotiation, for people to read.
+//! The inspector: a readable record of every command, negotiation and subnegotiation.
 //!
-//! It is off until asked for, and then keeps the last [`RECORDS_MAX`] that nobody has taken. What
-//! came from the wire is escaped, so that a record can be shown on any terminal.
+//! The inspector is off by default. When on, it keeps the last [`RECORDS_MAX`] records that have
+//! not been taken. Bytes from the wire are escaped, so that a record can be displayed on any
+//! terminal.
 
 use super::command::{Command, OptionCode, Side, Verb};
 use super::option::{Message, OptionRow};
@@ -11,18 +12,18 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-/// The most records that wait to be taken; ours.
+/// Maximum number of records that are kept (our choice).
 const RECORDS_MAX: usize = 1024;
 
-/// The most characters of a subnegotiation that are shown; ours.
+/// Maximum number of characters displayed of a subnegotiation (our choice).
 const WORDS_MAX: usize = 400;
 
-/// Which way something went.
+/// Direction of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// We sent it.
+    /// Sent by the local end.
     Sent,
-    /// The other sent it.
+    /// Sent by the peer.
     Received,
 }
 
@@ -35,50 +36,49 @@ impl fmt::Display for Direction {
     }
 }
 
-/// One thing that was said. Shown, it is one line, such as
+/// One record. It is displayed as one line, such as
 /// `sent WILL NAWS (us: NO -> WANTYES EMPTY, asked by us)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Which way it went.
+    /// Direction of the message.
     pub direction: Direction,
-    /// What was said.
+    /// Content of the message.
     pub what: Said,
 }
 
-/// What was said.
+/// Content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A command.
     Command(Command),
-    /// A command that means nothing, by its code.
+    /// An undefined command, by its code.
     UnknownCommand(u8),
-    /// One of the four words of negotiation.
+    /// One of the four negotiation commands.
     Negotiation {
-        /// The word.
+        /// The negotiation command.
         verb: Verb,
         /// The option.
         option: OptionCode,
-        /// Whose option it is about.
+        /// Side that would perform the option.
         side: Side,
-        /// Who began: that of the two whose request this is or answers.
+        /// Side that made the request which this command is or answers.
         asked_by: Side,
-        /// How the option stood before.
+        /// State of the option before.
         before: OptionState,
-        /// How it stands now.
+        /// State of the option after.
         after: OptionState,
     },
-    /// A subnegotiation that was skipped: it is longer than any that makes sense, or about an
-    /// option that is not allowed.
+    /// A skipped subnegotiation: longer than any valid one, or about an option that is not allowed.
     Skipped(OptionCode),
-    /// A subnegotiation.
+    /// A subnegotiation with its content.
     Subnegotiation {
         /// The option.
         option: OptionCode,
-        /// How the option stands where we perform it.
+        /// State of the option on the local side.
         us: OptionState,
-        /// How it stands where the other performs it.
+        /// State of the option on the peer's side.
         him: OptionState,
-        /// What it says, in words, with what came from the wire escaped.
+        /// Content in readable form, with bytes from the wire escaped.
         words: String,
     },
 }
@@ -104,7 +104,7 @@ impl fmt::Display for Negotiated {
     }
 }
 
-/// The records that nobody has taken.
+/// The records that have not been taken.
 #[derive(Debug, Default)]
 pub(super) struct Inspector {
     is_on: bool,
@@ -124,7 +124,7 @@ impl Inspector {
         self.records.pop_front()
     }
 
-    /// Keeps a record. Returns whether an older one had to go for it.
+    /// Adds a record. Returns whether an older one was dropped for it.
     pub(super) fn record(&mut self, direction: Direction, what: Said) -> bool {
         let is_full = self.records.len() >= RECORDS_MAX;
         if is_full {
@@ -135,7 +135,7 @@ impl Inspector {
     }
 }
 
-/// Puts a subnegotiation into words.
+/// Formats a subnegotiation.
 pub(super) fn subnegotiation(row: OptionRow, content: &[u8]) -> Said {
     let OptionRow { option, us, him } = row;
     let words = match Message::parse(option, content) {

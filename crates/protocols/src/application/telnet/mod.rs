@@ -1,14 +1,14 @@
 //! Telnet (RFC 854), user and server, over any stream of bytes.
 //!
-//! Telnet makes two unlike ends talk as two *network virtual terminals*: a keyboard and a printer
-//! that know ASCII and end a line by CR LF. Data and commands share one stream; IAC (255) begins
-//! a command and is doubled where it is data. A line ends by CR LF, and a CR that ends no line is
-//! followed by NUL, which is taken away again. More than that is an *option*, which either side
-//! may perform and either may ask for, by WILL, WONT, DO and DONT (`negotiation`). An option exists
-//! twice, for us and for him, and each has a state of the Q method (RFC 1143, `q_method`), so that
-//! neither crossing requests nor a stubborn peer make a loop. What more is to be said about an
-//! option that is on goes between SB and SE (`subnegotiation`), and each option has its own file
-//! for that (`option`).
+//! Telnet lets two different systems communicate as two *network virtual terminals* (NVT): a
+//! keyboard and a printer that use ASCII and end a line with CR LF. Data and commands share one
+//! stream; IAC (255) begins a command and is doubled as data. A CR that does not end a line is
+//! followed by NUL, which the receiver removes. Everything else is an *option*, which either side
+//! may perform and either may request, with WILL, WONT, DO and DONT (`negotiation`). Each option
+//! exists once per side (us and him in RFC 1143), and each has a state of the Q method
+//! (`q_method`), so that neither crossing requests nor a misbehaving peer cause a loop. Parameters
+//! of an enabled option are exchanged between SB and SE (`subnegotiation`), and each option has its
+//! own file for them (`option`).
 //!
 //! ```text
 //!               input ──► decode ──► Data, in runs borrowed from the input ──► user
@@ -18,19 +18,20 @@
 //!                ▲ send: IAC doubled, ends of line
 //! ```
 //!
-//! Order of the calls: [`Telnet::start`] once when the connection stands. Then, for what came,
-//! [`Telnet::urgent`] if the transport says so, [`Telnet::receive`] until `None`, and
-//! [`Telnet::urgent_ended`] if the urgent data is now read. Then hand [`Telnet::output`] to the
-//! transport in one piece, so that answers and echoed data share a segment, and report by
-//! [`Telnet::sent`] what it took. A server that acknowledges echoes calls [`Telnet::timeout`] at
-//! [`Telnet::deadline`]. A session that is opened again begins with a new `Telnet`: nothing that
-//! was agreed before holds.
+//! Call [`Telnet::start`] once when the connection is established. For received data, call
+//! [`Telnet::urgent`] if the transport reports urgent data, [`Telnet::receive`] until it returns
+//! `None`, and [`Telnet::urgent_ended`] if the urgent data has been read. Then pass
+//! [`Telnet::output`] to the transport in one piece, so that answers and echoed data share a
+//! segment, and report the accepted bytes with [`Telnet::sent`]. A server that acknowledges echoes
+//! calls [`Telnet::timeout`] at [`Telnet::deadline`]. A new connection needs a new `Telnet`: no
+//! earlier agreement persists.
 //!
-//! What the user's machine holds stays there: only what the settings allow is ever agreed to, and
-//! as they are, that is nothing which tells who the user is. AUTHENTICATION, ENCRYPT and all
-//! others that are not known are refused, and their subnegotiations skipped unread. Where the
-//! option START_TLS is allowed, the engine says when TLS begins, and where MCCP is, at which byte
-//! compression does; both lie outside of it (`option/start_tls.rs`, `option/compression.rs`).
+//! Information about the user's machine is not disclosed: the engine agrees only to options that
+//! the settings allow, and by default none of these identifies the user. AUTHENTICATION, ENCRYPT
+//! and all unknown options are refused, and their subnegotiations are skipped. If START_TLS is
+//! allowed, the engine reports where TLS begins, and if MCCP is allowed, at which byte compression
+//! begins; TLS and compression themselves are outside the engine (`option/start_tls.rs`,
+//! `option/compression.rs`).
 
 mod command;
 mod decode;
@@ -91,16 +92,16 @@ use option::terminal_type::{Asker, Names};
 use output::Output;
 use synch::Synch;
 
-/// Why an option was not asked for.
+/// Reason why an option was not requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskError {
-    /// This side of this role cannot perform the option.
+    /// The side cannot perform the option in this role, or the request is not valid for it.
     NotSupported,
-    /// It is as asked already.
+    /// The option already has the requested state.
     AlreadySo,
-    /// The same was asked before and is not answered yet.
+    /// The same request, or too many requests, are still unanswered.
     AlreadyAsked,
-    /// It must be enabled first.
+    /// The option must be enabled first.
     NotEnabled,
     /// The output queue is full.
     OutputFull,
@@ -120,14 +121,14 @@ pub struct Telnet {
     answers_left: u32,
     output: Output,
     inspector: Inspector,
-    // What is remembered of an option lies in its own file.
+    // State of individual options, defined in their own files.
     charsets: Charsets,
     linemode: Linemode,
     com_port: ComPort,
     tls: Progress,
-    /// The option by which we compress.
+    /// The option by which the local end compresses its output.
     compresses_by: Option<OptionCode>,
-    /// Whether the other may say that he compresses.
+    /// Whether the peer may announce compression.
     awaits_compression: bool,
     acknowledger: Acknowledger,
 }
@@ -138,7 +139,7 @@ enum Role {
     Server(Box<Server>),
 }
 
-/// What a user has to tell.
+/// Information that a user sends on request.
 #[derive(Debug)]
 struct User {
     names: Names,
@@ -148,7 +149,7 @@ struct User {
     environment: Told,
 }
 
-/// What a server asks for.
+/// Information that a server requests.
 #[derive(Debug)]
 struct Server {
     terminal_types: Asker,
@@ -156,7 +157,7 @@ struct Server {
 }
 
 impl Telnet {
-    /// Makes the end of a user, who sits at a terminal.
+    /// Creates the user's end, which has the terminal.
     #[must_use]
     pub fn user(settings: &UserSettings) -> Self {
         let UserSettings { terminal_type, other_terminal_types: others, mtts, .. } = settings;
@@ -169,7 +170,7 @@ impl Telnet {
             environment: Told::new(&settings.environment),
         };
         let charsets = Charsets::new(&settings.charsets, false);
-        // An empty display is nothing to tell.
+        // An empty display is not sent.
         let allows = match settings.display.as_str() {
             "" => settings.allows.without(OptionCode::X_DISPLAY_LOCATION),
             _ => settings.allows,
@@ -182,7 +183,7 @@ impl Telnet {
         }
     }
 
-    /// Makes the end of a server, which echoes and holds the processes.
+    /// Creates the server's end, which echoes and runs the processes.
     #[must_use]
     pub fn server(settings: &ServerSettings) -> Self {
         let server = Server {
@@ -223,13 +224,13 @@ impl Telnet {
         }
     }
 
-    /// Reads the next piece of `input` and moves `input` past it; call until `None`.
+    /// Processes the next piece of `input` and advances `input` past it; call until `None`.
     ///
-    /// `None` means that all of `input` is read. The input may be cut anywhere between two calls.
-    /// Behind [`Event::StartTls`] nothing is read any more, and what is left is not Telnet; behind
-    /// [`Event::CompressionStarted`] what is left is compressed.
+    /// `None` means that all of `input` is consumed. The input may be split at any position between
+    /// two calls. After [`Event::StartTls`] the engine reads nothing more, and the rest is not
+    /// Telnet; after [`Event::CompressionStarted`] the rest is compressed.
     pub fn receive<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
-        // TLS is nothing that could be read here.
+        // TLS data cannot be parsed here.
         if self.tls == Progress::Started {
             return None;
         }
@@ -241,7 +242,7 @@ impl Telnet {
 
     fn next_event<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         loop {
-            // He writes as BINARY until he has said WONT himself, whatever we asked.
+            // The peer sends BINARY until it has sent WONT, whatever the local end requested.
             let is_binary = self.is_enabled(Side::Him, OptionCode::BINARY);
             let item = self.decoder.next(input, is_binary);
             let joined = self.decoder.take_joined();
@@ -254,7 +255,7 @@ impl Telnet {
                 continue;
             }
             let event = match item {
-                // Most of what comes is data, and goes out by the shortest way.
+                // Most input is data and takes the shortest path.
                 Item::Data(run) => match self.on_data(run, cx) {
                     Some(run) => return Some(Event::Data(run)),
                     None => continue,
@@ -280,30 +281,33 @@ impl Telnet {
         }
     }
 
-    /// Takes the transport's notice that urgent data is ahead: the other sends a Synch.
+    /// Reports the transport's notice that urgent data is ahead: the peer sends a Synch.
     ///
-    /// Call it before the data is given to [`Telnet::receive`], and again if the transport still
-    /// has urgent data ahead after the data mark. Twice before the same data mark is read does no harm.
+    /// Call it before passing the data to [`Telnet::receive`], and again if the transport still has
+    /// urgent data ahead after the data mark. Repeated calls before the same data mark have no
+    /// effect.
     pub fn urgent(&mut self) {
         self.synch.urgent();
     }
 
-    /// Takes the transport's word that the urgent data has been read to its end.
+    /// Reports that all urgent data has been read.
     pub fn urgent_ended(&mut self) {
         self.synch.urgent_ended();
     }
 
-    /// Queues `data` from the user, encoded. Returns how many bytes were taken, from the start.
+    /// Encodes and queues `data` from the user. Returns how many bytes were accepted, from the
+    /// start.
     ///
-    /// In NVT a CR becomes what [`EndOfLine`] says, but CR LF stays as it is; in BINARY both do.
-    /// What is not taken is counted; offer it again when the transport has taken some output.
+    /// In NVT a CR is sent as specified by [`EndOfLine`], but CR LF is unchanged; in BINARY both
+    /// are unchanged. Rejected bytes are counted; offer them again when the transport has accepted
+    /// some output.
     pub fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) -> usize {
         if self.tls != Progress::Clear {
             cx.meter.add(Counter::TelnetOutputRefused, data.len() as u64);
             return 0;
         }
         let left = cx.meter.enter(Account::Telnet);
-        // RFC 854: what we asked to end has ended in the stream behind our WONT.
+        // RFC 854: an option that the local end is disabling ends in the stream at its WONT.
         let is_binary = self.is_in_force(Side::Us, OptionCode::BINARY);
         let taken = self.output.put_data(data, (!is_binary).then_some(self.end_of_line));
         cx.meter.work(Work::TelnetByte, taken);
@@ -312,9 +316,9 @@ impl Telnet {
         taken
     }
 
-    /// Queues a command. Returns whether there was room for it.
+    /// Queues a command. Returns whether it fit into the queue.
     ///
-    /// [`Command::DataMark`] is a Synch: all that waits, up to itself, becomes urgent data.
+    /// [`Command::DataMark`] is sent as a Synch: all queued bytes up to it become urgent data.
     pub fn command(&mut self, command: Command, cx: &mut Cx<'_>) -> bool {
         let has_room = self.put(&[IAC, command.code()], Counter::TelnetCommandsOut, cx);
         if has_room {
@@ -341,82 +345,82 @@ impl Telnet {
         has_room
     }
 
-    /// Returns the bytes that wait for the transport.
+    /// Returns the bytes that are queued for the transport.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         self.output.waiting()
     }
 
-    /// Returns how many bytes of [`Telnet::output`], from its start, go out as urgent data.
+    /// Returns how many bytes from the start of [`Telnet::output`] are sent as urgent data.
     ///
-    /// The last of them is the data mark, which is where the urgent pointer points.
+    /// The last of them is the data mark, which the urgent pointer points to.
     #[must_use]
     pub fn urgent_mark(&self) -> Option<usize> {
         self.output.urgent()
     }
 
-    /// Returns whether the output, up to [`Telnet::output_turn`], is to go through a compressor.
+    /// Returns whether the output up to [`Telnet::output_turn`] must be compressed.
     #[must_use]
     pub fn output_is_compressed(&self) -> bool {
         self.output.is_compressed()
     }
 
-    /// Returns how many bytes of [`Telnet::output`] there are until compression begins or ends.
+    /// Returns how many bytes of [`Telnet::output`] precede the next start or end of compression.
     ///
-    /// Where it ends, the compressor's stream is to be finished before more is sent.
+    /// At an end, finish the compressor's stream before sending more.
     #[must_use]
     pub fn output_turn(&self) -> Option<usize> {
         self.output.turn()
     }
 
-    /// Takes note that the transport has taken the first `count` bytes of [`Telnet::output`].
+    /// Removes `count` bytes that the transport has accepted from the start of [`Telnet::output`].
     pub fn sent(&mut self, count: usize) {
         self.output.sent(count);
     }
 
-    /// Returns whether `side` performs `option` now.
+    /// Returns whether `side` currently performs `option`.
     #[must_use]
     pub fn is_enabled(&self, side: Side, option: OptionCode) -> bool {
         self.options.state(side, option).is_enabled()
     }
 
-    /// Returns whether what the user types is to be shown here, because the other will not.
+    /// Returns whether typed characters are to be echoed locally, because the peer does not echo.
     #[must_use]
     pub fn echoes_locally(&self) -> bool {
         !self.is_enabled(Side::Him, OptionCode::ECHO)
     }
 
-    /// Returns whether all that we asked is answered, but for timing marks and status.
+    /// Returns whether all requests have been answered, except timing marks and status.
     #[must_use]
     pub fn negotiation_is_quiet(&self) -> bool {
         self.options.is_settled()
     }
 
-    /// Returns whether data is thrown away now, because a Synch is under way.
+    /// Returns whether data is being discarded because of a Synch.
     #[must_use]
     pub fn is_discarding(&self) -> bool {
         self.synch.is_discarding()
     }
 
-    /// Returns how every known option stands.
+    /// Returns the state of every known option.
     pub fn options(&self) -> impl Iterator<Item = OptionRow> {
         self.options.rows().iter().copied()
     }
 
-    /// Returns what is agreed about the editing of lines, if LINEMODE is on (RFC 1184).
+    /// Returns the agreed parameters of line editing, if LINEMODE is enabled (RFC 1184).
     #[must_use]
     pub fn linemode(&self) -> Option<&Linemode> {
         let side = if self.is_user() { Side::Us } else { Side::Him };
         self.is_enabled(side, OptionCode::LINEMODE).then_some(&self.linemode)
     }
 
-    /// Returns whether the other wants us to send no data for now (RFC 2217).
+    /// Returns whether the peer has asked the local end to suspend data (RFC 2217).
     #[must_use]
     pub fn is_suspended(&self) -> bool {
         self.com_port.is_suspended()
     }
 
-    /// Returns how many bytes of data were sent, as [`Event::EchoAcknowledged`] counts them.
+    /// Returns the number of data bytes sent, as counted by [`Event::EchoAcknowledged`].
     #[must_use]
     pub fn sent_position(&self) -> u64 {
         self.output.data_position()
@@ -428,9 +432,9 @@ impl Telnet {
         self.acknowledger.deadline()
     }
 
-    /// Takes note that time has passed: acknowledges what had time to be echoed.
+    /// Handles expired timers: acknowledges data whose echo is complete.
     ///
-    /// Call it when all that the application has to say is given to [`Telnet::send`].
+    /// Call it after passing all output of the application to [`Telnet::send`].
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let Some(content) = self.acknowledger.due(cx.now) else { return };
         if self.is_in_force(Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) {
@@ -438,12 +442,12 @@ impl Telnet {
         }
     }
 
-    /// Has runs of data go on behind the end of a line, for who does no more than show them.
+    /// Lets runs of data continue after a line end, for a caller that only displays them.
     pub fn run_over_lines(&mut self) {
         self.decoder.run_over_lines();
     }
 
-    /// Begins or ends to keep records of what is negotiated.
+    /// Turns the recording of negotiations on or off.
     pub fn set_inspection(&mut self, is_on: bool) {
         self.inspector.set(is_on);
     }
@@ -472,13 +476,13 @@ impl Telnet {
         self.inspect(Direction::Received, || Said::Command(command), cx);
         match command {
             Command::DataMark => self.synch.data_mark(),
-            // RFC 854: these two edit the data, and go the way of the data.
+            // RFC 854: these two commands edit the data and are discarded with it.
             Command::EraseCharacter | Command::EraseLine if self.is_discarding() => return None,
-            // RFC 858: once it was agreed to suppress it, GA is no operation.
+            // RFC 858: with SUPPRESS-GO-AHEAD in effect, GA is no operation.
             Command::GoAhead if self.is_enabled(Side::Him, OptionCode::SUPPRESS_GO_AHEAD) => {
                 return None;
             }
-            // RFC 1123 §3.2.4: a server answers AO by Synch, to empty the path to the user.
+            // RFC 1123 §3.2.4: a server answers AO with a Synch, which clears the path to the user.
             Command::AbortOutput if !self.is_user() => {
                 self.command(Command::DataMark, cx);
             }
@@ -491,9 +495,9 @@ impl Telnet {
         matches!(self.role, Role::User(_))
     }
 
-    /// Queues `bytes` whole and counts them once; without room, counts what was refused.
+    /// Queues `bytes` completely and counts them once; if they do not fit, counts them as rejected.
     fn put(&mut self, bytes: &[u8], counter: Counter, cx: &mut Cx<'_>) -> bool {
-        // What we said last in clear was that TLS follows.
+        // FOLLOWS is the last message in plaintext.
         let has_room = self.tls == Progress::Clear && self.output.put(bytes);
         if has_room {
             cx.meter.count(counter);
@@ -503,7 +507,7 @@ impl Telnet {
         has_room
     }
 
-    /// Keeps a record, if anybody wants one.
+    /// Adds a record if the inspector is on.
     fn inspect(&mut self, direction: Direction, said: impl FnOnce() -> Said, cx: &mut Cx<'_>) {
         if self.inspector.is_on() && self.inspector.record(direction, said()) {
             cx.meter.count(Counter::TelnetRecordsDropped);

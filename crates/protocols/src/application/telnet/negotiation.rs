@@ -1,4 +1,4 @@
-//! WILL, WONT, DO and DONT: what is asked, what is answered, and what follows from it.
+//! WILL, WONT, DO and DONT: requests, answers, and the effects of a change.
 
 use super::command::{IAC, Verb};
 use super::inspector::{Direction, Said};
@@ -13,25 +13,25 @@ use crate::Cx;
 use crate::meter::Counter;
 use alloc::vec::Vec;
 
-/// The most refusals sent in one session; ours.
+/// Maximum number of refusals sent in one session (our choice).
 ///
-/// Every option can be offered and asked for twice. The Q method ends every loop but that of a
-/// peer who asks again whenever he is refused; this ends that one, by silence.
+/// Every option can be offered and requested twice within this limit. The Q method ends every loop
+/// except that of a peer that repeats a refused request; this limit ends that one by not answering.
 pub(super) const REFUSALS_MAX: u16 = 1024;
 
-/// The most answers given in one session, refusals and others; ours.
+/// Maximum number of answers sent in one session, including refusals (our choice).
 ///
-/// Two ends that disagree about a state before words cross can tell each other on and off for
-/// ever. No two ends of the Q method come to disagree, but not all ends are that.
+/// Two ends that disagree about a state while commands cross can enable and disable an option
+/// indefinitely. Two ends that use the Q method never disagree, but not all peers use it.
 pub(super) const ANSWERS_MAX: u32 = 1 << 16;
 
 impl Telnet {
-    /// Begins: offers and asks for what the role wants, if the settings say so.
+    /// Sends the initial offers and requests of the role, if the settings enable them.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
         if !self.starts_negotiation {
             return;
         }
-        // Whatever is agreed before TLS is agreed in vain.
+        // START_TLS is first, since agreements before TLS are void.
         let tls = (if self.is_user() { Side::Us } else { Side::Him }, OptionCode::START_TLS);
         if self.options.allowed().contains(OptionCode::START_TLS) {
             _ = self.ask(tls.0, tls.1, true, cx);
@@ -57,20 +57,20 @@ impl Telnet {
             ),
         };
         for (side, option) in wanted {
-            // What the other was faster to ask for is agreed already.
+            // An error means that the peer's earlier request has already been accepted.
             _ = self.ask(side, option, true, cx);
         }
         let (is_user, allowed) = (self.is_user(), self.options.allowed());
         for option in option::known() {
-            // What a server performs, a user waits for.
+            // A user does not request options that only a server performs.
             if let Some(side) = option::only_side(is_user, option)
                 && allowed.contains(option)
                 && !usual.contains(option)
                 && (!is_user || side == Side::Us)
-                // RFC 2217: the user offers it. Some take a DO for the answer to a WILL that they then
-                // never send.
+                // RFC 2217: the user offers COM-PORT-OPTION. Some users take a DO for the answer to
+                // a WILL that they then never send.
                 && (is_user || option != OptionCode::COM_PORT)
-                // A server that would have lines edited here asks for it (RFC 1184).
+                // A server that wants lines to be edited by the user requests LINEMODE (RFC 1184).
                 && (!is_user || option != OptionCode::LINEMODE)
             {
                 _ = self.ask(side, option, true, cx);
@@ -78,13 +78,13 @@ impl Telnet {
         }
     }
 
-    /// Asks that `side` begin (or end) to perform `option`. The answer comes as an event.
+    /// Requests that `side` start (or stop) performing `option`. The answer arrives as an event.
     ///
-    /// A timing mark is asked of the other; it is the only option that may be asked for again.
+    /// A timing mark is requested from the peer; it is the only option that may be requested again.
     ///
     /// # Errors
     ///
-    /// When there is nothing to ask, and when there is no room for it.
+    /// Returns [`AskError`] if there is nothing to request, or if the output queue is full.
     pub fn ask(
         &mut self,
         side: Side,
@@ -133,7 +133,7 @@ impl Telnet {
         if let Some(answer) = step.answer {
             self.answers_left = self.answers_left.checked_sub(1)?;
             if !self.say(side, option, answer, cx) {
-                // No room to answer one who asks and does not read: he was not heard.
+                // No room for the answer, because the peer does not read: its request is ignored.
                 return None;
             }
             self.inspect_sent(side, option, answer, asked_by, (after, after), cx);
@@ -170,7 +170,7 @@ impl Telnet {
         has_reason.then_some(Event::Declined { side, option })
     }
 
-    /// Says what is due as soon as an option is on.
+    /// Sends the messages that are due as soon as an option is enabled.
     fn on_enabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
         if !self.is_in_force(side, option) {
             return;
@@ -184,7 +184,7 @@ impl Telnet {
                 self.tls = if follows { Progress::WeFollow } else { Progress::Clear };
             }
             (Side::Us, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
-            // The server compresses what it sends by one, and the user by the other.
+            // The server compresses its output with COMPRESS2, and the user with COMPRESS3.
             (Side::Us, OptionCode::COMPRESS2) | (Side::Him, OptionCode::COMPRESS3) => {
                 self.begin_compression(option, cx);
             }
@@ -195,7 +195,7 @@ impl Telnet {
         }
     }
 
-    /// Returns what is said about an option when it comes on.
+    /// Returns the subnegotiations that are sent when an option is enabled.
     fn opening(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
         let one = |content: &[u8]| Vec::from([content.to_vec()]);
         match (&mut self.role, side, option) {
@@ -239,9 +239,9 @@ impl Telnet {
         }
     }
 
-    /// Says that what follows is compressed, and marks the place.
+    /// Announces that the following output is compressed, and marks the position.
     fn begin_compression(&mut self, option: OptionCode, cx: &mut Cx<'_>) {
-        // One stream in another is nothing that anybody expects.
+        // Nested compression is not supported.
         if self.output.will_be_compressed() || !self.say_more(option, &[], cx) {
             return;
         }
@@ -261,7 +261,7 @@ impl Telnet {
         Ok(())
     }
 
-    /// Takes a word about TIMING-MARK, which marks a place and has no state (RFC 860).
+    /// Processes a command about TIMING-MARK, which marks a place and has no state (RFC 860).
     fn on_timing_mark(&mut self, verb: Verb, cx: &mut Cx<'_>) -> Option<Event<'static>> {
         let asked_by = match verb {
             Verb::Do | Verb::Dont => Side::Him,
@@ -269,7 +269,8 @@ impl Telnet {
         };
         self.inspect_mark(Direction::Received, verb, asked_by, cx);
         match verb {
-            // All before it has been handed to the caller, whose answers wait before ours.
+            // All earlier data has been passed to the caller, whose answers are queued before this
+            // one.
             Verb::Do => {
                 if self.say(Side::Us, OptionCode::TIMING_MARK, true, cx) {
                     self.inspect_mark(Direction::Sent, Verb::Will, Side::Him, cx);
@@ -277,7 +278,7 @@ impl Telnet {
                 None
             }
             Verb::Will | Verb::Wont => {
-                // One that nobody asked for means nothing, and an answer could begin a loop.
+                // An unsolicited answer has no meaning, and answering it could cause a loop.
                 self.timing_marks_awaited = self.timing_marks_awaited.checked_sub(1)?;
                 Some(Event::TimingMark { agreed: verb == Verb::Will })
             }
@@ -285,7 +286,7 @@ impl Telnet {
         }
     }
 
-    /// Returns whether `option` is on and nobody has asked for its end.
+    /// Returns whether `option` is enabled and no request to disable it is outstanding.
     pub(super) fn is_in_force(&self, side: Side, option: OptionCode) -> bool {
         self.options.state(side, option) == OptionState::Yes
     }
@@ -311,7 +312,7 @@ impl Telnet {
 
     fn inspect_mark(&mut self, direction: Direction, verb: Verb, asked_by: Side, cx: &mut Cx<'_>) {
         let (before, after, option) = (OptionState::No, OptionState::No, OptionCode::TIMING_MARK);
-        // Who is asked for a mark performs it.
+        // The side that is asked for a mark performs it.
         let side = if asked_by == Side::Us { Side::Him } else { Side::Us };
         let said = || Said::Negotiation { verb, option, side, asked_by, before, after };
         self.inspect(direction, said, cx);

@@ -1,4 +1,4 @@
-//! The options at work between a user and a server, and what the inspector saw of it.
+//! Options negotiated between a user and a server, and the records of the inspector.
 
 use super::command::{SB, SE};
 use super::tests::{End, Seen, command, data, disabled, enabled, settle, wire_bytes};
@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use std::string::ToString;
 use std::{format, vec};
 
-/// Returns a user and a server that allow `options` beside what they do anyway, and have settled.
+/// Returns a user and a server that allow `options` in addition to their defaults, after the
+/// initial negotiation.
 fn settled(options: &[OptionCode]) -> (End, End, Vec<Seen>, Vec<Seen>) {
     let more = |set: OptionSet| options.iter().fold(set, |set, option| set.with(*option));
     let user = UserSettings {
@@ -194,7 +195,7 @@ fn a_mud_and_its_user_exchange_messages_and_variables() {
     assert_eq!(at_server, [other(Event::Gmcp(Box::new(hello)))]);
 }
 
-/// Returns the end of a user, and that of a server, that both have said that TLS follows.
+/// Returns a user's end and a server's end that have sent FOLLOWS, each with the peer's FOLLOWS.
 fn both_follow() -> [(End, [u8; 6]); 2] {
     let allows = OptionSet::of(&[OptionCode::START_TLS, OptionCode::ECHO]);
     let mut user = End::with(&UserSettings { allows, ..UserSettings::default() });
@@ -246,7 +247,7 @@ fn tls_that_nobody_agreed_to_does_not_begin() {
     assert_eq!(user.hear(&[IAC, SB, 46, 1, IAC, SE, b'a']), [data(b"a")]);
 }
 
-/// What a driver of a user does with what comes: `start` of it inflated where it is compressed.
+/// Processes `input` like a driver of a user: compressed parts of it are inflated first.
 fn drive(user: &mut End, decompressor: &mut Decompressor, mut input: &[u8], seen: &mut Vec<Seen>) {
     let mut buffer = [0; 32];
     while !input.is_empty() {
@@ -273,7 +274,7 @@ fn drive(user: &mut End, decompressor: &mut Decompressor, mut input: &[u8], seen
     }
 }
 
-/// Returns what a server puts on the wire, compressed where it is to be.
+/// Returns the wire bytes of a server, compressed where required.
 fn wire(server: &mut End, compressor: &mut Option<Compressor>) -> Vec<u8> {
     let mut wire = Vec::new();
     while !server.telnet.output().is_empty() || server.telnet.output_turn().is_some() {
@@ -292,7 +293,8 @@ fn wire(server: &mut End, compressor: &mut Option<Compressor>) -> Vec<u8> {
     wire
 }
 
-/// Returns a session of a server that begins and ends compression, and what the user is to read.
+/// Returns a server's output that starts and ends compression, and the text that the user should
+/// receive.
 fn compressed_session() -> (Vec<u8>, &'static [u8]) {
     let allows = OptionSet::of(&[OptionCode::COMPRESS2]);
     let mut server = End::serving(&ServerSettings { allows, ..ServerSettings::default() });

@@ -1,8 +1,8 @@
-//! What waits for the transport: data as NVT or BINARY wants it, commands, and the urgent mark.
+//! Output queue for the transport: data encoded for NVT or BINARY, commands, and the urgent mark.
 //!
-//! Data is taken up to a limit. Commands and answers have a reserve above it, so that a long
-//! paste cannot keep an interrupt or an answer from getting out; one who asks without end and
-//! reads nothing uses up the reserve, and then goes without an answer.
+//! Data is accepted up to a limit. Commands and answers have a reserve above it, so that a long
+//! paste cannot block an interrupt or an answer. A peer that sends requests without reading the
+//! answers exhausts the reserve, and then gets no answers.
 
 use super::command::{IAC, OptionCode, SB, SE};
 use super::search::{find, find_either};
@@ -13,29 +13,29 @@ use alloc::vec::Vec;
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
 
-/// Room for commands and answers above the limit for data, in bytes; ours: more than a thousand
-/// answers, which no honest negotiation comes near.
+/// Reserve for commands and answers above the limit for data, in bytes (our choice): more than a
+/// thousand answers, far above what normal negotiation needs.
 pub(super) const COMMAND_RESERVE: usize = 4096;
 
-/// The bounded queue to the transport.
+/// The bounded output queue.
 #[derive(Debug)]
 pub(super) struct Output {
     bytes: Vec<u8>,
-    /// How many of `bytes` the transport has.
+    /// Number of bytes at the start of `bytes` that the transport has already accepted.
     start: usize,
     data_limit: usize,
-    /// How many of the waiting bytes are urgent.
+    /// Number of queued bytes that are urgent.
     urgent: Option<usize>,
-    /// Where, from the first waiting byte, compression begins or ends.
+    /// Offsets from the first queued byte at which compression starts or ends.
     turns: VecDeque<usize>,
-    /// Whether the first waiting byte is to be compressed.
+    /// Whether the first queued byte is to be compressed.
     is_compressed: bool,
-    /// The bytes of data that were put, as the other will count them.
+    /// Number of data bytes queued so far, as the peer will count them after decoding.
     data_position: u64,
 }
 
-/// The most places where compression begins or ends among what waits; ours. Each but the first
-/// needs an answer of the other, so that more is nonsense.
+/// Maximum number of queued starts and ends of compression (our choice). Each but the first needs
+/// an answer of the peer, so a larger number is invalid.
 const TURNS_MAX: usize = 8;
 
 impl Output {
@@ -51,22 +51,22 @@ impl Output {
         }
     }
 
-    /// Returns how many bytes of data were put, each as the other has it when it is decoded.
+    /// Returns the number of data bytes queued so far, counted as the peer decodes them.
     pub(super) fn data_position(&self) -> u64 {
         self.data_position
     }
 
-    /// Returns whether the waiting bytes up to [`Output::turn`] are to be compressed.
+    /// Returns whether the queued bytes up to [`Output::turn`] are to be compressed.
     pub(super) fn is_compressed(&self) -> bool {
         self.is_compressed
     }
 
-    /// Returns how many of the waiting bytes there are until compression begins or ends.
+    /// Returns the number of queued bytes before the next start or end of compression.
     pub(super) fn turn(&self) -> Option<usize> {
         self.turns.front().copied()
     }
 
-    /// Begins compression behind all that waits, or ends it. Returns whether it could.
+    /// Starts or ends compression after all queued bytes. Returns whether the limit allowed it.
     pub(super) fn put_turn(&mut self) -> bool {
         let has_room = self.turns.len() < TURNS_MAX;
         if has_room {
@@ -75,22 +75,22 @@ impl Output {
         has_room
     }
 
-    /// Returns whether what is put next will be compressed.
+    /// Returns whether bytes that are queued next will be compressed.
     pub(super) fn will_be_compressed(&self) -> bool {
         self.is_compressed != (self.turns.len() % 2 == 1)
     }
 
-    /// Returns the bytes that wait.
+    /// Returns the queued bytes.
     pub(super) fn waiting(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    /// Returns how many of the waiting bytes, up to and including a data mark, are urgent.
+    /// Returns the number of queued bytes, up to and including a data mark, that are urgent.
     pub(super) fn urgent(&self) -> Option<usize> {
         self.urgent
     }
 
-    /// Takes note that the transport has the first `count` bytes.
+    /// Removes the first `count` bytes, which the transport has accepted.
     pub(super) fn sent(&mut self, count: usize) {
         let count = count.min(self.waiting().len());
         self.start += count;
@@ -106,14 +106,14 @@ impl Output {
         for turn in &mut self.turns {
             *turn = turn.saturating_sub(count);
         }
-        // A turn right behind what was sent has come: nothing stands before it.
+        // A turn at offset 0 takes effect, since no queued byte precedes it.
         while self.turns.front() == Some(&0) {
             self.turns.pop_front();
             self.is_compressed = !self.is_compressed;
         }
     }
 
-    /// Puts `command` whole behind what waits, or not at all. Returns whether it found room.
+    /// Queues `command` completely or not at all. Returns whether it fit.
     pub(super) fn put(&mut self, command: &[u8]) -> bool {
         let limit = self.data_limit.saturating_add(COMMAND_RESERVE);
         let fits = self.waiting().len().saturating_add(command.len()) <= limit;
@@ -123,12 +123,12 @@ impl Output {
         fits
     }
 
-    /// Marks all that waits, whose last byte is a data mark, as urgent.
+    /// Marks all queued bytes, the last of which is a data mark, as urgent.
     pub(super) fn mark_urgent(&mut self) {
         self.urgent = Some(self.waiting().len());
     }
 
-    /// Puts as much of `data` as there is room for, encoded. Returns how many bytes were taken.
+    /// Encodes and queues as much of `data` as fits. Returns how many bytes were accepted.
     pub(super) fn put_data(&mut self, data: &[u8], end_of_line: Option<EndOfLine>) -> usize {
         let mut taken = 0;
         loop {
@@ -142,7 +142,7 @@ impl Output {
                 && rest.get(fitting) == Some(&LF)
                 && rest.get(fitting.wrapping_sub(1)) == Some(&CR)
             {
-                // Nothing comes between the two bytes of an end of line.
+                // The two bytes of a line end are not separated.
                 fitting -= 1;
             }
             self.bytes.extend_from_slice(rest.get(..fitting).unwrap_or_default());
@@ -171,7 +171,7 @@ impl Output {
     }
 }
 
-/// Returns how many bytes of `data` NVT takes as they are: up to an IAC, or to a CR without LF.
+/// Returns how many bytes of `data` need no encoding in NVT: up to an IAC, or to a CR without LF.
 fn plain_nvt(data: &[u8]) -> usize {
     let mut run = 0;
     while let Some(at) = find_either(IAC, CR, data.get(run..).unwrap_or_default()) {

@@ -1,15 +1,15 @@
-//! The Q method of negotiating one option of one side (RFC 1143 §7).
+//! The Q method for negotiating one option of one side (RFC 1143 §7).
 //!
-//! Both parties may ask at any moment, so an answer and a request that cross look the same on the
-//! wire. The method remembers what is outstanding and queues at most one request of the user
-//! behind it; it never says anything about the state it is already in, so no two parties that
-//! use it can loop. WILL and DO are here "enable", WONT and DONT are "disable": the two sides of
-//! an option differ only in the words.
+//! Both ends may send a request at any time, so crossing requests and answers look the same on the
+//! wire. The method records the outstanding request and queues at most one more behind it. It never
+//! sends a command for a state that is already in effect, so two ends that use it cannot loop. In
+//! this module WILL and DO are "enable", WONT and DONT are "disable": the two sides of an option
+//! differ only in the verbs.
 
 use super::AskError;
 use core::fmt;
 
-/// What has been agreed about one option of one side, and what is still asked.
+/// Negotiation state of one option of one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OptionState {
     /// Disabled.
@@ -17,55 +17,55 @@ pub enum OptionState {
     No,
     /// Enabled.
     Yes,
-    /// Enabled; we asked to disable it, and then the opposite if so marked.
+    /// Enabled; a request to disable is outstanding, followed by the opposite if `opposite` is set.
     WantNo {
-        /// Whether enabling it again is to be asked once this is answered.
+        /// Whether to request the option again once this is answered.
         opposite: bool,
     },
-    /// Disabled; we asked to enable it, and then the opposite if so marked.
+    /// Disabled; a request to enable is outstanding, followed by the opposite if `opposite` is set.
     WantYes {
-        /// Whether disabling it again is to be asked once this is answered.
+        /// Whether to request its end once this is answered.
         opposite: bool,
     },
 }
 
-/// What one word of the other came to.
+/// Result of one received command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// What to say: enable or disable.
+    /// The answer to send, if any: enable or disable.
     pub(super) answer: Option<bool>,
     pub(super) outcome: Outcome,
 }
 
-/// How the agreement changed.
+/// Change of the agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Unchanged,
     Enabled,
     Disabled,
-    /// The other refused what we asked.
+    /// The peer refused our request.
     RefusedByHim,
-    /// The other asked for what we do not agree to.
+    /// The peer requested something that is not allowed.
     RefusedByUs,
 }
 
 impl OptionState {
-    /// We have asked to enable it, want nothing else, and have no answer.
+    /// A request to enable is outstanding, and nothing is queued behind it.
     pub(super) const OFFERED: Self = Self::WantYes { opposite: false };
 
-    /// Returns whether the option is enabled: agreed, and not yet agreed to end.
+    /// Returns whether the option is enabled; it stays enabled until its end is confirmed.
     #[must_use]
     pub const fn is_enabled(self) -> bool {
         matches!(self, Self::Yes | Self::WantNo { .. })
     }
 
-    /// Returns whether nothing that we asked is unanswered.
+    /// Returns whether no request of ours is outstanding.
     #[must_use]
     pub const fn is_settled(self) -> bool {
         matches!(self, Self::Yes | Self::No)
     }
 
-    /// Takes WILL or DO (`enable`), or WONT or DONT, from the other.
+    /// Processes WILL or DO (`enable`), or WONT or DONT, from the peer.
     pub(super) fn receive(&mut self, enable: bool, agrees: bool) -> Step {
         let (state, answer, outcome) =
             if enable { self.on_enable(agrees) } else { self.on_disable() };
@@ -78,7 +78,7 @@ impl OptionState {
             Self::No if agrees => (Self::Yes, Some(true), Outcome::Enabled),
             Self::No => (Self::No, Some(false), Outcome::RefusedByUs),
             Self::Yes => (Self::Yes, None, Outcome::Unchanged),
-            // The other answered "disable" by "enable", which no RFC allows. The method takes it
+            // The peer answered "disable" with "enable", which no RFC allows. The method treats it
             // as the end of this negotiation (RFC 1143 §7).
             Self::WantNo { opposite: false } => (Self::No, None, Outcome::Disabled),
             Self::WantNo { opposite: true } => (Self::Yes, None, Outcome::Unchanged),
@@ -92,7 +92,7 @@ impl OptionState {
     fn on_disable(self) -> (Self, Option<bool>, Outcome) {
         match self {
             Self::No => (Self::No, None, Outcome::Unchanged),
-            // RFC 854: a request to disable MUST be honoured.
+            // RFC 854: a request to disable MUST be honored.
             Self::Yes => (Self::No, Some(false), Outcome::Disabled),
             Self::WantNo { opposite: false } => (Self::No, None, Outcome::Disabled),
             Self::WantNo { opposite: true } => {
@@ -103,7 +103,7 @@ impl OptionState {
         }
     }
 
-    /// Takes a request of our own user. Returns what to say now, if anything.
+    /// Requests a change for the local user. Returns the command to send now, if any.
     pub(super) fn ask(&mut self, enable: bool) -> Result<Option<bool>, AskError> {
         let (state, said) = match (*self, enable) {
             (Self::No, true) => (Self::WantYes { opposite: false }, Some(true)),
@@ -123,7 +123,7 @@ impl OptionState {
 }
 
 impl fmt::Display for OptionState {
-    /// Prints the state and its queue as RFC 1143 spells them.
+    /// Formats the state and its queue as RFC 1143 spells them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::No => "NO",
@@ -257,13 +257,13 @@ mod tests {
         ");
     }
 
-    /// One option of one side, as both ends have it, and the words under way between them.
+    /// The state of one option of one side at both ends, and the commands in flight between them.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     struct World {
         ends: [OptionState; 2],
-        /// What each end is about to hear.
+        /// Commands in flight to each end.
         under_way: [VecDeque<bool>; 2],
-        /// How many requests the two users may still make.
+        /// Number of requests that the two users may still make.
         requests_left: usize,
     }
 
@@ -272,7 +272,7 @@ mod tests {
             self.under_way[1 - speaker].extend(said);
         }
 
-        /// Returns every world that can be next.
+        /// Returns every possible successor state.
         fn successors(&self, agrees: [bool; 2]) -> Vec<Self> {
             let mut worlds = Vec::new();
             for end in [0, 1] {
@@ -284,7 +284,7 @@ mod tests {
                 }
                 for enable in [false, true] {
                     let mut next = self.clone();
-                    // An end asks for nothing that it would not agree to.
+                    // An end requests only what it would agree to.
                     if self.requests_left > 0
                         && (agrees[end] || !enable)
                         && let Ok(said) = next.ends[end].ask(enable)
@@ -299,8 +299,8 @@ mod tests {
         }
     }
 
-    /// Walks through every world that can come of `start`, and returns those in which nothing is
-    /// under way. A way longer than `words_max` is a loop.
+    /// Explores every state that can follow from `start`, and returns those with nothing in flight.
+    /// A path longer than `words_max` is a loop.
     fn quiet_worlds(start: World, agrees: [bool; 2], words_max: usize) -> HashSet<World> {
         let (mut now, mut quiet) = (HashSet::from([start]), HashSet::new());
         for _ in 0..=words_max {
@@ -317,8 +317,8 @@ mod tests {
 
     const BOTH: [bool; 2] = [false, true];
 
-    /// States that no honest beginning leads to are among these. Where they disagree already and
-    /// two words cross that neither has said, no method would help; the limit on answers does.
+    /// Some of these pairs of states are not reachable. If they already disagree and two
+    /// unsolicited commands cross, no method terminates; the limit on answers does.
     // attack row 60
     #[test]
     fn from_every_pair_of_states_with_any_word_under_way_there_is_silence() {

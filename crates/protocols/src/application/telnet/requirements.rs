@@ -1,5 +1,5 @@
-//! The requirements of RFC 1123 §3 that need a test of their own; others are named where they are
-//! tested.
+//! Requirements of RFC 1123 §3 that need a test of their own; the others are named next to the
+//! tests that cover them.
 
 use super::command::{SB, SE};
 use super::tests::{End, command, data, disabled, enabled};

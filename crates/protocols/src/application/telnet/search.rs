@@ -1,12 +1,12 @@
-//! Where one of a few bytes stands next. Most inputs are one key or its echo, for which the wide
-//! search of a long text is more code than it is work.
+//! Search for the first of one or two byte values. Most inputs are one typed character or its echo,
+//! for which the setup of a vectorized search costs more than the search itself.
 
 use memchr::{memchr, memchr2};
 
-/// Up to so many bytes are looked at one by one; ours.
+/// Maximum length in bytes that is searched byte by byte (our choice).
 const SHORT_LEN: usize = 8;
 
-/// Returns where `byte` stands first.
+/// Returns the first position of `byte`.
 pub(super) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() <= SHORT_LEN {
         return bytes.iter().position(|other| *other == byte);
@@ -14,7 +14,7 @@ pub(super) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     memchr(byte, bytes)
 }
 
-/// Returns where `one` or `other` stands first.
+/// Returns the first position of `one` or `other`.
 pub(super) fn find_either(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
     if bytes.len() <= SHORT_LEN {
         return bytes.iter().position(|byte| *byte == one || *byte == other);

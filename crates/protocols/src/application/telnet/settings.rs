@@ -1,4 +1,4 @@
-//! What each end wants of a session, and what it allows.
+//! Settings of each end: its preferences and the options that it allows.
 
 use super::command::{OptionCode, OptionSet};
 use super::option::environment::EnvironmentVariable;
@@ -6,13 +6,13 @@ use super::option::terminal_type::Mtts;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What is sent for a CR that ends no line in the data, which is the key at the end of a line.
+/// Encoding of a CR in the data that is not followed by LF, which is the code of the line-end key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndOfLine {
     /// CR LF: the default of a user (RFC 1123 §3.3.1).
     #[default]
     CrLf,
-    /// CR NUL: the CR itself, which is what hosts with remote echo take for the key.
+    /// CR NUL: the CR itself, which hosts with remote echo expect from the key.
     CrNul,
     /// LF alone.
     Lf,
@@ -27,7 +27,7 @@ impl EndOfLine {
         }
     }
 
-    /// Returns how many bytes of data the other hears in it.
+    /// Returns the number of data bytes that the peer decodes from it.
     pub(super) const fn heard(self) -> u64 {
         match self {
             Self::CrLf => 2,
@@ -36,40 +36,41 @@ impl EndOfLine {
     }
 }
 
-/// What a user wants of a session.
+/// Settings of a user's end.
 #[derive(Clone, Debug)]
 pub struct UserSettings {
-    /// The name of the terminal. Only its graphic ASCII goes out, at most 40 characters.
+    /// Name of the terminal. Only its graphic ASCII is sent, at most 40 characters.
     pub terminal_type: String,
-    /// More names, from the most to the least wanted, for a server that asks again (RFC 1091).
+    /// Further names in order of preference, for a server that asks again (RFC 1091).
     pub other_terminal_types: Vec<String>,
-    /// What a MUD is told: the program first, then the terminal, then these bits.
+    /// Description for a MUD: the program is sent first, then the terminal, then these bits.
     pub mtts: Option<Mtts>,
-    /// Whether the name goes out in upper case, as the registry has it.
+    /// Whether the name is sent in upper case, as in the registry.
     pub uppercases_terminal_type: bool,
-    /// Columns and rows; 0 says that it is not known (RFC 1073).
+    /// Columns and rows; 0 means unknown (RFC 1073).
     pub window: (u16, u16),
-    /// Bits a second that the terminal sends and receives (RFC 1079).
+    /// Transmit and receive speed of the terminal in bits per second (RFC 1079).
     pub terminal_speed: (u32, u32),
-    /// The X display, for one who has allowed X-DISPLAY-LOCATION.
+    /// X display, sent only if X-DISPLAY-LOCATION is allowed.
     pub display: String,
-    /// All that may be told of the environment, for one who has allowed NEW-ENVIRON.
+    /// Environment variables that may be sent if NEW-ENVIRON is allowed.
     pub environment: Vec<EnvironmentVariable>,
-    /// The character sets that are agreed to, the most wanted first (RFC 2066).
+    /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
-    /// The options that are agreed to; what is here beyond [`UserSettings::OPTIONS`] is offered.
+    /// Allowed options; those beyond [`UserSettings::OPTIONS`] are offered.
     pub allows: OptionSet,
-    /// What is sent for CR.
+    /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
-    /// Whether [`Telnet::start`](super::Telnet::start) offers and asks, or waits for the other to.
+    /// Whether [`Telnet::start`](super::Telnet::start) sends offers and requests, or waits for
+    /// those of the peer.
     pub starts_negotiation: bool,
-    /// The most bytes of data, as encoded, that wait for the transport.
+    /// Maximum number of queued bytes of encoded data.
     pub output_limit_bytes: usize,
 }
 
 impl UserSettings {
-    /// What is agreed to unless the settings say otherwise: nothing of it tells who the user is,
-    /// and nothing of it needs more of the caller than to ignore its events.
+    /// Options that are allowed by default. None of them identifies the user, and none requires
+    /// more of the caller than to ignore its events.
     pub const OPTIONS: OptionSet = OptionSet::of(&[
         OptionCode::BINARY,
         OptionCode::ECHO,
@@ -105,31 +106,31 @@ impl Default for UserSettings {
     }
 }
 
-/// What a server wants of a session.
+/// Settings of a server's end.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// How many names of the terminal are asked for, one after the other.
+    /// Maximum number of terminal names that are requested, one after the other.
     pub terminal_types_max: usize,
-    /// The names that are asked for by NEW-ENVIRON; what else comes is not looked at.
+    /// Variable names that are requested with NEW-ENVIRON; others are ignored.
     pub environment: Vec<String>,
-    /// The character sets that are agreed to, the most wanted first (RFC 2066).
+    /// Accepted character sets in order of preference (RFC 2066).
     pub charsets: Vec<String>,
-    /// The options that are agreed to; what is here beyond [`ServerSettings::OPTIONS`] is offered
-    /// or asked for.
+    /// Allowed options; those beyond [`ServerSettings::OPTIONS`] are offered or requested.
     pub allows: OptionSet,
-    /// What is sent for a CR that no LF follows.
+    /// Encoding of a CR without LF.
     pub end_of_line: EndOfLine,
-    /// Whether CR LF is heard as CR alone, as CR NUL is: both are then the key that ends a line on
-    /// a terminal of this machine (RFC 1123 §3.3.1).
+    /// Whether CR LF is decoded as CR alone, like CR NUL: both then represent the line-end key of a
+    /// terminal of this host (RFC 1123 §3.3.1).
     pub hears_lines_as_cr: bool,
-    /// Whether [`Telnet::start`](super::Telnet::start) offers and asks, or waits for the other to.
+    /// Whether [`Telnet::start`](super::Telnet::start) sends offers and requests, or waits for
+    /// those of the peer.
     pub starts_negotiation: bool,
-    /// The most bytes of data, as encoded, that wait for the transport.
+    /// Maximum number of queued bytes of encoded data.
     pub output_limit_bytes: usize,
 }
 
 impl ServerSettings {
-    /// What is agreed to unless the settings say otherwise.
+    /// Options that are allowed by default.
     pub const OPTIONS: OptionSet = OptionSet::of(&[
         OptionCode::BINARY,
         OptionCode::ECHO,
@@ -159,10 +160,10 @@ impl Default for ServerSettings {
     }
 }
 
-/// What needs nothing of a caller whose text is UTF-8.
+/// Character sets that require no conversion by a caller whose text is UTF-8.
 fn default_charsets() -> Vec<String> {
     Vec::from(["UTF-8", "US-ASCII"].map(String::from))
 }
 
-/// The output limit unless the settings say otherwise; ours: a few screenfuls.
+/// Default output limit in bytes (our choice): a few screenfuls.
 const OUTPUT_LIMIT_BYTES: usize = 16 * 1024;

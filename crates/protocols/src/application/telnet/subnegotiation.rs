@@ -1,4 +1,4 @@
-//! SB to SE: what is said about an option that is on, and the calls by which a user says it.
+//! SB to SE: parameters of enabled options, and the calls that send them.
 
 use super::command::{Command, IAC};
 use super::inspector::{self, Direction};
@@ -21,15 +21,16 @@ use crate::meter::Counter;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// What a subnegotiation of the other came to.
+/// The contents to send in answer to a subnegotiation, and the event to report; `None` if it is
+/// ignored.
 type Heard = Option<(Vec<Vec<u8>>, Option<Event<'static>>)>;
 
-/// Makes what is heard of an event alone.
+/// Returns a result with only an event.
 fn news(event: Event<'static>) -> Heard {
     Some((Vec::new(), Some(event)))
 }
 
-/// Makes what is heard of an answer alone.
+/// Returns a result with only an answer.
 fn reply(content: &[u8]) -> Heard {
     Some((Vec::from([content.to_vec()]), None))
 }
@@ -62,11 +63,11 @@ impl Telnet {
         event
     }
 
-    /// Returns whether it may be said now: before the option is agreed to, or after its end, it is
-    /// not to be answered.
+    /// Returns whether the message is valid in the current state. Messages before an option is
+    /// agreed to, or after its end, are not answered.
     fn is_due(&self, option: OptionCode, message: &Message) -> bool {
         let (ours, his) = (self.is_in_force(Side::Us, option), self.is_enabled(Side::Him, option));
-        // Some ask at once where we offer, and never say DO.
+        // Some peers send a request right after our offer, and never send DO.
         let is_offered = self.options.state(Side::Us, option) == OptionState::OFFERED;
         match message {
             Message::TerminalType(TerminalType::Send)
@@ -88,7 +89,7 @@ impl Telnet {
             | Message::StartTls
             | Message::Msdp(_)
             | Message::Gmcp(_) => ours || his,
-            // A stream that was said to begin may begin after we asked for its end.
+            // A compressed stream that was announced may begin after its end was requested.
             Message::Compress => his || self.is_enabled(Side::Us, option),
         }
     }
@@ -115,7 +116,7 @@ impl Telnet {
             Message::Mssp(variables) => news(Event::Mssp(variables)),
             Message::Gmcp(message) => news(Event::Gmcp(Box::new(message))),
             Message::EchoAcknowledgment(count) => {
-                // More than we sent cannot have been echoed.
+                // More bytes than were sent cannot have been echoed.
                 (count <= self.output.data_position())
                     .then_some(Event::EchoAcknowledged(count))
                     .and_then(news)
@@ -178,26 +179,29 @@ impl Telnet {
         }
     }
 
-    /// Asks which options the other believes to be on. The answer comes as [`Event::Status`].
+    /// Requests the list of options that the peer considers enabled. The answer arrives as
+    /// [`Event::Status`].
     ///
     /// # Errors
     ///
-    /// [`AskError::NotEnabled`] if the other does not perform STATUS; ask for that first.
+    /// Returns [`AskError::NotEnabled`] if the peer does not perform STATUS; request the option
+    /// first.
     pub fn ask_status(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
         self.tell(Side::Him, OptionCode::STATUS, &status::send(), cx)
     }
 
-    /// Takes the new size of the user's window, and tells the other if NAWS is on (RFC 1073).
+    /// Sets the size of the user's window, and reports it to the peer if NAWS is enabled
+    /// (RFC 1073).
     pub fn resize(&mut self, columns: u16, rows: u16, cx: &mut Cx<'_>) {
         let Role::User(user) = &mut self.role else { return };
         let is_new = core::mem::replace(&mut user.window, (columns, rows)) != (columns, rows);
         if is_new {
-            // Where NAWS is off, nobody is to know.
+            // If NAWS is disabled, the size is not sent.
             _ = self.tell(Side::Us, OptionCode::NAWS, &naws::is((columns, rows)), cx);
         }
     }
 
-    /// Sends GA, because input is waited for, unless it was agreed to suppress it (RFC 858).
+    /// Sends GA to signal that input is expected, unless its suppression was negotiated (RFC 858).
     ///
     /// Returns whether it was sent.
     pub fn go_ahead(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -205,7 +209,7 @@ impl Telnet {
         !is_suppressed && self.command(Command::GoAhead, cx)
     }
 
-    /// Sends EOR, because a record ends here, if the other wants to know (RFC 885).
+    /// Sends EOR to mark the end of a record, if END-OF-RECORD is in effect (RFC 885).
     ///
     /// Returns whether it was sent.
     pub fn end_of_record(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -213,20 +217,22 @@ impl Telnet {
         is_wanted && self.command(Command::EndOfRecord, cx)
     }
 
-    /// Tells the user's terminal what to do with XOFF and XON, from a server (RFC 1372).
+    /// Sets the treatment of XOFF and XON by the user's terminal, from a server (RFC 1372).
     ///
     /// # Errors
     ///
-    /// When the user does not perform TOGGLE-FLOW-CONTROL, or there is no room.
+    /// Returns [`AskError`] if the user does not perform TOGGLE-FLOW-CONTROL, or if the output
+    /// queue is full.
     pub fn flow_control(&mut self, flow: FlowControl, cx: &mut Cx<'_>) -> Result<(), AskError> {
         self.tell(Side::Him, OptionCode::TOGGLE_FLOW_CONTROL, &flow.content(), cx)
     }
 
-    /// Asks for a character set of the settings. The answer comes as [`Event::Charset`].
+    /// Requests a character set of the settings. The answer arrives as [`Event::Charset`].
     ///
     /// # Errors
     ///
-    /// When CHARSET is not on for us, when it was asked before, or when there is no room.
+    /// Returns [`AskError`] if the local end does not perform CHARSET, if a request is outstanding,
+    /// if no character set is configured, or if the output queue is full.
     pub fn ask_charset(&mut self, cx: &mut Cx<'_>) -> Result<(), AskError> {
         if !self.is_in_force(Side::Us, OptionCode::CHARSET) {
             return Err(AskError::NotEnabled);
@@ -236,32 +242,33 @@ impl Telnet {
             .inspect_err(|_| Charsets::forget(&mut self.charsets))
     }
 
-    /// Asks the user to edit lines so, from a server. The answer comes as an event (RFC 1184).
+    /// Requests a line editing mode from the user, from a server. The answer arrives as an event
+    /// (RFC 1184).
     ///
     /// # Errors
     ///
-    /// When the user does not perform LINEMODE, or there is no room.
+    /// Returns [`AskError`] if the user does not perform LINEMODE, or if the output queue is full.
     pub fn ask_linemode(&mut self, mode: LinemodeMode, cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = self.linemode.ask_mode(mode);
         self.tell(Side::Him, OptionCode::LINEMODE, &content, cx)
     }
 
-    /// Asks the user to send what was typed at these characters too, from a server: a bit for each
-    /// character, that of character 0 the highest of the first byte.
+    /// Requests, from a server, that the user also send pending input at these characters. The mask
+    /// has one bit per character; character 0 is the most significant bit of the first byte.
     ///
     /// # Errors
     ///
-    /// When the user does not perform LINEMODE, or there is no room.
+    /// Returns [`AskError`] if the user does not perform LINEMODE, or if the output queue is full.
     pub fn ask_forward_mask(&mut self, mask: &[u8; 32], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = self.linemode.ask_forward_mask(mask);
         self.tell(Side::Him, OptionCode::LINEMODE, &content, cx)
     }
 
-    /// Gives a function of the line's editing another character, and tells the other.
+    /// Assigns another character to a line editing function, and reports it to the peer.
     ///
     /// # Errors
     ///
-    /// When LINEMODE is not on, or there is no room.
+    /// Returns [`AskError`] if LINEMODE is not enabled, or if the output queue is full.
     pub fn set_special_character(
         &mut self,
         function: SlcFunction,
@@ -276,12 +283,13 @@ impl Telnet {
         self.tell(side, OptionCode::LINEMODE, &content, cx)
     }
 
-    /// Commands the serial port at the other end, from a user; from a server, answers a command or
-    /// gives notice (RFC 2217).
+    /// Sends a command to the serial port at the other end, from a user; from a server, an answer
+    /// or a notification (RFC 2217).
     ///
     /// # Errors
     ///
-    /// When COM-PORT-OPTION is not on, when too many commands have no answer, or there is no room.
+    /// Returns [`AskError`] if COM-PORT-OPTION is not enabled, if too many commands are unanswered,
+    /// or if the output queue is full.
     pub fn com_port(&mut self, command: &ComPortCommand, cx: &mut Cx<'_>) -> Result<(), AskError> {
         let side = self.users_side();
         if !self.is_in_force(side, OptionCode::COM_PORT) {
@@ -291,31 +299,34 @@ impl Telnet {
         self.tell(side, OptionCode::COM_PORT, &content, cx)
     }
 
-    /// Sends a message of GMCP.
+    /// Sends a GMCP message.
     ///
     /// # Errors
     ///
-    /// When GMCP is not on, when the name is none, or there is no room.
+    /// Returns [`AskError`] if GMCP is not enabled, if the name is invalid, or if the output queue
+    /// is full.
     pub fn gmcp(&mut self, message: &Gmcp, cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = message.content().ok_or(AskError::NotSupported)?;
         self.tell(self.servers_side(), OptionCode::GMCP, &content, cx)
     }
 
-    /// Sends variables of MSDP.
+    /// Sends MSDP variables.
     ///
     /// # Errors
     ///
-    /// When MSDP is not on, when a text has one of its markers in it, or there is no room.
+    /// Returns [`AskError`] if MSDP is not enabled, if a text contains one of its markers, or if
+    /// the output queue is full.
     pub fn msdp(&mut self, variables: &[MsdpVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = msdp::content(variables).ok_or(AskError::NotSupported)?;
         self.tell(self.servers_side(), OptionCode::MSDP, &content, cx)
     }
 
-    /// Sends what a MUD says about itself, from a server.
+    /// Sends the properties of a MUD, from a server.
     ///
     /// # Errors
     ///
-    /// When MSSP is not on, when a text has one of its markers in it, or there is no room.
+    /// Returns [`AskError`] if MSSP is not enabled, if a text contains one of its markers, or if
+    /// the output queue is full.
     pub fn mssp(&mut self, variables: &[MsspVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
         let content = mssp::content(variables).ok_or(AskError::NotSupported)?;
         self.tell(Side::Us, OptionCode::MSSP, &content, cx)
@@ -329,7 +340,7 @@ impl Telnet {
         if self.is_user() { Side::Him } else { Side::Us }
     }
 
-    /// Says more about an option that `side` performs.
+    /// Sends a subnegotiation about an option that `side` performs.
     fn tell(
         &mut self,
         side: Side,

@@ -1,37 +1,39 @@
-//! Synch: urgent data and the data mark, which empty the path to a user who wants no more of it.
+//! Synch: urgent data and the data mark, which discard the data in transit to an end that no longer
+//! wants it.
 //!
-//! RFC 854: at the transport's urgent notice the stream is searched for commands and its data is
-//! thrown away, until DM. Without a notice DM says nothing. Three cases need a rule:
+//! RFC 854: after the transport's urgent notice the stream is searched for commands and its data is
+//! discarded, until DM. Without a notice DM has no effect. Three cases need a rule:
 //!
-//! - The notice comes after the DM was read, because the driver looked for it too late. It
-//!   belongs to that DM, and nothing is thrown away. A DM is remembered until 65,535 bytes of
-//!   data have followed, the largest window of RFC 793: no notice can be later.
-//! - The urgent data ends and no DM was in it. RFC 854 has us go on until DM, and TCPs disagree
-//!   by one on where urgent data ends; but one who never sends it would have us throw away
-//!   everything for ever. So at most [`TAIL_LIMIT`] bytes more are thrown away.
-//! - More urgent data is announced after the DM: it is another Synch, and begins again.
+//! - The notice arrives after the DM was read, because the driver checked for it too late. It
+//!   belongs to that DM, and no data is discarded. A DM is remembered for 65,535 bytes of data, the
+//!   largest window of RFC 793, since no notice can be later.
+//! - The urgent data ends without a DM. RFC 854 requires discarding until DM, and TCP
+//!   implementations disagree by one byte on the end of urgent data. A peer that never sends DM
+//!   would cause all further data to be discarded, so at most [`TAIL_LIMIT`] more bytes are
+//!   discarded.
+//! - More urgent data is announced after the DM: this is another Synch, which starts anew.
 
-/// The most data bytes thrown away behind the end of urgent data that had no DM; ours.
+/// Maximum number of data bytes discarded after the end of urgent data without a DM (our choice).
 pub(super) const TAIL_LIMIT: usize = 256;
 
-/// The most data bytes for which a DM waits for its notice.
+/// Number of data bytes for which a DM waits for its notice.
 const LATE_NOTICE_LIMIT: usize = 65_535;
 
-/// Where the receiving side stands between urgent notice and data mark.
+/// State of the receiving side between urgent notice and data mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Synch {
     #[default]
     Normal,
-    /// A DM was read that no notice had announced.
+    /// A DM was read without a notice.
     MarkRead { waits: usize },
-    /// Data is thrown away until DM.
+    /// Data is discarded until DM.
     Discarding,
-    /// Data is thrown away until DM, or until nothing is left of the limit.
+    /// Data is discarded until DM, or until `left` bytes have been discarded.
     DiscardingTail { left: usize },
 }
 
 impl Synch {
-    /// Takes the transport's notice that urgent data is ahead.
+    /// Handles the transport's notice that urgent data is ahead.
     pub(super) fn urgent(&mut self) {
         *self = match self {
             Self::MarkRead { .. } => Self::Normal,
@@ -39,7 +41,7 @@ impl Synch {
         };
     }
 
-    /// Takes the transport's word that all urgent data has been read.
+    /// Handles the transport's report that all urgent data has been read.
     pub(super) fn urgent_ended(&mut self) {
         *self = match *self {
             Self::Discarding => Self::DiscardingTail { left: TAIL_LIMIT },
@@ -48,7 +50,7 @@ impl Synch {
         };
     }
 
-    /// Takes a DM.
+    /// Handles a DM.
     pub(super) fn data_mark(&mut self) {
         *self = if self.is_discarding() {
             Self::Normal
@@ -57,12 +59,12 @@ impl Synch {
         };
     }
 
-    /// Returns whether data is thrown away.
+    /// Returns whether data is being discarded.
     pub(super) fn is_discarding(self) -> bool {
         matches!(self, Self::Discarding | Self::DiscardingTail { .. })
     }
 
-    /// Returns how many bytes of a run of `len` are thrown away, from its start.
+    /// Returns how many bytes at the start of a run of `len` are discarded.
     pub(super) fn discards(&mut self, len: usize) -> usize {
         match *self {
             Self::Normal => 0,

@@ -1,4 +1,5 @@
-//! What each side says and hears, to the byte; and what holds for any bytes and any requests.
+//! Output and events of each end, byte by byte; and properties that hold for any bytes and
+//! requests.
 
 use super::command::{SB, SE};
 use super::*;
@@ -7,13 +8,13 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
 
-/// One end with its own lab.
+/// One end with its own test context.
 pub(super) struct End {
     pub(super) telnet: Telnet,
     pub(super) lab: Lab,
 }
 
-/// An event that owns its data; neighbouring runs of data are one.
+/// An event that owns its data; adjacent runs of data are joined.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Seen {
     Data(Vec<u8>),
@@ -37,7 +38,7 @@ impl End {
         Self { telnet: Telnet::server(settings), ..Self::server() }
     }
 
-    /// Returns an end that has agreed to BINARY both ways.
+    /// Returns an end that has agreed to BINARY in both directions.
     pub(super) fn in_binary() -> Self {
         let mut end = Self::user();
         end.hear(&[IAC, 251, 0, IAC, 253, 0]);
@@ -45,7 +46,7 @@ impl End {
         end
     }
 
-    /// Hears `input`, and returns the events with neighbouring data joined.
+    /// Receives `input`, and returns the events with adjacent data joined.
     pub(super) fn hear(&mut self, input: &[u8]) -> Vec<Seen> {
         let mut seen = Vec::new();
         self.hear_more(input, &mut seen);
@@ -63,7 +64,7 @@ impl End {
         assert!(input.is_empty());
     }
 
-    /// Takes all that waits for the transport.
+    /// Takes all queued output.
     pub(super) fn said(&mut self) -> Vec<u8> {
         let said = self.telnet.output().to_vec();
         self.telnet.sent(said.len());
@@ -88,7 +89,7 @@ impl End {
     }
 }
 
-/// Returns an event that is no data, for longer than its input.
+/// Converts an event other than data to one that outlives its input.
 fn owned(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Data(_) => Event::Data(b""),
@@ -142,8 +143,8 @@ fn runs(input: &[u8]) -> Vec<Vec<u8>> {
     runs
 }
 
-/// Carries bytes both ways until nothing waits, and returns what each saw. More rounds than any
-/// honest exchange takes are a loop.
+/// Passes bytes between both ends until nothing is queued, and returns the events of each. More
+/// rounds than any valid exchange needs are a loop.
 pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<Seen>, Vec<Seen>) {
     let (mut at_user, mut at_server) = (Vec::new(), Vec::new());
     let is_quiet = (0..100).any(|_| {
@@ -156,7 +157,7 @@ pub(super) fn settle(user: &mut End, server: &mut End) -> (Vec<Seen>, Vec<Seen>)
     (at_user, at_server)
 }
 
-/// Bytes in which what matters to Telnet is frequent.
+/// Generates bytes in which those with a meaning for Telnet are frequent.
 pub(super) fn wire_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let telling = prop::sample::select(vec![
         0, 1, 3, 5, 6, 10, 13, 24, 31, 39, 65, 240, 241, 242, 245, 247, 250, 251, 252, 253, 254,
@@ -233,7 +234,8 @@ proptest! {
         for (here, there) in user.telnet.options().zip(server.telnet.options()) {
             prop_assert_eq!((here.us, here.him), (there.him, there.us));
         }
-        // A request, its answer, and for a terminal type or a window what is then said and asked.
+        // A request and its answer, and for a terminal type or a window the subnegotiations that
+        // follow.
         let said = user.lab.counted(Counter::TelnetNegotiationsOut)
             + server.lab.counted(Counter::TelnetNegotiationsOut);
         prop_assert!(said <= 4 * requests);

@@ -1,13 +1,13 @@
-//! Block numbers: 16 bits on the wire, 64 inside.
+//! Block numbers: 16 bits on the wire, 64 bits internally.
 
-/// The number of a block within its file: the first with data is 1, the opening counts as 0.
+/// Number of a block within its file. The first data block is 1; the opening counts as 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Block(pub(super) u64);
 
 impl Block {
     pub(super) const FIRST: Self = Self(1);
 
-    /// Returns the number on the wire; behind 65,535 comes 0.
+    /// Returns the 16-bit number on the wire, which wraps from 65,535 to 0.
     pub(super) const fn to_wire(self) -> u16 {
         let [.., high, low] = self.0.to_be_bytes();
         u16::from_be_bytes([high, low])
@@ -21,7 +21,7 @@ impl Block {
         Self(self.0.saturating_sub(1))
     }
 
-    /// Returns the block at or behind this one, at most 65,535 behind, that `wire` names.
+    /// Returns the first block from this one on, at most 65,535 later, whose wire number is `wire`.
     pub(super) const fn at_or_behind(self, wire: u16) -> Self {
         Self(self.0.saturating_add(wire.wrapping_sub(self.to_wire()) as u64))
     }

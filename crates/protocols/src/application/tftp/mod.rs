@@ -9,27 +9,28 @@
 //!    │ ── ACK 16 ──────────────────────────► │      … until a block that is not full
 //! ```
 //!
-//! A transfer is one [`Sender`] and one [`Receiver`], whoever asked for it: a user that reads and a
-//! server that is written to are receivers. Each goes through an opening, whose datagram it repeats
-//! (the request, the OACK, ACK 0), then through the blocks, then to its end. A request that came is
-//! read by [`Request::parse`]; what a server agrees to is [`Options::grant`].
+//! Each transfer has one [`Sender`] and one [`Receiver`], independent of which end requested it: a
+//! user that reads and a server that is written to are both receivers. Each end starts with an
+//! opening datagram (the request, the OACK or ACK 0), which it repeats until it is answered, then
+//! exchanges the blocks, then ends. [`Request::parse`] parses an incoming request;
+//! [`Options::grant`] determines the options that a server agrees to.
 //!
-//! Blocks go out a window at a time (RFC 7440). The receiver acknowledges the last block of a
-//! window, or, once, the last block before one that is missing; the sender goes on behind it. With
-//! a window of one block this is RFC 1350. An acknowledgment that repeats itself never makes the
-//! sender repeat a block in lock step, which is the cure of the Sorcerer's Apprentice syndrome
-//! (RFC 1123 §4.2.3.1); in a window it does so once for each block, since it may be the only sign
-//! that the first of the window was lost. Both ends repeat what they sent last when a timer runs
-//! out that follows the measured round trip (RFC 1123 §4.2.3.2), and give up when nothing has been
-//! heard for the settings' patience.
+//! The sender sends one window of blocks at a time (RFC 7440). The receiver acknowledges the last
+//! block of a window, or, once, the last block before a gap; the sender continues after that block.
+//! With a window of one block this is RFC 1350. With that window a duplicate acknowledgment never
+//! triggers a retransmission, which avoids the Sorcerer's Apprentice syndrome (RFC 1123 §4.2.3.1).
+//! With a larger window it triggers one per block, since it may be the only sign that the first
+//! block of the window was lost. Both ends repeat their last packets when a timer based on the
+//! measured round trip expires (RFC 1123 §4.2.3.2), and fail when the transfer makes no progress
+//! for [`Settings::patience`].
 //!
-//! Block numbers have 16 bits; behind 65,535 comes 0. A file has no limit.
+//! Block numbers have 16 bits and wrap from 65,535 to 0. The file size is not limited.
 //!
-//! The owner opens the sockets, one for each transfer (its transfer identifier, TID, is its port),
-//! drops what other hosts send, and reads and writes the file. A receiver holds back its last
-//! acknowledgment until the owner has said that the file is safe ([`Receiver::keep`]): what the
-//! sender believes to have arrived, has. Mode `mail` is refused (RFC 1123 §4.2.2.1), and so is a
-//! request that came by broadcast, by the owner, in silence (RFC 1123 §4.2.3.5).
+//! The owner opens one socket per transfer (the port is the transfer identifier, TID), drops
+//! datagrams from other hosts, and reads and writes the file. A receiver withholds its last
+//! acknowledgment until the owner reports that the file is stored ([`Receiver::keep`]), so a sender
+//! that considers the transfer complete is right. Mode `mail` is refused (RFC 1123 §4.2.2.1). The
+//! owner silently drops requests that arrive by broadcast (RFC 1123 §4.2.3.5).
 
 mod block;
 mod netascii;
@@ -54,10 +55,10 @@ use alloc::vec::Vec;
 /// The UDP port of servers.
 pub const SERVER_PORT: u16 = 69;
 
-/// How long either end waits.
+/// Timing parameters of either end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A transfer fails once nothing that moves it on has been heard for so long.
+    /// The transfer fails after this time without progress.
     pub patience: Duration,
 }
 
@@ -67,50 +68,51 @@ impl Default for Settings {
     }
 }
 
-/// News of a transfer.
+/// Events of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The opening is over: what both ends have agreed to.
+    /// The opening is complete; carries the negotiated parameters.
     Opened(Agreed),
-    /// A receiver has the last byte: the owner makes the file safe and says
-    /// [`Receiver::keep`], or [`Receiver::abort`].
+    /// The receiver has the last byte. The owner stores the file and calls [`Receiver::keep`] or
+    /// [`Receiver::abort`].
     Received,
-    /// The other end has everything, and has said so.
+    /// The transfer is complete: the receiver has stored the whole file.
     Complete,
-    /// It has failed; nothing follows.
+    /// The transfer has failed; no further events follow.
     Failed(Failure),
 }
 
-/// Why a transfer has failed.
+/// Reason why a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The other end sent an ERROR: its code and its text, which may hold any byte.
+    /// The peer sent an ERROR: its code and its text, which may contain any bytes.
     Refused(ErrorCode, Vec<u8>),
-    /// We sent one.
+    /// The local end sent an ERROR.
     Aborted(Fault),
-    /// Nothing was heard for as long as the settings allow, and no answer ever came.
+    /// The timeout expired before the peer answered at all.
     NoAnswer,
-    /// Nothing was heard for as long as the settings allow, in the middle of the transfer.
+    /// The timeout expired in the middle of the transfer.
     Silence,
 }
 
-/// The datagram for a stranger who sends to the port of a transfer (RFC 1350 §4): the transfer is
-/// not disturbed.
+/// ERROR packet for a datagram that arrives on the port of a transfer from another port
+/// (RFC 1350 §4). The transfer itself is not disturbed.
 pub const UNKNOWN_TRANSFER_ID: &[u8] = b"\0\x05\0\x05This port is in use by another transfer.\0";
 
-/// A datagram is of another transfer: its sender is to be answered [`UNKNOWN_TRANSFER_ID`].
+/// A datagram that belongs to another transfer. Its sender is to be answered with
+/// [`UNKNOWN_TRANSFER_ID`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stray;
 
-/// News that wait for the owner: an opening, an end.
+/// Upper bound on the number of queued events, which are one opening and one end.
 const EVENTS_LIMIT: usize = 4;
 
-/// The opening of a transfer: a datagram that is repeated until the first answer.
+/// The opening of a transfer: a datagram that is repeated until the first answer arrives.
 #[derive(Debug)]
 struct Opening {
     datagram: Vec<u8>,
     is_owed: bool,
-    /// The options of a user's request; a server's opening has none.
+    /// Options of a user's request; `None` for a server's opening.
     asked: Option<Options>,
 }
 

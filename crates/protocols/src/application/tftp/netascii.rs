@@ -1,4 +1,4 @@
-//! Netascii (RFC 1350 §1, by RFC 764): a line ends with CR LF, a carriage return is CR NUL.
+//! Netascii (RFC 1350 §1, from RFC 764): CR LF ends a line, and CR NUL is a carriage return.
 
 use alloc::vec::Vec;
 
@@ -6,7 +6,7 @@ const CR: u8 = b'\r';
 const LF: u8 = b'\n';
 const NUL: u8 = 0;
 
-/// Appends `text`, whose lines end with LF, as netascii, and returns how many lines have ended.
+/// Appends `text`, whose lines end with LF, as netascii, and returns the number of line ends.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) -> u64 {
     let mut line_ends = 0;
     for piece in text.split_inclusive(|&byte| byte == LF || byte == CR) {
@@ -26,21 +26,21 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) -> u64 {
     line_ends
 }
 
-/// Reads netascii, cut anywhere.
+/// Incremental netascii decoder; the input may be split at any position.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decoder {
-    /// The last byte was a CR, whose meaning the next one tells.
+    /// The last byte was a CR, whose meaning depends on the next byte.
     is_behind_cr: bool,
     line_ends: u64,
 }
 
 impl Decoder {
-    /// Returns how many lines have ended with CR LF.
+    /// Returns the number of CR LF line ends so far.
     pub(super) const fn line_ends(self) -> u64 {
         self.line_ends
     }
 
-    /// Appends the text in `netascii`. A CR before anything but LF and NUL stands for itself.
+    /// Appends the decoded text. A CR before any byte but LF and NUL is kept as it is.
     pub(super) fn decode(&mut self, netascii: &[u8], out: &mut Vec<u8>) {
         for &byte in netascii {
             let was_behind_cr = core::mem::replace(&mut self.is_behind_cr, byte == CR);
@@ -58,7 +58,7 @@ impl Decoder {
         }
     }
 
-    /// Appends what a file that ends here still has to say.
+    /// Appends a CR that is still held back at the end of the file.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         if core::mem::take(&mut self.is_behind_cr) {
             out.push(CR);

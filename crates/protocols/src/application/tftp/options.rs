@@ -1,52 +1,53 @@
-//! What is agreed before the first block: RFC 2347, and blksize (2348), timeout and tsize (2349),
-//! windowsize (7440).
+//! Option negotiation before the first block: RFC 2347, with blksize (RFC 2348), timeout and tsize
+//! (RFC 2349) and windowsize (RFC 7440).
 //!
-//! An option is a name and a value, each ended by NUL. A server answers the options that it takes,
-//! with a block size, a window and no other value that are at most what was asked; what it does not
-//! know or like it leaves out. A value that no document allows counts as one that was not there.
+//! An option is a name and a value, each terminated by NUL. A server answers with the options that
+//! it accepts. It may lower the block size and the window size, fills in the file size of a read,
+//! and omits options that it does not know or accept. A value outside the range of its RFC is
+//! treated as if the option were absent.
 
 use super::request::next_string;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-/// Bytes of a block if nothing else is agreed (RFC 1350).
+/// Block size in bytes without negotiation (RFC 1350).
 pub const BLOCK_SIZE_DEFAULT: u16 = 512;
 const BLOCK_SIZES: RangeInclusive<u16> = 8..=65_464;
 const TIMEOUTS_S: RangeInclusive<u8> = 1..=255;
-/// Ours: what a Linux kernel charges at least for a datagram beyond its bytes.
+/// Minimum memory that a Linux kernel charges for a datagram in addition to its bytes (our choice).
 const DATAGRAM_CHARGE_BYTES: usize = 768;
-/// Ours: half of all block numbers, so that what is behind and what is ahead are never mixed up.
+/// Half of all block numbers (our choice), so that blocks behind and ahead cannot be confused.
 const WINDOW_SIZE_MAX: u16 = 32_767;
 
-/// Options of a request or of its answer; what is not there was not asked for.
+/// Options of a request or of its answer; `None` means absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of a block, 8 to 65,464 (RFC 2348).
+    /// Block size in bytes, 8 to 65,464 (RFC 2348).
     pub block_size: Option<u16>,
-    /// Seconds before a packet is repeated, 1 to 255 (RFC 2349).
+    /// Seconds before a packet is retransmitted, 1 to 255 (RFC 2349).
     pub timeout_s: Option<u8>,
-    /// Bytes of the file; 0 in a request to read asks for them (RFC 2349).
+    /// File size in bytes; 0 in a read request asks for the size (RFC 2349).
     pub transfer_size: Option<u64>,
-    /// Blocks before an acknowledgment, from 1 (RFC 7440).
+    /// Window size in blocks, from 1 (RFC 7440).
     pub window_size: Option<u16>,
 }
 
-/// Why bytes are no options.
+/// Reason why bytes cannot be parsed as options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionsError {
-    /// A name or a value has no end.
+    /// A name or a value lacks its terminating NUL.
     Unterminated,
 }
 
-/// What a server may agree to.
+/// Maximum values that a server agrees to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the largest block, which is best one that no router has to cut.
+    /// Maximum block size in bytes; blocks that fit the path MTU avoid fragmentation.
     pub block_size_max: u16,
-    /// Blocks of the largest window.
+    /// Maximum window size in blocks.
     pub window_size_max: u16,
-    /// Bytes of the largest window: what the receiving socket can hold.
+    /// Maximum window size in bytes: the capacity of the receiving socket.
     pub window_max_bytes: usize,
 }
 
@@ -56,23 +57,23 @@ impl Default for Limits {
     }
 }
 
-/// What both ends go by.
+/// Parameters that both ends have agreed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Bytes of a full block.
+    /// Size of a full block in bytes.
     pub block_size: u16,
-    /// Blocks before an acknowledgment.
+    /// Window size: number of blocks before an acknowledgment.
     pub window_size: u16,
-    /// Seconds before a packet is repeated, if that is not measured.
+    /// Seconds before a packet is retransmitted, or `None` to use the measured round trip.
     pub timeout_s: Option<u8>,
-    /// Bytes of the file, if the sender has said so. Netascii makes it another number.
+    /// File size in bytes, if the sender reported it. In netascii the number of bytes sent differs.
     pub transfer_size: Option<u64>,
 }
 
-/// Returns the largest window that a socket holds whose buffer has `receive_buffer_bytes`, at least
-/// one block.
+/// Returns the largest window, at least one block, that fits a socket buffer of
+/// `receive_buffer_bytes`.
 ///
-/// The kernel charges a datagram with its bookkeeping, and with memory in powers of two.
+/// The kernel charges each datagram for its bookkeeping and rounds its memory up to a power of two.
 #[must_use]
 pub fn window_size_for(receive_buffer_bytes: usize, block_size: u16) -> u16 {
     let charge = 2 * usize::from(block_size) + DATAGRAM_CHARGE_BYTES;
@@ -81,11 +82,11 @@ pub fn window_size_for(receive_buffer_bytes: usize, block_size: u16) -> u16 {
 }
 
 impl Options {
-    /// Reads the options behind a request's mode, or of an OACK.
+    /// Parses the options of an OACK, or those after the mode of a request.
     ///
     /// # Errors
     ///
-    /// A name or a value without its NUL.
+    /// Returns [`OptionsError::Unterminated`] if a name or a value lacks its NUL.
     pub fn parse(mut bytes: &[u8]) -> Result<Self, OptionsError> {
         let mut options = Self::default();
         while !bytes.is_empty() {
@@ -97,7 +98,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Takes one option. RFC 2347: each may be there once; the first counts.
+    /// Sets one option. Each option may occur once (RFC 2347); the first occurrence counts.
     fn set(&mut self, name: &[u8], value: &[u8]) {
         let number = core::str::from_utf8(value).ok().and_then(number);
         match name.to_ascii_lowercase().as_slice() {
@@ -109,7 +110,7 @@ impl Options {
         }
     }
 
-    /// Appends the options as they are on the wire.
+    /// Appends the options in wire format.
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         let values = [
             ("blksize", self.block_size.map(u64::from)),
@@ -126,16 +127,16 @@ impl Options {
         }
     }
 
-    /// Returns whether nothing is asked for.
+    /// Returns whether no option is present.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns what a server answers to these options: the OACK, and what is agreed by it.
+    /// Returns a server's answer to these options: the OACK and the parameters that it agrees to.
     ///
-    /// `file_bytes` is the size of the file that is to be read, if it is known; the size of one
-    /// that is to be written is the user's word, which the owner has looked at.
+    /// `file_bytes` is the size of a file that is to be read, if known. For a write, the size is
+    /// the user's claim, which the owner has already checked.
     #[must_use]
     pub fn grant(&self, limits: &Limits, file_bytes: Option<u64>) -> (Self, Agreed) {
         let block_size = self.block_size.map(|asked| asked.min(limits.block_size_max.max(8)));
@@ -151,8 +152,9 @@ impl Options {
         (answer, answer.agreed())
     }
 
-    /// Returns what `answer` to these options means for the user, or `None` if it is no answer to
-    /// them: an option that was not asked for, or more than was asked (RFC 2347, 2348, 7440).
+    /// Returns the parameters that `answer` establishes for the user, or `None` if the answer is
+    /// invalid: it has an option that was not requested, or a value above the requested one
+    /// (RFC 2347, 2348, 7440).
     pub(super) fn taken(&self, answer: &Self) -> Option<Agreed> {
         let is_within = at_most(answer.block_size, self.block_size)
             && at_most(answer.window_size, self.window_size)
@@ -161,7 +163,8 @@ impl Options {
         is_within.then(|| answer.agreed())
     }
 
-    /// Returns what is agreed if this is the answer; nothing at all is RFC 1350.
+    /// Returns the parameters that this answer establishes; without options they are those of
+    /// RFC 1350.
     pub(super) fn agreed(&self) -> Agreed {
         Agreed {
             block_size: self.block_size.unwrap_or(BLOCK_SIZE_DEFAULT),
@@ -171,7 +174,7 @@ impl Options {
         }
     }
 
-    /// Returns the options with a window that our numbers can hold.
+    /// Returns the options with the window limited to half the block numbers.
     pub(super) fn within_reason(mut self) -> Self {
         self.window_size = self.window_size.map(|asked| asked.clamp(1, WINDOW_SIZE_MAX));
         self
@@ -179,7 +182,7 @@ impl Options {
 }
 
 fn number(value: &str) -> Option<u64> {
-    // `parse` would take a sign.
+    // `parse` would accept a sign.
     value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok())?
 }
 

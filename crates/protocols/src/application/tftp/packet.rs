@@ -1,9 +1,9 @@
-//! The packets behind the request: DATA, ACK, ERROR and OACK (RFC 1350 §5, RFC 2347).
+//! Packets other than the request: DATA, ACK, ERROR and OACK (RFC 1350 §5, RFC 2347).
 
 use super::options::Options;
 use alloc::vec::Vec;
 
-/// Bytes in front of the data of a DATA packet, and of an ACK in all.
+/// Length of a DATA header, and of a whole ACK, in bytes.
 pub const HEADER_LEN: usize = 4;
 
 pub(super) const OP_READ: u16 = 1;
@@ -13,16 +13,16 @@ const OP_ACK: u16 = 4;
 const OP_ERROR: u16 = 5;
 const OP_OPTION_ACK: u16 = 6;
 
-/// What an ERROR says (RFC 1350, appendix; 8 is of RFC 2347).
+/// Code of an ERROR packet (RFC 1350, appendix; code 8 from RFC 2347).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCode {
-    /// 0: see the text.
+    /// 0: not defined; the text gives the reason.
     NotDefined,
     /// 1.
     FileNotFound,
     /// 2.
     AccessViolation,
-    /// 3: the disk is full, or more than was allotted.
+    /// 3: the disk is full, or the allocation is exceeded.
     DiskFull,
     /// 4.
     IllegalOperation,
@@ -32,9 +32,9 @@ pub enum ErrorCode {
     FileExists,
     /// 7.
     NoSuchUser,
-    /// 8: the options that the other end answered are none that were asked for.
+    /// 8: the peer's answer has options that were not requested.
     OptionsRefused,
-    /// A code that no document has.
+    /// A code that no RFC defines.
     Other(u16),
 }
 
@@ -54,7 +54,7 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the number on the wire.
+    /// Returns the code on the wire.
     #[must_use]
     pub const fn to_wire(self) -> u16 {
         match self {
@@ -72,12 +72,12 @@ impl ErrorCode {
     }
 }
 
-/// An ERROR of our own: a code and a sentence for a person.
+/// An ERROR that the local end sends: a code and a message for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The code.
+    /// Error code.
     pub code: ErrorCode,
-    /// The sentence, in ASCII.
+    /// Message in ASCII.
     pub text: &'static str,
 }
 
@@ -94,7 +94,7 @@ impl Fault {
     }
 }
 
-/// A packet that is no request.
+/// Any packet but a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
     Data { block: u16, data: &'a [u8] },
@@ -104,7 +104,7 @@ pub(super) enum Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a datagram; `None` if it is none of these, or cut short.
+    /// Parses a datagram. Returns `None` for other packets and for truncated ones.
     pub(super) fn parse(datagram: &'a [u8]) -> Option<Self> {
         let (op, rest) = take_u16(datagram)?;
         if op == OP_OPTION_ACK {
@@ -123,7 +123,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Splits a number of 16 bits off the front.
+/// Splits a big-endian 16-bit number off the front.
 pub(super) fn take_u16(bytes: &[u8]) -> Option<(u16, &[u8])> {
     let (number, rest) = bytes.split_first_chunk()?;
     Some((u16::from_be_bytes(*number), rest))
@@ -135,13 +135,13 @@ pub(super) fn put_data_header(out: &mut Vec<u8>, block: u16) {
     out.extend_from_slice(&block.to_be_bytes());
 }
 
-/// Returns an ACK.
+/// Returns an ACK packet.
 pub(super) fn ack(block: u16) -> [u8; HEADER_LEN] {
     let ([a, b], [c, d]) = (OP_ACK.to_be_bytes(), block.to_be_bytes());
     [a, b, c, d]
 }
 
-/// Returns an OACK.
+/// Returns an OACK packet.
 pub(super) fn option_ack(options: &Options) -> Vec<u8> {
     let mut packet = OP_OPTION_ACK.to_be_bytes().to_vec();
     options.emit(&mut packet);

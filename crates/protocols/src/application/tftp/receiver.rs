@@ -1,4 +1,4 @@
-//! The end that gets the file: a user that reads, a server that is written to.
+//! The receiving end: a user that reads, or a server that is written to.
 
 use super::block::Block;
 use super::netascii::Decoder;
@@ -13,7 +13,8 @@ use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// A receiver stays for so many waits after its last acknowledgment, in case that is lost.
+/// Number of retransmission intervals that a receiver stays after its last acknowledgment, in case
+/// that acknowledgment is lost.
 const DALLY_WAITS: u32 = 3;
 
 const TOO_LONG: Fault =
@@ -24,17 +25,17 @@ const TOO_LONG: Fault =
 pub struct Receiver {
     state: State,
     text: Option<Text>,
-    /// The other end's port, once it has answered.
+    /// The peer's port, once it has answered.
     peer: Option<u16>,
     agreed: Agreed,
     timer: Timer,
     rcv_nxt: Block,
-    /// Blocks taken since the last acknowledgment.
+    /// Blocks received since the last acknowledgment.
     unacknowledged: u16,
-    /// The sender knows that `rcv_nxt` is missing.
+    /// The sender has been notified that `rcv_nxt` is missing.
     is_gap_told: bool,
     owed_ack: Option<Block>,
-    /// When the acknowledgment left that the next block answers.
+    /// Time at which the acknowledgment that the next block answers was sent.
     timed: Option<Instant>,
     owed_error: Option<Vec<u8>>,
     events: VecDeque<Event>,
@@ -44,14 +45,14 @@ pub struct Receiver {
 enum State {
     Opening(Opening),
     Receiving,
-    /// Everything is here; the owner makes it safe.
+    /// The whole file has been received; the owner is storing it.
     Keeping,
-    /// The last acknowledgment is repeated for who has not heard it.
+    /// The last acknowledgment is repeated if the sender retransmits.
     Dallying,
     Ended,
 }
 
-/// A file whose lines end otherwise here than on the wire.
+/// Conversion state of a netascii transfer, whose line ends differ from those of the file.
 #[derive(Debug, Default)]
 struct Text {
     decoder: Decoder,
@@ -59,8 +60,8 @@ struct Text {
 }
 
 impl Receiver {
-    /// Starts a user's transfer that reads `request.name`, or returns `None` if that makes no
-    /// request. The direction of the request is not looked at.
+    /// Starts a user's transfer that reads `request.name`, or returns `None` if no valid request
+    /// can be made of it. The direction of the request is ignored.
     #[must_use]
     pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
         let options = request.options.within_reason();
@@ -70,8 +71,8 @@ impl Receiver {
         Some(Self::new(opening, request.mode, (None, agreed), settings, now))
     }
 
-    /// Starts a server's answer to a request to write, from the user at `port`, by what
-    /// [`Options::grant`] has said.
+    /// Starts a server's answer to a write request from the user at `port`, with the result of
+    /// [`Options::grant`].
     #[must_use]
     pub fn of_server(
         mode: Mode,
@@ -112,12 +113,12 @@ impl Receiver {
         }
     }
 
-    /// Takes a datagram that came from `port` of the other end's host, and returns the next bytes
-    /// of the file that it brought, or none.
+    /// Processes a datagram from `port` of the peer's host, and returns the next bytes of the file,
+    /// or an empty slice.
     ///
     /// # Errors
     ///
-    /// It is of another transfer.
+    /// Returns [`Stray`] if the datagram belongs to another transfer.
     pub fn receive<'a>(
         &'a mut self,
         port: u16,
@@ -148,7 +149,7 @@ impl Receiver {
         let asked = match &self.state {
             State::Opening(Opening { asked: Some(asked), .. }) => *asked,
             State::Receiving if self.rcv_nxt == Block::FIRST => {
-                // ACK 0 was lost.
+                // The peer repeats its OACK because ACK 0 was lost.
                 self.owed_ack = Some(Block::default());
                 return cx.meter.count(Counter::TftpIgnored);
             }
@@ -180,7 +181,7 @@ impl Receiver {
                 cx.meter.count(Counter::TftpIgnored);
                 return &[];
             }
-            // A user whose options get no answer has none.
+            // A server that answers without an OACK uses no options.
             self.peer = Some(port);
             self.opened(cx);
         }
@@ -201,7 +202,7 @@ impl Receiver {
         }
     }
 
-    /// Counts the block that was awaited.
+    /// Advances past the expected block.
     fn take_block(&mut self, is_last: bool, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpBlocksIn);
         self.timer.heard(self.timed.take().map(|sent_at| cx.now - sent_at), cx.now);
@@ -220,20 +221,21 @@ impl Receiver {
         }
     }
 
-    /// A block that is not the next one: an old one, or one behind a gap.
+    /// Handles a block that is not the next one: a duplicate, or one after a gap.
     fn on_other_block(&mut self, wire: u16, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TftpIgnored);
         let last = self.rcv_nxt.previous();
         let is_ahead = self.rcv_nxt.at_or_behind(wire).0 - self.rcv_nxt.0 < 32_768;
         match self.state {
-            // Our acknowledgment was lost. If blocks have been taken since, one of them is still to
-            // be acknowledged with its window, and this would send the sender back for nothing.
+            // Our acknowledgment was lost. If blocks arrived since then, their acknowledgment is
+            // still due at the end of the window; answering now would make the sender go back
+            // needlessly.
             State::Receiving | State::Dallying
                 if wire == last.to_wire() && self.unacknowledged == 0 =>
             {
                 self.owed_ack = Some(last);
             }
-            // RFC 7440 §4: what came before the gap is acknowledged, once.
+            // RFC 7440 §4: the last block before the gap is acknowledged, once.
             State::Receiving if is_ahead && !self.is_gap_told => {
                 self.is_gap_told = true;
                 self.owed_ack = Some(last);
@@ -242,7 +244,7 @@ impl Receiver {
         }
     }
 
-    /// Says that the file is safe: the sender is told that it has arrived.
+    /// Acknowledges the whole file after the owner has stored it.
     pub fn keep(&mut self, cx: &mut Cx<'_>) {
         if let State::Keeping = self.state {
             self.state = State::Dallying;
@@ -253,7 +255,7 @@ impl Receiver {
         }
     }
 
-    /// Ends the transfer by an ERROR: the file cannot be kept.
+    /// Ends the transfer with an ERROR because the file cannot be stored.
     pub fn abort(&mut self, fault: Fault) {
         if !matches!(self.state, State::Dallying | State::Ended) {
             self.owed_error = self.peer.map(|_| fault.emit());
@@ -261,7 +263,8 @@ impl Receiver {
         }
     }
 
-    /// Appends the next datagram to `out` and returns its length; call until there is none.
+    /// Appends the next datagram to `out` and returns its length, or `None` if there is none. Call
+    /// until it returns `None`.
     pub fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
         if let Some(error) = self.owed_error.take() {
             out.extend_from_slice(&error);
@@ -286,7 +289,7 @@ impl Receiver {
         Some(packet::HEADER_LEN)
     }
 
-    /// Returns the port of the other end, once it is known.
+    /// Returns the peer's port, once it is known.
     #[must_use]
     pub const fn peer_port(&self) -> Option<u16> {
         self.peer
@@ -298,7 +301,7 @@ impl Receiver {
         self.timer.deadline()
     }
 
-    /// Repeats what was not answered in time, or gives up.
+    /// Retransmits the last packet if no answer arrived in time, or fails the transfer.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let expiry = self.timer.expire(cx.now);
         if expiry == Expiry::NotYet {
@@ -321,18 +324,18 @@ impl Receiver {
         }
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Returns how many ends of lines were converted, where any are.
+    /// Returns the number of converted line ends, or `None` in octet mode.
     #[must_use]
     pub fn line_ends(&self) -> Option<u64> {
         self.text.as_ref().map(|text| text.decoder.line_ends())
     }
 
-    /// Returns whether nothing more will happen.
+    /// Returns whether the transfer has ended and nothing more is to be sent.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Ended) && self.owed_error.is_none()

@@ -1,13 +1,13 @@
-//! The first packet: which file, which way, as what (RFC 1350 §5).
+//! The request packet: file name, direction and mode (RFC 1350 §5).
 
 use super::options::Options;
 use super::packet::{ErrorCode, Fault, OP_READ, OP_WRITE, take_u16};
 use alloc::vec::Vec;
 
-/// Bytes of the longest request (RFC 2347).
+/// Maximum length of a request in bytes (RFC 2347).
 pub const REQUEST_MAX_LEN: usize = 512;
 
-/// Which way the file goes, from the user's side.
+/// Direction of the transfer, from the user's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the server (RRQ).
@@ -16,34 +16,34 @@ pub enum Direction {
     Write,
 }
 
-/// What the bytes of a file stand for.
+/// Representation of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Text: a line ends with CR LF on the wire, and with LF in the file.
     Netascii,
-    /// Bytes as they are.
+    /// Bytes without conversion.
     Octet,
 }
 
 /// A request for a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which way.
+    /// Direction of the transfer.
     pub direction: Direction,
     /// The file's name: any bytes but NUL, at least one.
     pub name: Vec<u8>,
-    /// As what.
+    /// Representation of the file.
     pub mode: Mode,
-    /// What the user asks for beside.
+    /// Options that the user requests.
     pub options: Options,
 }
 
-/// Why a datagram is no request that can be served.
+/// Reason why a datagram is not a request that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// It is another packet, or cut short: nothing is answered.
+    /// Another packet, or a truncated request: it is not answered.
     NoRequest,
-    /// It is a request, and this is its answer.
+    /// An invalid request: the fault is the answer to it.
     Refused(Fault),
 }
 
@@ -55,11 +55,12 @@ const UNKNOWN_MODE: Fault =
     Fault { code: ErrorCode::IllegalOperation, text: "Modes are netascii and octet." };
 
 impl Request {
-    /// Reads a request.
+    /// Parses a request.
     ///
     /// # Errors
     ///
-    /// What is no request, and what is one that nobody serves.
+    /// Returns [`RequestError`] if the datagram is not a request, or a request that cannot be
+    /// served.
     pub fn parse(datagram: &[u8]) -> Result<Self, RequestError> {
         let (op, rest) = take_u16(datagram).ok_or(RequestError::NoRequest)?;
         let direction = match op {
@@ -72,7 +73,7 @@ impl Request {
         let (mode, rest) = next_string(rest).ok_or(malformed)?;
         let mode = match mode.to_ascii_lowercase().as_slice() {
             b"netascii" => Mode::Netascii,
-            // "binary" is what some clients of before RFC 1350 say.
+            // Some clients that predate RFC 1350 send "binary".
             b"octet" | b"binary" => Mode::Octet,
             b"mail" => return Err(RequestError::Refused(MAIL)),
             _ => return Err(RequestError::Refused(UNKNOWN_MODE)),
@@ -80,13 +81,13 @@ impl Request {
         if name.is_empty() {
             return Err(malformed);
         }
-        // Options that cannot be read are none: some clients pad their requests.
+        // Unparsable options are ignored, since some clients pad their requests.
         let options = Options::parse(rest).unwrap_or_default();
         Ok(Self { direction, name: name.to_vec(), mode, options })
     }
 
-    /// Returns the packet, or `None` if the name is empty, holds a NUL or is too long for a
-    /// request of [`REQUEST_MAX_LEN`].
+    /// Returns the packet, or `None` if the name is empty, contains a NUL or makes the request
+    /// longer than [`REQUEST_MAX_LEN`].
     #[must_use]
     pub fn emit(&self) -> Option<Vec<u8>> {
         if self.name.is_empty() || self.name.contains(&0) {
@@ -108,7 +109,7 @@ impl Request {
     }
 }
 
-/// Splits a string and its NUL off the front.
+/// Splits a NUL-terminated string off the front.
 pub(super) fn next_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&byte| byte == 0)?;
     let (string, rest) = bytes.split_at_checked(end)?;

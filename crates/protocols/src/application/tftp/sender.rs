@@ -1,4 +1,4 @@
-//! The end that has the file: a user that writes, a server that is read.
+//! The sending end: a user that writes, or a server that is read from.
 
 use super::block::Block;
 use super::options::{Agreed, Options};
@@ -12,7 +12,7 @@ use crate::time::Instant;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Bytes that a sender takes in any case, however small its window.
+/// Minimum size of the send buffer in bytes, however small the window is.
 const BUFFER_MIN: usize = 65_536;
 
 /// Sends one file.
@@ -20,26 +20,26 @@ const BUFFER_MIN: usize = 65_536;
 pub struct Sender {
     state: State,
     mode: Mode,
-    /// The other end's port, once it has answered.
+    /// The peer's port, once it has answered.
     peer: Option<u16>,
     agreed: Agreed,
     timer: Timer,
-    /// The file from `snd_una` on, as far as it was given, behind `released` bytes that are done.
+    /// File bytes from `snd_una` on, preceded by `released` bytes that are already acknowledged.
     buffer: Vec<u8>,
     released: usize,
-    /// Nothing of the file follows the buffer.
+    /// The end of the file is in the buffer.
     is_finished: bool,
-    /// Ends of lines that were converted.
+    /// Number of converted line ends.
     line_ends: u64,
-    /// The first block that is not acknowledged.
+    /// The first unacknowledged block.
     snd_una: Block,
-    /// The next one to be sent.
+    /// The next block to send.
     snd_nxt: Block,
-    /// The first one that was never sent.
+    /// The first block that was never sent.
     snd_max: Block,
-    /// The block for which a repeated acknowledgment has been believed.
+    /// The block for which a duplicate acknowledgment has already triggered a retransmission.
     rewound_for: Option<Block>,
-    /// The last block that was sent for the first time, and when.
+    /// The last block that was sent for the first time, and its time of sending.
     timed: Option<(Block, Instant)>,
     owed_error: Option<Vec<u8>>,
     events: VecDeque<Event>,
@@ -53,8 +53,8 @@ enum State {
 }
 
 impl Sender {
-    /// Starts a user's transfer that writes `request.name`, or returns `None` if that makes no
-    /// request. The direction of the request is not looked at.
+    /// Starts a user's transfer that writes `request.name`, or returns `None` if no valid request
+    /// can be made of it. The direction of the request is ignored.
     #[must_use]
     pub fn of_user(request: &Request, settings: &Settings, now: Instant) -> Option<Self> {
         let options = request.options.within_reason();
@@ -64,8 +64,8 @@ impl Sender {
         Some(Self::new(State::Opening(opening), request.mode, (None, agreed), settings, now))
     }
 
-    /// Starts a server's answer to a request to read, from the user at `port`, by what
-    /// [`Options::grant`] has said.
+    /// Starts a server's answer to a read request from the user at `port`, with the result of
+    /// [`Options::grant`].
     #[must_use]
     pub fn of_server(
         mode: Mode,
@@ -115,7 +115,7 @@ impl Sender {
         }
     }
 
-    /// Returns how many bytes of the file it would take now.
+    /// Returns how many bytes of the file can be written now.
     #[must_use]
     pub fn room(&self) -> usize {
         if self.is_finished || matches!(self.state, State::Ended) {
@@ -125,7 +125,8 @@ impl Sender {
         limit.saturating_sub(self.buffered())
     }
 
-    /// Takes the next bytes of the file, at most [`Self::room`], and returns how many.
+    /// Buffers the next bytes of the file, at most [`Self::room`], and returns how many it
+    /// accepted.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.room());
         let taken = bytes.get(..count).unwrap_or_default();
@@ -136,18 +137,18 @@ impl Sender {
         count
     }
 
-    /// Returns how many ends of lines were converted, where any are.
+    /// Returns the number of converted line ends, or `None` in octet mode.
     #[must_use]
     pub fn line_ends(&self) -> Option<u64> {
         (self.mode == Mode::Netascii).then_some(self.line_ends)
     }
 
-    /// Says that the file ends here.
+    /// Marks the end of the file.
     pub fn finish(&mut self) {
         self.is_finished = true;
     }
 
-    /// Ends the transfer by an ERROR.
+    /// Ends the transfer with an ERROR.
     pub fn abort(&mut self, fault: Fault) {
         if !matches!(self.state, State::Ended) {
             self.owed_error = self.peer.map(|_| fault.emit());
@@ -155,11 +156,11 @@ impl Sender {
         }
     }
 
-    /// Takes a datagram that came from `port` of the other end's host.
+    /// Processes a datagram from `port` of the peer's host.
     ///
     /// # Errors
     ///
-    /// It is of another transfer.
+    /// Returns [`Stray`] if the datagram belongs to another transfer.
     pub fn receive(&mut self, port: u16, datagram: &[u8], cx: &mut Cx<'_>) -> Result<(), Stray> {
         if self.peer.is_some_and(|peer| peer != port) {
             cx.meter.count(Counter::TftpErrors);
@@ -182,11 +183,11 @@ impl Sender {
         Ok(())
     }
 
-    /// The other end has answered the opening, with options or with ACK 0.
+    /// Completes the opening: the peer has answered with options or with ACK 0.
     fn opened(&mut self, port: u16, answer: Option<Options>, cx: &mut Cx<'_>) {
         let State::Opening(opening) = &self.state else { return };
         match (opening.asked, answer) {
-            // A server's OACK is answered by ACK 0 alone.
+            // The only answer to a server's OACK is ACK 0.
             (None, Some(_)) => return cx.meter.count(Counter::TftpIgnored),
             (None, None) => {}
             (Some(asked), answer) => {
@@ -222,15 +223,16 @@ impl Sender {
         }
         self.release(bytes);
         self.snd_una = block.next();
-        // RFC 7440 §4: what is behind the acknowledged block is sent again, if it was sent at all.
+        // RFC 7440 §4: the blocks after the acknowledged one are sent again, if they were sent at
+        // all.
         self.snd_nxt = self.snd_una;
     }
 
-    /// The block before `snd_una` has been acknowledged again.
+    /// Handles a duplicate acknowledgment of the block before `snd_una`.
     fn on_repeated_ack(&mut self, cx: &mut Cx<'_>) {
         let was_sent = self.snd_nxt > self.snd_una;
         let is_new = self.rewound_for != Some(self.snd_una);
-        // RFC 1123 §4.2.3.1: in lock step a block is sent again by the timer alone.
+        // RFC 1123 §4.2.3.1: with a window of one block only the timer triggers a retransmission.
         if self.agreed.window_size == 1 || !was_sent || !is_new {
             return cx.meter.count(Counter::TftpIgnored);
         }
@@ -239,7 +241,7 @@ impl Sender {
         self.rewind();
     }
 
-    /// Goes back to the first block that is not acknowledged.
+    /// Goes back to the first unacknowledged block.
     fn rewind(&mut self) {
         self.snd_nxt = self.snd_una;
         self.timed = None;
@@ -256,10 +258,11 @@ impl Sender {
         }
     }
 
-    /// Appends the next datagram to `out` and returns its length; call until there is none.
+    /// Appends the next datagram to `out` and returns its length, or `None` if there is none. Call
+    /// until it returns `None`.
     ///
-    /// Those of one window that are full have one length, so that a kernel which cuts datagrams
-    /// out of a long buffer can be given many at once.
+    /// The full blocks of one window have the same length, so that many can be passed at once to a
+    /// kernel that segments a long buffer into datagrams.
     pub fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
         if let Some(error) = self.owed_error.take() {
             out.extend_from_slice(&error);
@@ -300,14 +303,14 @@ impl Sender {
         Some(len)
     }
 
-    /// Returns what is in `block`, if so much of the file is there.
+    /// Returns the bytes of `block`, or `None` if the buffer does not hold them yet.
     fn data_of(&self, block: Block) -> Option<&[u8]> {
         let rest = self.buffer.get(self.released..)?.get(self.offset_of(block)..)?;
         let full = rest.get(..self.agreed.block_size.into());
         full.or(self.is_finished.then_some(rest))
     }
 
-    /// Returns the port of the other end, once it is known.
+    /// Returns the peer's port, once it is known.
     #[must_use]
     pub const fn peer_port(&self) -> Option<u16> {
         self.peer
@@ -319,7 +322,7 @@ impl Sender {
         self.timer.deadline()
     }
 
-    /// Repeats what was not answered in time, or gives up.
+    /// Retransmits the packets that were not answered in time, or fails the transfer.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         match self.timer.expire(cx.now) {
             Expiry::NotYet => return,
@@ -336,12 +339,12 @@ impl Sender {
         }
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Returns whether nothing more will happen.
+    /// Returns whether the transfer has ended and nothing more is to be sent.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Ended) && self.owed_error.is_none()
@@ -366,7 +369,7 @@ impl Sender {
         self.buffer.len() - self.released
     }
 
-    /// Returns how far behind `snd_una` a block begins, in bytes.
+    /// Returns the offset of a block in bytes after the start of `snd_una`.
     fn offset_of(&self, block: Block) -> usize {
         let blocks = usize::try_from(block.0 - self.snd_una.0).unwrap_or(usize::MAX);
         blocks.saturating_mul(self.agreed.block_size.into())

@@ -8,12 +8,12 @@ use crate::time::Instant;
 use alloc::vec;
 use proptest::prelude::*;
 
-/// One way through the network takes this long.
+/// One-way delay of the network.
 const DELAY: Duration = Duration::from_millis(5);
 const USER_PORT: u16 = 2000;
 const TRANSFER_PORT: u16 = 3000;
 
-/// What happens to datagrams, in percent.
+/// Fault rates of the network, in percent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     loss: u64,
@@ -21,7 +21,7 @@ struct Faults {
     reorder: u64,
 }
 
-/// A sender and a receiver, and what is on its way between them.
+/// A sender and a receiver, with the datagrams in flight between them.
 struct Pair {
     sender: Sender,
     receiver: Receiver,
@@ -34,7 +34,7 @@ struct Pair {
     given: usize,
     got: Vec<u8>,
     events: Vec<(ToWhom, Event)>,
-    /// Every datagram that was sent.
+    /// Every datagram that was sent, in order.
     trace: Vec<(ToWhom, Vec<u8>)>,
 }
 
@@ -66,7 +66,7 @@ fn bytes(count: usize) -> Vec<u8> {
 }
 
 impl Pair {
-    /// A user reads from a server that agrees to everything.
+    /// A user that reads from a server which accepts every option.
     fn reading(file: Vec<u8>, mode: Mode, options: Options) -> Self {
         Self::reading_with(&Settings::default(), file, mode, options)
     }
@@ -78,12 +78,12 @@ impl Pair {
         let granted = options.grant(&open(), Some(file.len() as u64));
         let sender = Sender::of_server(mode, USER_PORT, granted, settings, lab.now);
         let mut pair = Self::new(sender, receiver, TRANSFER_PORT, USER_PORT, file, lab);
-        // The request has made the server's transfer: the first copy of it is spent.
+        // The server's transfer was created from the request, so its first copy is discarded.
         let _ = pair.receiver.transmit(&mut Vec::new(), &mut pair.lab.cx());
         pair
     }
 
-    /// A user writes to a server that agrees to everything.
+    /// A user that writes to a server which accepts every option.
     fn writing(file: Vec<u8>, mode: Mode, options: Options) -> Self {
         Self::writing_with(&Settings::default(), file, mode, options)
     }
@@ -143,7 +143,7 @@ impl Pair {
         self.on_the_way.push((self.lab.now + DELAY + late, to, datagram));
     }
 
-    /// Lets both ends do what they can without time.
+    /// Runs both ends until neither can do more at the current time.
     fn settle(&mut self) {
         self.given += self.sender.write(&self.file[self.given..]);
         if self.given == self.file.len() {
@@ -180,7 +180,7 @@ impl Pair {
         }
     }
 
-    /// Moves to the next thing that happens; `false` if nothing will.
+    /// Advances to the next event; returns `false` if there is none.
     fn step(&mut self) -> bool {
         self.settle();
         let arrival = self.on_the_way.iter().map(|(at, ..)| *at).min();
@@ -264,7 +264,7 @@ fn a_window_of_blocks_shares_an_acknowledgment() {
     pair.run();
     assert_arrived(&pair);
     let acks = pair.trace.iter().filter(|(to, _)| *to == ToWhom::Sender).count();
-    // One for the options, six full windows, and the end.
+    // One ACK for the options, six for full windows, and one for the end.
     assert_eq!((pair.blocks_sent(), acks), (101, 8));
 }
 
@@ -344,7 +344,7 @@ fn a_gap_is_told_once_and_the_sender_goes_on_behind_what_has_arrived() {
     while pair.told(&Event::Complete).is_empty() && pair.blocks_sent() == 0 {
         pair.step();
     }
-    // Of eight blocks on their way the third is lost.
+    // Eight blocks are in flight; the third is lost.
     pair.on_the_way.retain(|(_, _, datagram)| datagram[..4] != *b"\0\x03\0\x03");
     pair.run();
     assert_arrived(&pair);
@@ -465,7 +465,7 @@ fn a_sender_that_waits_for_its_file_is_patient_again_when_it_comes() {
     let mut pair = Pair::reading(bytes(1200), Mode::Octet, Options::default());
     let file = core::mem::replace(&mut pair.file, vec![0; 512]);
     pair.given = pair.sender.write(&file[..512]);
-    // Not finished: the owner has no more yet.
+    // The file is not finished: the owner has supplied no more data yet.
     let mut out = Vec::new();
     assert_eq!(pair.sender.transmit(&mut out, &mut pair.lab.cx()), Some(516));
     pair.sender.receive(USER_PORT, b"\0\x04\0\x01", &mut pair.lab.cx()).unwrap();
@@ -493,7 +493,8 @@ proptest! {
     ) {
         let mode = if is_text { Mode::Netascii } else { Mode::Octet };
         let options = window(block_size, window_size);
-        // Four losses in a row, which the usual patience ends at, are one of some thousand openings.
+        // Four losses in a row exceed the default timeout and occur in one of some thousand
+        // openings.
         let settings = Settings { patience: Duration::from_secs(1000) };
         let pair = if is_read {
             Pair::reading_with(&settings, bytes(len), mode, options)

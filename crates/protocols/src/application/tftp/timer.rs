@@ -1,9 +1,9 @@
-//! When a packet is sent again: a timer on the measured round trip (RFC 1123 §4.2.3.2).
+//! The retransmission timer, based on the measured round trip (RFC 1123 §4.2.3.2).
 //!
-//! The estimate and its variation are Jacobson's, as TCP has them (RFC 6298), with a lower bound of
-//! 20 ms: the far side of a transfer in lock step has nothing to delay its answers for. What was
-//! sent twice is not measured (Karn), and each repetition doubles the wait. A timeout that both ends
-//! agreed to (RFC 2349) takes the place of all that.
+//! The estimate and its variation are Jacobson's, as in TCP (RFC 6298), with a lower bound of 20
+//! ms: the peer of a lock-step transfer has no reason to delay its answers. Retransmitted packets
+//! are not measured (Karn), and each retransmission doubles the interval. A timeout that both ends
+//! agreed to (RFC 2349) replaces the estimate.
 
 use super::Settings;
 use crate::time::{Duration, Instant};
@@ -15,25 +15,26 @@ const MOST: Duration = Duration::from_secs(8);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
     patience: Duration,
-    /// Waits of the sender before a receiver speaks up: one of the two is to be first.
+    /// Number of intervals before the timer expires: 1 for a sender, 2 for a receiver, so that the
+    /// sender retransmits first.
     factor: u32,
     agreed: Option<Duration>,
     /// The smoothed round trip and its variation.
     round_trip: Option<(Duration, Duration)>,
     doublings: u32,
     due: Option<Instant>,
-    /// When something was heard last that moved the transfer on.
+    /// Time of the last datagram that made progress.
     heard_at: Instant,
 }
 
-/// What a timer that has run out means.
+/// Result of checking the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// It has not.
+    /// The timer has not expired.
     NotYet,
-    /// What was sent last is sent again.
+    /// The last packets are to be sent again.
     Repeat,
-    /// Nobody is there any more.
+    /// The peer has been silent for too long; the transfer fails.
     GiveUp,
 }
 
@@ -62,18 +63,18 @@ impl Timer {
         self.agreed = timeout_s.map(|seconds| Duration::from_secs(seconds.into()));
     }
 
-    /// Something that asks for an answer has been sent.
+    /// Starts the timer: a packet that needs an answer has been sent.
     pub(super) fn start(&mut self, now: Instant) {
         let due = now + self.wait() * self.factor;
         self.due = Some(due.min(self.heard_at + self.patience).max(now));
     }
 
-    /// The silence so far was ours: there was nothing to send.
+    /// Restarts the silence timeout: the local end had nothing to send.
     pub(super) const fn awake(&mut self, now: Instant) {
         self.heard_at = now;
     }
 
-    /// Runs out after so many waits, with nothing to repeat.
+    /// Sets the timer to expire after `waits` intervals, with nothing to retransmit.
     pub(super) fn dally(&mut self, waits: u32, now: Instant) {
         self.due = Some(now + self.wait() * waits);
     }
@@ -82,7 +83,7 @@ impl Timer {
         self.due = None;
     }
 
-    /// The transfer has moved on; `round_trip` is the time since the one packet that this answers.
+    /// Records progress; `round_trip` is the time since the one packet that this answers, if any.
     pub(super) fn heard(&mut self, round_trip: Option<Duration>, now: Instant) {
         self.heard_at = now;
         self.doublings = 0;
@@ -112,7 +113,7 @@ impl Timer {
         Expiry::Repeat
     }
 
-    /// Returns how long an answer may take.
+    /// Returns the retransmission interval.
     fn wait(&self) -> Duration {
         if let Some(agreed) = self.agreed {
             return agreed;

@@ -1,15 +1,14 @@
-//! ARP (RFC 826), and the claim to an IPv4 address (RFC 5227).
+//! ARP (RFC 826), and claims of IPv4 addresses (RFC 5227).
 //!
-//! A request for one of our addresses is answered to who asked, and its sender goes into the
-//! neighbor cache, because we are about to speak with it (RFC 826, "Packet Reception"). From
-//! everybody else an entry that is there already is brought up to date, as far as the cache
-//! believes it, and none is made. A reply counts as an answer only if it is addressed to us and
-//! the cache has asked.
+//! A request for a local address is answered to its sender, and the sender is added to the neighbor
+//! cache, because this host is about to send to it (RFC 826, "Packet Reception"). A packet of any
+//! other host only updates an existing entry, as far as the cache accepts it. A reply counts as an
+//! answer only if it is addressed to this host and the cache has sent a request.
 //!
-//! An address is *claimed* before it is used: three probes with no address of our own in them,
-//! two announcements when nobody objects, and from then on it is *held*. While it is held, another
-//! host that uses it is told so at most once in ten seconds; what happens to the address when the
-//! other goes on is the choice of [`Defence`] (RFC 5227 §2.4).
+//! An address is *claimed* before it is used: three probes with an unspecified sender address, then
+//! two announcements if no host objects. From then on it is *held*. While it is held, a host that
+//! also uses it gets an announcement at most once in ten seconds; [`Defence`] selects the action if
+//! the other host continues to use it (RFC 5227 §2.4).
 
 mod packet;
 #[cfg(test)]
@@ -40,38 +39,38 @@ const ANNOUNCE_NUM: u8 = 2;
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// DEFEND_INTERVAL (RFC 5227 §1.1).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// Addresses that are claimed or held; one more is refused.
+/// Maximum number of addresses claimed or held; one more is refused.
 const CLAIMS_LIMIT: usize = 8;
-/// Answers that wait to be sent; one more is dropped.
+/// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
-/// Everything that waits to be sent: our own probes and announcements find room behind answers.
+/// Maximum number of queued packets. The difference is reserved for probes and announcements.
 const OWED_LIMIT: usize = 32;
 const EVENTS_LIMIT: usize = 16;
 
-/// What happens to an address that another host goes on using.
+/// The action when another host continues to use a local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defence {
-    /// It is given up (RFC 5227 §2.4 b): it came from a server, which has others.
+    /// The address is given up (RFC 5227 §2.4 b): it came from a server, which has others.
     GiveUp,
-    /// It is kept (RFC 5227 §2.4 c): a person gave it.
+    /// The address is kept (RFC 5227 §2.4 c): the user configured it.
     Keep,
 }
 
-/// News of a claim.
+/// An event of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nobody has the address, and it is ours to use.
+    /// No other host has the address, and it may be used.
     Claimed(Ipv4Addr),
-    /// Somebody has the address, and it is ours no more.
+    /// Another host has the address, and it may no longer be used.
     Conflict {
         /// The address.
         address: Ipv4Addr,
-        /// Who has it.
+        /// The hardware address of that host.
         mac: MacAddress,
     },
 }
 
-/// A packet, and where its frame goes.
+/// A packet, and the destination of its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     /// The destination of the frame.
@@ -80,7 +79,7 @@ pub struct Outgoing {
     pub packet: ArpPacket,
 }
 
-/// No more addresses can be claimed.
+/// The error if no more addresses can be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimError;
 
@@ -102,43 +101,43 @@ struct Claim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// `sent` probes have gone out; what comes next is due then.
+    /// `sent` probes have been sent; the next step is due then.
     Probing { sent: u8, due: Instant },
-    /// The address is ours; `sent` announcements have gone out, and the next is due then.
+    /// The address may be used; `sent` announcements have been sent, and the next is due then.
     Announcing { sent: u8, due: Instant },
-    /// The address is ours. Another used it last then, and was told so.
+    /// The address may be used. It was last defended against another host at `defended_at`.
     Held { defended_at: Option<Instant> },
 }
 
 impl Arp {
-    /// Makes the engine of the interface at `mac`, without an address.
+    /// Returns the engine of the interface at `mac`, without an address.
     #[must_use]
     pub fn new(mac: MacAddress) -> Self {
         Self { mac, claims: Vec::new(), owed: VecDeque::new(), events: VecDeque::new() }
     }
 
-    /// Begins to find out whether an address is free; [`Event::Claimed`] or [`Event::Conflict`]
-    /// says so after some seconds.
+    /// Starts to check whether an address is free. The result is an [`Event::Claimed`] or
+    /// [`Event::Conflict`] after some seconds.
     ///
     /// # Errors
     ///
-    /// If there are eight addresses already.
+    /// Returns an error if there are eight addresses already.
     pub fn claim(
         &mut self,
         address: Ipv4Addr,
         defence: Defence,
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
-        // RFC 5227 §2.1.1: hosts that start together do not probe together.
+        // RFC 5227 §2.1.1: hosts that start together must not probe together.
         let due = cx.now + random(Duration::ZERO, PROBE_WAIT, cx);
         self.add(Claim { address, defence, state: State::Probing { sent: 0, due } })
     }
 
-    /// Takes an address without asking, and announces it.
+    /// Holds an address without probing for it, and announces it.
     ///
     /// # Errors
     ///
-    /// If there are eight addresses already.
+    /// Returns an error if there are eight addresses already.
     pub fn hold(
         &mut self,
         address: Ipv4Addr,
@@ -148,24 +147,24 @@ impl Arp {
         self.add(Claim { address, defence, state: State::Announcing { sent: 0, due: cx.now } })
     }
 
-    /// Forgets an address.
+    /// Removes an address.
     pub fn release(&mut self, address: Ipv4Addr) {
         self.claims.retain(|claim| claim.address != address);
     }
 
-    /// Returns whether an address is ours to use.
+    /// Returns whether a local address may be used.
     #[must_use]
     pub fn holds(&self, address: Ipv4Addr) -> bool {
         self.claims.iter().any(|claim| claim.address == address && claim.is_ours())
     }
 
-    /// Takes what an ARP frame carries, and tells the cache what can be learned from it.
+    /// Processes the content of an ARP frame, and updates the cache from it.
     pub fn receive(&mut self, bytes: &[u8], cache: &mut Cache, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::ArpIn);
         let Ok(packet) = ArpPacket::parse(bytes) else {
             return cx.meter.count(Counter::ArpErrors);
         };
-        // What we sent ourselves comes back where a segment has a loop.
+        // On a segment with a loop, frames return to their sender.
         if packet.sender_mac == self.mac {
             return cx.meter.count(Counter::ArpErrors);
         }
@@ -187,8 +186,8 @@ impl Arp {
         }
     }
 
-    /// Asks for a neighbor's address, with `source` as ours: the neighbor alone at `to`, or
-    /// everybody.
+    /// Requests a neighbor's address, with `source` as the sender: from the neighbor at `to` only,
+    /// or by broadcast.
     pub fn solicit(
         &mut self,
         source: Ipv4Addr,
@@ -206,13 +205,13 @@ impl Arp {
         Some(outgoing)
     }
 
-    /// Returns whether a packet waits to be sent.
+    /// Returns whether a packet is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -270,7 +269,8 @@ impl Arp {
         }
     }
 
-    /// Deals with a packet from somebody who has one of our addresses, or wants it when we do.
+    /// Handles a packet from a host that has a local address, or probes for an address that is
+    /// being claimed.
     fn is_conflict(&mut self, packet: &ArpPacket, cx: &mut Cx<'_>) -> bool {
         let Some(place) = self.claims.iter().position(|claim| claim.is_disputed_by(packet)) else {
             return false;
@@ -314,7 +314,7 @@ impl Arp {
     }
 
     fn announce(&mut self, address: Ipv4Addr, cx: &mut Cx<'_>) {
-        // RFC 5227 §2.3: a request in which sender and target are the same.
+        // RFC 5227 §2.3: an announcement is a request in which sender and target are the same.
         self.owe(self.request(address, address, MacAddress::BROADCAST), cx);
     }
 
@@ -358,7 +358,8 @@ impl Claim {
         }
     }
 
-    /// RFC 5227 §2.1.1 and §2.4. While we probe, one who probes for the same address is a rival.
+    /// RFC 5227 §2.1.1 and §2.4. During the probes, another host that probes for the same address
+    /// is a conflict.
     fn is_disputed_by(&self, packet: &ArpPacket) -> bool {
         let is_rival = packet.operation == Operation::Request
             && packet.sender.is_unspecified()
@@ -368,7 +369,7 @@ impl Claim {
     }
 }
 
-/// Returns whether one host can have the address.
+/// Returns whether the address is a unicast address.
 fn is_host(address: Ipv4Addr) -> bool {
     !matches!(address.octets(), [0 | 127 | 224..=255, ..])
 }

@@ -1,9 +1,9 @@
-//! The ARP packet for IPv4 on Ethernet (RFC 826): 28 bytes, read whole or not at all.
+//! The ARP packet for IPv4 on Ethernet (RFC 826): 28 bytes, parsed completely or rejected.
 
 use crate::link::ethernet::MacAddress;
 use core::net::Ipv4Addr;
 
-/// Bytes of a packet.
+/// Length of a packet, in bytes.
 pub const PACKET_LEN: usize = 28;
 
 /// Ethernet (hardware type 1), IPv4 (0x0800), and the lengths of their addresses.
@@ -11,53 +11,53 @@ const PREFIX: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const REQUEST: [u8; 2] = [0, 1];
 const REPLY: [u8; 2] = [0, 2];
 
-/// Whether a packet asks or answers.
+/// The operation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// 1: who has the target's address?
+    /// 1: a request for the hardware address of the target.
     Request,
-    /// 2: the sender has its own.
+    /// 2: a reply with the sender's hardware address.
     Reply,
 }
 
 /// An ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArpPacket {
-    /// What it is for.
+    /// The operation.
     pub operation: Operation,
-    /// The Ethernet address of who sends it.
+    /// The Ethernet address of the sender.
     pub sender_mac: MacAddress,
-    /// The Internet address of who sends it; 0.0.0.0 in a probe (RFC 5227 §1.1).
+    /// The Internet address of the sender; 0.0.0.0 in a probe (RFC 5227 §1.1).
     pub sender: Ipv4Addr,
-    /// The Ethernet address of who is asked or told; it means nothing in a request.
+    /// The Ethernet address of the target; undefined in a request.
     pub target_mac: MacAddress,
-    /// The Internet address of who is asked or told.
+    /// The Internet address of the target.
     pub target: Ipv4Addr,
 }
 
-/// Why bytes are not an ARP packet.
+/// Reasons why bytes are not an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
     /// There are fewer than 28 bytes.
     Truncated,
-    /// It is not about IPv4 on Ethernet, or says that its addresses have other lengths.
+    /// It is not about IPv4 on Ethernet, or its address lengths differ.
     Kind,
-    /// It neither asks nor answers.
+    /// It is neither a request nor a reply.
     Operation,
-    /// Its sender is a group, or no Ethernet address.
+    /// Its sender is a group address, or not a valid Ethernet address.
     Sender,
 }
 
 impl ArpPacket {
-    /// Reads a packet. What stands behind it fills the frame and means nothing.
+    /// Parses a packet. Bytes after it are padding of the frame and are ignored.
     ///
     /// # Errors
     ///
-    /// If it is cut short, or is not one of IPv4 on Ethernet.
+    /// Returns an error if it is truncated, or not an ARP packet for IPv4 on Ethernet.
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let packet = bytes.first_chunk::<PACKET_LEN>().ok_or(PacketError::Truncated)?;
         let (prefix, rest) = split(packet)?;
-        // The lengths are compared and never counted with (attack row 22).
+        // The lengths are compared and never used in arithmetic (attack row 22).
         if *prefix != PREFIX {
             return Err(PacketError::Kind);
         }

@@ -1,4 +1,4 @@
-//! What ARP answers, what it believes, and how an address is claimed and defended.
+//! ARP: answers, accepted packets, and claiming and defending an address.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -25,12 +25,12 @@ struct Bench {
 }
 
 impl Bench {
-    /// An interface without an address.
+    /// Returns an interface without an address.
     fn bare() -> Self {
         Self { arp: Arp::new(MAC), cache: Cache::default(), lab: Lab::default() }
     }
 
-    /// An interface that holds [`OURS`] and has announced it.
+    /// Returns an interface that holds [`OURS`] and has announced it.
     fn holding(defence: Defence) -> Self {
         let mut bench = Self::bare();
         bench.arp.hold(OURS, defence, &mut bench.lab.cx()).unwrap();
@@ -47,7 +47,7 @@ impl Bench {
         core::iter::from_fn(|| self.arp.transmit(&mut self.lab.cx())).collect()
     }
 
-    /// Lets the timers that run out within `seconds` do so.
+    /// Processes the timers that expire within `seconds`.
     fn run_seconds(&mut self, seconds: u64) {
         let end = self.lab.now + Duration::from_secs(seconds);
         while let Some(at) = self.arp.deadline().filter(|at| *at <= end) {

@@ -1,9 +1,9 @@
-//! The messages of Neighbor Discovery (RFC 4861 §4), and what makes one valid.
+//! The messages of Neighbor Discovery (RFC 4861 §4), and their validation.
 //!
-//! A message is believed only with a hop limit of 255, which no router lets through, and with
-//! the addresses that its section asks for. An option without a length ends the whole message
-//! (RFC 4861 §4.6); one whose length does not fit its kind is skipped and counted. Where an option
-//! repeats itself, only so many are read.
+//! A message is accepted only with a hop limit of 255, which no router forwards, and with the
+//! addresses that its section requires. An option of length zero invalidates the whole message (RFC
+//! 4861 §4.6); one whose length does not fit its kind is skipped and counted. The number of
+//! repeated options that are read is limited.
 
 use crate::checksum::Sum;
 use crate::link::ethernet::MacAddress;
@@ -11,11 +11,11 @@ use crate::time::Duration;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// The hop limit of every message: it has not been forwarded.
+/// The hop limit of every message, which shows that it was not forwarded.
 pub const HOP_LIMIT: u8 = 255;
 /// The protocol number of ICMPv6.
 pub const ICMPV6: u8 = 58;
-/// A lifetime that does not end.
+/// A lifetime without end.
 pub const INFINITE: u32 = u32::MAX;
 
 const ROUTER_SOLICITATION: u8 = 133;
@@ -33,134 +33,134 @@ const NONCE: u8 = 14;
 /// RFC 8106 §5.1.
 const DNS_SERVERS: u8 = 25;
 
-/// Prefixes, and servers, that are read from one message.
+/// Maximum number of prefixes, and of servers, read from one message.
 const LISTED_MAX: usize = 16;
 
-/// A number in a solicitation that tells our own from another's (RFC 7527).
+/// A number in a solicitation that distinguishes this host's own from those of others (RFC 7527).
 pub type Nonce = [u8; 6];
 
-/// How much a router wants to be chosen (RFC 4191 §2.1), in this order.
+/// The preference of a router (RFC 4191 §2.1), in ascending order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preference {
-    /// 11: only if there is no other.
+    /// 11: used only if there is no other.
     Low,
-    /// 00, and what cannot be read.
+    /// 00, and the reserved value.
     #[default]
     Medium,
-    /// 01: before the others.
+    /// 01: used before the others.
     High,
 }
 
 /// A prefix that a router advertises (RFC 4861 §4.6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// The prefix; the bits behind it are zero.
+    /// The prefix; the bits after it are zero.
     pub prefix: Ipv6Addr,
-    /// Its length in bits, at most 128.
+    /// Length of the prefix in bits, at most 128.
     pub len: u8,
-    /// L: its addresses are on the link.
+    /// L: its addresses are on-link.
     pub is_on_link: bool,
-    /// A: hosts may make addresses in it.
+    /// A: hosts may form addresses in it.
     pub is_autonomous: bool,
-    /// Seconds for which both hold, or [`INFINITE`].
+    /// Lifetime of both properties in seconds, or [`INFINITE`].
     pub valid_s: u32,
-    /// Seconds for which addresses in it are preferred, or [`INFINITE`].
+    /// Preferred lifetime of its addresses in seconds, or [`INFINITE`].
     pub preferred_s: u32,
 }
 
-/// What a router tells the hosts (RFC 4861 §4.2).
+/// The content of a Router Advertisement (RFC 4861 §4.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouterAdvertisement {
-    /// The hop limit for what is sent; 0 if the router does not say.
+    /// Hop limit for output; 0 if unspecified.
     pub hop_limit: u8,
-    /// M: addresses are to be had by DHCPv6.
+    /// M: addresses are available by DHCPv6.
     pub is_managed: bool,
-    /// O: other things are to be had by DHCPv6.
+    /// O: other configuration is available by DHCPv6.
     pub has_other: bool,
-    /// How much it wants to be chosen.
+    /// Preference of the router.
     pub preference: Preference,
-    /// Seconds for which it is a default router; 0 if it is none.
+    /// Lifetime as a default router in seconds; 0 if it is none.
     pub lifetime_s: u16,
-    /// How long a neighbor is believed to be reachable.
+    /// Time for which a neighbor counts as reachable.
     pub reachable_time: Option<Duration>,
-    /// How long an answer is waited for.
+    /// Time to wait for an answer.
     pub retrans_timer: Option<Duration>,
-    /// The router's address on the link.
+    /// The router's hardware address.
     pub source_mac: Option<MacAddress>,
-    /// Bytes of the longest packet on the link.
+    /// MTU of the link, in bytes.
     pub mtu: Option<u32>,
     /// Prefixes, at most 16.
     pub prefixes: Vec<Prefix>,
-    /// Name servers, at most 16, each with the seconds for which it may be asked (RFC 8106).
+    /// Name servers, at most 16, each with its lifetime in seconds (RFC 8106).
     pub dns_servers: Vec<(Ipv6Addr, u32)>,
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A host asks for routers.
+    /// Router Solicitation of a host.
     RouterSolicitation {
-        /// Its address on the link.
+        /// Hardware address of the host.
         source_mac: Option<MacAddress>,
     },
-    /// A router tells the hosts.
+    /// Router Advertisement.
     RouterAdvertisement(RouterAdvertisement),
-    /// Somebody asks for a neighbor, or whether an address is free.
+    /// Neighbor Solicitation: a request for a neighbor, or a check whether an address is free.
     NeighborSolicitation {
-        /// Who is asked for.
+        /// Address of the neighbor.
         target: Ipv6Addr,
-        /// The address on the link of who asks.
+        /// Hardware address of the sender.
         source_mac: Option<MacAddress>,
-        /// What tells it from a solicitation of ours.
+        /// Number that distinguishes it from a solicitation of this host.
         nonce: Option<Nonce>,
     },
-    /// A neighbor tells its address.
+    /// Neighbor Advertisement.
     NeighborAdvertisement {
-        /// Who is meant.
+        /// Address of the neighbor.
         target: Ipv6Addr,
         /// R: it is a router.
         is_router: bool,
         /// S: it answers a solicitation.
         is_solicited: bool,
-        /// O: it overrides what is known.
+        /// O: it overrides the cached address.
         is_override: bool,
-        /// Its address on the link.
+        /// Hardware address of the neighbor.
         target_mac: Option<MacAddress>,
     },
-    /// A router names a better first hop.
+    /// Redirect: a router names a better first hop.
     Redirect {
         /// The better hop, or the destination itself if it is a neighbor.
         target: Ipv6Addr,
-        /// For what it is better.
+        /// The destination for which it is better.
         destination: Ipv6Addr,
-        /// Its address on the link.
+        /// Hardware address of the better hop.
         target_mac: Option<MacAddress>,
     },
 }
 
-/// A message that was read.
+/// A parsed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it says.
+    /// The message.
     pub message: Message,
-    /// How many options were skipped because of their length or their number.
+    /// Number of options skipped because of their length or their number.
     pub options_skipped: usize,
 }
 
-/// Why bytes are not a message that can be believed.
+/// Reasons why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageError {
-    /// They end before the message or its last option does.
+    /// They end inside the message or its last option.
     Truncated,
-    /// It is no message of Neighbor Discovery.
+    /// It is not a message of Neighbor Discovery.
     Kind,
-    /// The hop limit is not 255: it may come from anywhere.
+    /// The hop limit is not 255: the message may be from another link.
     HopLimit,
     /// The code is not 0.
     Code,
-    /// An option has no length.
+    /// An option has length zero.
     OptionLength,
-    /// Source, destination or target is not what the message needs.
+    /// Source, destination or target is not allowed in this message.
     Address,
 }
 
@@ -171,11 +171,11 @@ impl Message {
         matches!(message_type, ROUTER_SOLICITATION..=REDIRECT)
     }
 
-    /// Reads an ICMPv6 message whose checksum is good, from a packet with these addresses.
+    /// Parses an ICMPv6 message with a correct checksum, from a packet with these addresses.
     ///
     /// # Errors
     ///
-    /// If RFC 4861 §6.1, §7.1 or §8.1 demands that it be discarded.
+    /// Returns an error if RFC 4861 §6.1, §7.1 or §8.1 requires that it be discarded.
     pub fn parse(
         bytes: &[u8],
         source: Ipv6Addr,
@@ -234,7 +234,7 @@ impl Message {
         Ok(Parsed { message, options_skipped: options.skipped })
     }
 
-    /// RFC 4861 §6.1.1, §6.1.2, §7.1.1, §7.1.2 and §8.1: MUST silently discard.
+    /// RFC 4861 §6.1.1, §6.1.2, §7.1.1, §7.1.2 and §8.1: others MUST be silently discarded.
     fn has_valid_addresses(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
         match *self {
             Self::RouterSolicitation { source_mac } => {
@@ -338,28 +338,28 @@ impl RouterAdvertisement {
     }
 }
 
-/// Returns whether an address is one of the link alone.
+/// Returns whether an address is a link-local unicast address.
 #[must_use]
 pub const fn is_link_local(address: Ipv6Addr) -> bool {
     let [first, ..] = address.segments();
     first & 0xFFC0 == 0xFE80
 }
 
-/// Returns the group that the owner of an address listens to (RFC 4291 §2.7.1).
+/// Returns the solicited-node group of an address (RFC 4291 §2.7.1).
 #[must_use]
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., high, low] = address.segments();
     Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 1, 0xFF00 | high & 0xFF, low)
 }
 
-/// Returns the first `len` bits of an address, with zeros behind them.
+/// Returns the first `len` bits of an address, followed by zeros.
 #[must_use]
 pub fn prefix_of(address: Ipv6Addr, len: u8) -> Ipv6Addr {
     let behind = u128::MAX.checked_shr(len.into()).unwrap_or(0);
     Ipv6Addr::from_bits(address.to_bits() & !behind)
 }
 
-/// What the options of a message say.
+/// The options of a message.
 #[derive(Debug, Default)]
 struct Options {
     source_mac: Option<MacAddress>,
@@ -389,7 +389,8 @@ impl Options {
         if bytes.is_empty() { Ok(()) } else { Err(MessageError::Truncated) }
     }
 
-    /// Takes the bytes of an option behind its length; nothing if the length is wrong for it.
+    /// Processes the bytes of an option after its length. Returns `None` if the length is invalid
+    /// for it.
     fn take(&mut self, kind: u8, body: &[u8]) -> Option<()> {
         match kind {
             SOURCE_MAC => self.source_mac = Some(unicast(body)?),
@@ -409,7 +410,7 @@ impl Options {
         Some(())
     }
 
-    /// RFC 8106 §5.3.1: the length is odd and at least 3, so that whole addresses are in it.
+    /// RFC 8106 §5.3.1: the length is odd and at least 3, so that the option holds whole addresses.
     fn take_dns_servers(&mut self, body: &[u8]) -> Option<()> {
         let (head, addresses) = body.split_first_chunk::<6>()?;
         let [_, _, lifetime @ ..] = *head;
@@ -442,7 +443,7 @@ fn router_advertisement(
     let preference = match flags & 0x18 {
         0x08 => Preference::High,
         0x18 => Preference::Low,
-        // RFC 4191 §2.2: the reserved value is read as medium.
+        // RFC 4191 §2.2: the reserved value counts as medium.
         _ => Preference::Medium,
     };
     Ok(RouterAdvertisement {
@@ -498,7 +499,7 @@ fn push_mac(bytes: &mut Vec<u8>, kind: u8, mac: Option<MacAddress>) {
     }
 }
 
-/// Puts the checksum into a message that is otherwise finished (RFC 4443 §2.3).
+/// Writes the checksum into a message that is otherwise complete (RFC 4443 §2.3).
 fn seal(bytes: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) {
     let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
     let sum = Sum::default()

@@ -1,13 +1,13 @@
-//! Neighbor Discovery for a host (RFC 4861): answers for our addresses, routers, redirects.
+//! Neighbor Discovery for a host (RFC 4861): answers for local addresses, routers, redirects.
 //!
-//! [`Discovery`] reads every message, tells the neighbor cache what can be learned of neighbors,
-//! and its [`Addresses`] what concerns ours. Answers are owed until they are collected; only so
-//! many at a time.
+//! [`Discovery`] parses every message, updates the neighbor cache, and passes messages about local
+//! addresses to its [`Addresses`]. Answers are queued until they are collected; the queue is
+//! limited.
 //!
-//! A host may be told not to listen to routers ([`Settings::takes_router_advertisements`]): on a
-//! network where any guest can speak, a router that nobody asked for is an attack (row 21 of the
-//! table). Nothing in an advertisement can lower the hop limit below the default (CVE-2015-2922) or
-//! the MTU below what every IPv6 link carries, or raise it above the link's own.
+//! A host may be configured to ignore routers ([`Settings::takes_router_advertisements`]): on a
+//! network that any guest can join, an unexpected router is an attack (row 21 of the table). An
+//! advertisement can neither lower the hop limit below the default (CVE-2015-2922), nor lower the
+//! MTU below the IPv6 minimum or raise it above the link's own.
 
 mod message;
 mod routers;
@@ -32,53 +32,53 @@ use alloc::collections::VecDeque;
 use core::net::Ipv6Addr;
 use routers::Routers;
 
-/// Every host on the link.
+/// All hosts on the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 1);
-/// Every router on the link.
+/// All routers on the link.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 2);
 
-/// The shortest packet that every link must carry (RFC 8200 §5), in bytes.
+/// Minimum MTU of every link (RFC 8200 §5), in bytes.
 const MTU_MIN: u32 = 1280;
-/// The hop limit of a host that no router has told another one.
+/// Hop limit unless a router advertises another one.
 const HOP_LIMIT_DEFAULT: u8 = 64;
-/// Answers that wait to be sent; one more is dropped.
+/// Maximum number of queued answers; one more is dropped.
 const ANSWERS_LIMIT: usize = 16;
-/// Everything that waits to be sent: our own questions find room behind answers.
+/// Maximum number of queued messages. The difference is reserved for solicitations.
 const OWED_LIMIT: usize = 80;
 const EVENTS_LIMIT: usize = 16;
 
-/// What a host is.
+/// Settings of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Its address on the link.
+    /// Hardware address.
     pub mac: MacAddress,
-    /// What its addresses depend on.
+    /// Secret from which the addresses are derived.
     pub secret: Secret,
-    /// Whether it listens to routers, and asks for them.
+    /// Whether it solicits and accepts router advertisements.
     pub takes_router_advertisements: bool,
-    /// Bytes of the longest packet on the link.
+    /// MTU of the link, in bytes.
     pub mtu: u32,
 }
 
-/// News of Neighbor Discovery.
+/// An event of Neighbor Discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Our addresses have changed.
+    /// The local addresses have changed.
     Address(slaac::Event),
-    /// The routers, or what is on the link, have changed.
+    /// The routers or the on-link prefixes have changed.
     Routes,
     /// Hop limit or MTU have changed.
     Parameters,
 }
 
-/// A message, and where it goes.
+/// A message and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Our address, or `::`.
+    /// A local address, or `::`.
     pub source: Ipv6Addr,
-    /// For whom it is.
+    /// Destination address.
     pub destination: Ipv6Addr,
-    /// The destination of its frame, if it is not to be found as for any other packet.
+    /// Destination of its frame, if it is not resolved as for any other packet.
     pub mac: Option<MacAddress>,
     /// The message.
     pub message: Message,
@@ -98,7 +98,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Makes the engine of one interface, with no address yet.
+    /// Returns the engine of one interface, without an address.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -113,17 +113,17 @@ impl Discovery {
         }
     }
 
-    /// Tries an address of the link alone, and asks for routers when there is one.
+    /// Forms a link-local address, and solicits routers once it is assigned.
     pub fn start(&mut self, cx: &mut Cx<'_>) {
         self.addresses.make_link_local(cx);
     }
 
-    /// Tries an address that a person gives.
+    /// Adds an address configured by the user, after Duplicate Address Detection.
     pub fn add_address(&mut self, address: Ipv6Addr, prefix_len: u8, cx: &mut Cx<'_>) {
         self.addresses.add(address, prefix_len, cx);
     }
 
-    /// Returns our addresses.
+    /// Returns the local addresses.
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
@@ -135,42 +135,42 @@ impl Discovery {
         self.routers.routers()
     }
 
-    /// Returns what is on the link, beside the addresses of the link alone.
+    /// Returns the on-link prefixes, except the link-local one.
     #[must_use]
     pub fn prefixes(&self) -> &[OnLink] {
         self.routers.prefixes()
     }
 
-    /// Returns the name servers that routers have told.
+    /// Returns the name servers that routers have advertised.
     pub fn dns_servers(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.routers.dns_servers()
     }
 
-    /// Returns the hop limit for what is sent.
+    /// Returns the hop limit for output.
     #[must_use]
     pub fn hop_limit(&self) -> u8 {
         self.hop_limit
     }
 
-    /// Returns the length of the longest packet on the link, in bytes.
+    /// Returns the MTU of the link, in bytes.
     #[must_use]
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Returns the neighbor by which a destination is reached; none if there is no router.
+    /// Returns the neighbor that is the next hop of a destination, or `None` if there is no router.
     #[must_use]
     pub fn next_hop(&self, destination: Ipv6Addr, cache: &Cache) -> Option<Ipv6Addr> {
         self.routers.next_hop(destination, cache)
     }
 
-    /// Returns the neighbor that a router has named for a destination.
+    /// Returns the neighbor to which a redirect has sent a destination.
     #[must_use]
     pub fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
         self.routers.redirected(destination)
     }
 
-    /// Takes an ICMPv6 message whose checksum is good.
+    /// Processes an ICMPv6 message with a correct checksum.
     pub fn receive(
         &mut self,
         bytes: &[u8],
@@ -214,9 +214,9 @@ impl Discovery {
         self.take_address_news(cx);
     }
 
-    /// Asks for a neighbor: him alone at `to`, or the group of his address.
+    /// Solicits a neighbor: only at the hardware address `to`, or through its solicited-node group.
     pub fn solicit(&mut self, target: Ipv6Addr, to: Option<MacAddress>, cx: &mut Cx<'_>) {
-        // RFC 4861 §7.2.2: any of our addresses will do.
+        // RFC 4861 §7.2.2: any local address is allowed.
         let any = self.addresses.iter().map(|ours| ours.address).next();
         let Some(source) = self.addresses.link_local().or(any) else {
             return cx.meter.count(Counter::NeighborSolicitationsDropped);
@@ -227,7 +227,7 @@ impl Discovery {
         self.owe(Outgoing { source, destination, mac: to, message }, OWED_LIMIT, cx);
     }
 
-    /// Learns from the cache that a neighbor cannot be reached, or is no router any more.
+    /// Processes the report of the cache that a neighbor is unreachable, or is no longer a router.
     pub fn lose_neighbor(&mut self, address: Ipv6Addr, is_router_left: bool, cx: &mut Cx<'_>) {
         let is_changed = match is_router_left {
             true => self.routers.forget(address),
@@ -251,13 +251,13 @@ impl Discovery {
         Some(outgoing)
     }
 
-    /// Returns whether a message waits to be sent.
+    /// Returns whether a message is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.addresses.has_output() || !self.owed.is_empty()
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -268,7 +268,7 @@ impl Discovery {
         [self.addresses.deadline(), self.routers.deadline()].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         self.addresses.timeout(cx);
         self.take_address_news(cx);
@@ -333,7 +333,7 @@ impl Discovery {
         if let Some(mac) = source_mac {
             cache.learn(source.into(), mac, Overwrite::Always, cx);
         }
-        // RFC 4861 §7.2.4: who has no address yet is answered through the group of all.
+        // RFC 4861 §7.2.4: a sender without an address is answered through the all-nodes group.
         let is_solicited = !source.is_unspecified();
         let destination = if is_solicited { source } else { ALL_NODES };
         let message = Message::NeighborAdvertisement {
@@ -347,7 +347,7 @@ impl Discovery {
         self.owe(answer, ANSWERS_LIMIT, cx);
     }
 
-    /// RFC 4861 §8.1 and §8.3: only the router that we use for a destination may send it elsewhere.
+    /// RFC 4861 §8.1 and §8.3: only the current router of a destination may redirect it.
     fn hear_redirect(
         &mut self,
         source: Ipv6Addr,
@@ -392,7 +392,7 @@ impl Discovery {
     }
 
     fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
-        // What only says that something else has changed needs to be said once.
+        // An equal event that is still queued is enough.
         if self.events.contains(&event) {
             return;
         }

@@ -1,8 +1,8 @@
-//! What routers have told a host: who they are, what is on the link, and whom to ask for names.
+//! The information from routers: default routers, on-link prefixes, redirects, and name servers.
 //!
-//! Routers are chosen by whether they can be reached, and then by the preference that they ask
-//! for (RFC 4861 §6.3.6, RFC 4191 §3.2). Every list is short; when it is full, what comes later
-//! is refused, because what was there first is what works.
+//! Routers are selected by their reachability, and then by their advertised preference (RFC 4861
+//! §6.3.6, RFC 4191 §3.2). Every list is short. When it is full, later entries are refused, because
+//! the first ones are known to work.
 
 use super::message::{INFINITE, Preference, Prefix, RouterAdvertisement, is_link_local, prefix_of};
 use crate::cx::Cx;
@@ -16,11 +16,11 @@ use core::net::Ipv6Addr;
 const ROUTERS_LIMIT: usize = 8;
 const PREFIXES_LIMIT: usize = 16;
 const DNS_SERVERS_LIMIT: usize = 8;
-/// Redirects that are followed; one more pushes out the oldest.
+/// Maximum number of redirects; one more evicts the oldest.
 const REDIRECTS_LIMIT: usize = 16;
-/// The time until the first solicitation is repeated (RFC 7559 §2).
+/// Time until the first retransmission of a solicitation (RFC 7559 §2).
 const SOLICIT_FIRST: Duration = Duration::from_secs(4);
-/// The longest time between two solicitations (RFC 7559 §2).
+/// Maximum time between two solicitations (RFC 7559 §2).
 const SOLICIT_MOST: Duration = Duration::from_secs(3600);
 /// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10).
 const SOLICIT_DELAY: Duration = Duration::from_secs(1);
@@ -28,34 +28,34 @@ const SOLICIT_DELAY: Duration = Duration::from_secs(1);
 /// A default router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Router {
-    /// Its address on the link.
+    /// Link-local address of the router.
     pub address: Ipv6Addr,
-    /// How much it wants to be chosen.
+    /// Advertised preference.
     pub preference: Preference,
-    /// When it ceases to be one.
+    /// End of its lifetime as a default router.
     pub until: Instant,
-    /// It did not answer, and has not been heard of since.
+    /// It did not answer, and no advertisement has been received since.
     pub is_suspect: bool,
 }
 
-/// A prefix whose addresses are on the link.
+/// An on-link prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnLink {
     /// The prefix.
     pub prefix: Ipv6Addr,
-    /// Its length in bits.
+    /// Length of the prefix in bits.
     pub len: u8,
-    /// When it ceases to be; never if there is no moment.
+    /// End of its lifetime; `None` for no limit.
     pub until: Option<Instant>,
 }
 
-/// What routers have told.
+/// The information from routers.
 #[derive(Debug, Default)]
 pub(super) struct Routers {
     routers: Vec<Router>,
     prefixes: Vec<OnLink>,
     dns_servers: Vec<(Ipv6Addr, Option<Instant>)>,
-    /// Destinations and the neighbors that they are reached by, the oldest first.
+    /// Redirected destinations and their next hops, the oldest first.
     redirects: VecDeque<(Ipv6Addr, Ipv6Addr)>,
     soliciting: Option<Soliciting>,
 }
@@ -79,14 +79,14 @@ impl Routers {
         self.dns_servers.iter().map(|(server, _)| *server)
     }
 
-    /// Begins to ask for routers, until one has answered (RFC 7559).
+    /// Starts to solicit routers, until one has answered (RFC 7559).
     pub(super) fn solicit(&mut self, cx: &mut Cx<'_>) {
         let most = u64::try_from(SOLICIT_DELAY.as_nanos()).unwrap_or(0);
         let due = cx.now + Duration::from_nanos(cx.chance.below(most));
         self.soliciting = Some(Soliciting { due, interval: Duration::ZERO });
     }
 
-    /// Returns the neighbor by which a destination is reached (RFC 4861 §5.2).
+    /// Returns the next hop of a destination (RFC 4861 §5.2).
     pub(super) fn next_hop(&self, destination: Ipv6Addr, cache: &Cache) -> Option<Ipv6Addr> {
         if destination.is_multicast() || is_link_local(destination) {
             return Some(destination);
@@ -101,8 +101,8 @@ impl Routers {
         self.best(cache)
     }
 
-    /// Returns the router to be used for what is not on the link; of the like, the one that was
-    /// there first.
+    /// Returns the router for off-link destinations. Of equally good ones it is the first that was
+    /// added.
     pub(super) fn best(&self, cache: &Cache) -> Option<Ipv6Addr> {
         let worth = |router: &Router| {
             let is_reachable = cache.is_probably_reachable(router.address.into());
@@ -111,7 +111,7 @@ impl Routers {
         self.routers.iter().rev().max_by_key(|router| worth(router)).map(|router| router.address)
     }
 
-    /// Follows a redirect of a destination to a neighbor.
+    /// Redirects a destination to a neighbor.
     pub(super) fn redirect(&mut self, destination: Ipv6Addr, next_hop: Ipv6Addr) {
         self.redirects.retain(|(to, _)| *to != destination);
         if self.redirects.len() >= REDIRECTS_LIMIT {
@@ -120,7 +120,7 @@ impl Routers {
         self.redirects.push_back((destination, next_hop));
     }
 
-    /// Forgets a neighbor that is no router, or cannot be reached (RFC 4861 §6.3.5, §7.3.3).
+    /// Removes a neighbor that is not a router, or is unreachable (RFC 4861 §6.3.5, §7.3.3).
     /// Returns whether it was a default router.
     pub(super) fn forget(&mut self, address: Ipv6Addr) -> bool {
         let before = self.routers.len();
@@ -129,21 +129,21 @@ impl Routers {
         self.routers.len() != before
     }
 
-    /// Stops following redirects by a neighbor that cannot be reached, and puts it behind the
-    /// other routers (RFC 4861 §6.3.6). Returns whether it is one.
+    /// Removes the redirects to an unreachable neighbor, and gives it the lowest precedence among
+    /// the routers (RFC 4861 §6.3.6). Returns whether it is a router.
     pub(super) fn suspect(&mut self, address: Ipv6Addr) -> bool {
         self.redirects.retain(|(_, hop)| *hop != address);
         let router = self.routers.iter_mut().find(|router| router.address == address);
         router.map(|router| router.is_suspect = true).is_some()
     }
 
-    /// Returns the neighbor that a redirect named for a destination.
+    /// Returns the neighbor to which a destination was redirected.
     pub(super) fn redirected(&self, destination: Ipv6Addr) -> Option<Ipv6Addr> {
         let redirect = self.redirects.iter().find(|(to, _)| *to == destination);
         redirect.map(|(_, next_hop)| *next_hop)
     }
 
-    /// Takes over what a router says (RFC 4861 §6.3.4). Returns whether that changes routes.
+    /// Processes a router advertisement (RFC 4861 §6.3.4). Returns whether it changes routes.
     pub(super) fn learn(
         &mut self,
         source: Ipv6Addr,
@@ -175,8 +175,9 @@ impl Routers {
         self.shape() != before
     }
 
-    /// Returns what the routes are made of, without the times that each advertisement renews:
-    /// addresses with what orders them, and prefixes with their lengths, which are at most 128.
+    /// Returns the data from which the routes are made, without the lifetimes that each
+    /// advertisement renews: addresses with their rank, and prefixes with their lengths, which are
+    /// at most 128.
     fn shape(&self) -> Vec<(Ipv6Addr, u8)> {
         let order =
             |router: &Router| 0xF0 | u8::from(router.is_suspect) << 2 | router.preference as u8;
@@ -185,8 +186,8 @@ impl Routers {
     }
 
     fn learn_prefix(&mut self, said: &Prefix, cx: &mut Cx<'_>) {
-        // RFC 4861 §6.3.4: the prefix of the link alone is not to be advertised. One without bits
-        // would put the whole Internet on the link.
+        // RFC 4861 §6.3.4: the link-local prefix must be ignored. A prefix of length zero would
+        // make the whole Internet on-link.
         if is_link_local(said.prefix) || said.len == 0 {
             return cx.meter.count(Counter::NdIgnored);
         }
@@ -212,8 +213,7 @@ impl Routers {
         routers.chain(prefixes).chain(servers).chain(soliciting).min()
     }
 
-    /// Forgets what has run out. Returns whether there was something, and whether a solicitation
-    /// is to be sent.
+    /// Removes expired entries. Returns whether there were any, and whether to send a solicitation.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> (bool, bool) {
         let len = |routers: &Self| routers.routers.len() + routers.prefixes.len();
         let before = len(self);

@@ -1,4 +1,4 @@
-//! Messages that are read back, that lie, and that are cut.
+//! Messages that are parsed back, invalid, or truncated.
 
 use super::message::*;
 use crate::link::ethernet::MacAddress;

@@ -1,4 +1,4 @@
-//! What a host answers, what it takes from routers, and what it does not.
+//! A host's answers, and the information it accepts or rejects from routers.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -27,7 +27,7 @@ struct Host {
 }
 
 impl Host {
-    /// A host that listens to routers, before it has started.
+    /// Returns a host before its start, which may accept router advertisements.
     fn new(takes_router_advertisements: bool) -> Self {
         let secret = Secret([1, 2]);
         let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
@@ -35,7 +35,7 @@ impl Host {
         Self { discovery, cache, lab: Lab::default() }
     }
 
-    /// A host with its address of the link.
+    /// Returns a host with a link-local address.
     fn started() -> Self {
         let mut host = Self::new(true);
         host.discovery.start(&mut host.lab.cx());
@@ -182,7 +182,7 @@ fn row_21_no_advertisement_is_believed_that_a_router_could_have_passed_on() {
         assert_eq!(host.cache.lookup(source.into()), None);
     }
     assert_eq!(host.lab.counted(Counter::NdErrors), count);
-    // The same from a router on the link counts.
+    // The same message from a router on the link is accepted.
     host.receive(&message, ROUTER, ALL_NODES);
     assert_eq!(host.discovery.routers().len(), 1);
     assert_eq!((host.discovery.hop_limit(), host.discovery.mtu()), (200, 1280));

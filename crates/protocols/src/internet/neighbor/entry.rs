@@ -1,4 +1,4 @@
-//! One neighbor, and what its entry is worth when another wants its place.
+//! One neighbor, and the value of its entry when another needs its place.
 
 use super::IN_USE;
 use crate::link::ethernet::MacAddress;
@@ -6,22 +6,22 @@ use crate::packet::Packet;
 use crate::time::Instant;
 use alloc::collections::VecDeque;
 
-/// Packets after which a neighbor is established: a sender of single packets with many forged
-/// sources makes none.
+/// Number of packets after which a neighbor is established. A flood of single packets with forged
+/// sources establishes none.
 const ESTABLISHED_USES: u32 = 8;
 
-/// What is known of a neighbor (RFC 4861 §7.3.2).
+/// The states of a neighbor (RFC 4861 §7.3.2).
 #[derive(Debug)]
 pub(super) enum State {
-    /// Nothing yet; it was asked `sent` times.
+    /// The address is unknown; `sent` solicitations have been sent.
     Incomplete { waiting: VecDeque<Packet>, sent: u8 },
-    /// Its address, verified, and worth believing until then.
+    /// The address is verified, and valid until then.
     Reachable { mac: MacAddress, until: Instant },
-    /// Its address, which nobody has verified lately; nothing is done until something is sent.
+    /// The address has not been verified recently; no action until a packet is sent.
     Stale { mac: MacAddress },
-    /// Its address; something was sent, and those above may say soon whether it arrived.
+    /// A packet was sent, and a higher layer may soon report whether it arrived.
     Delay { mac: MacAddress },
-    /// Its address, which is being verified; the neighbor was asked `sent` times.
+    /// The address is being verified; `sent` solicitations have been sent.
     Probe { mac: MacAddress, sent: u8 },
 }
 
@@ -30,11 +30,11 @@ pub(super) enum State {
 pub(super) struct Entry {
     pub(super) state: State,
     pub(super) is_router: bool,
-    /// When something was last sent to it.
+    /// Time at which a packet was last sent to it.
     pub(super) used_at: Option<Instant>,
-    /// How many packets were sent to it.
+    /// Number of packets sent to it.
     pub(super) uses: u32,
-    /// When its state wants to go on.
+    /// Time of the next transition of its state.
     pub(super) timer: Option<Instant>,
 }
 
@@ -53,8 +53,8 @@ impl Entry {
         }
     }
 
-    /// Returns whether the neighbor itself has shown its address, and not too long ago to be
-    /// believed, or is being asked to.
+    /// Returns whether the neighbor itself has recently shown its address, or is being probed for
+    /// it.
     pub(super) fn is_verified(&self, now: Instant) -> bool {
         match self.state {
             State::Reachable { until, .. } => now < until,
@@ -63,14 +63,14 @@ impl Entry {
         }
     }
 
-    /// Returns whether the entry can be forgotten for another one.
+    /// Returns whether the entry can be evicted for another one.
     pub(super) fn may_give_way(&self, now: Instant) -> bool {
         let is_in_use = self.used_at.is_some_and(|at| now.since(at) < IN_USE);
         let is_incomplete = matches!(self.state, State::Incomplete { .. });
         !(is_incomplete || self.is_established() && is_in_use)
     }
 
-    /// Returns what orders the entries by how much would be lost with them.
+    /// Returns the sort key for eviction: the least valuable entry first.
     pub(super) fn worth(&self) -> (bool, Option<Instant>) {
         (self.is_established(), self.used_at)
     }

@@ -1,34 +1,36 @@
-//! The neighbor cache: which Ethernet address an Internet address on the link has.
+//! The neighbor cache: it maps Internet addresses on the link to Ethernet addresses.
 //!
 //! ARP and Neighbor Discovery share it, and the states of RFC 4861 §7.3.2 with it:
 //!
 //! ```text
 //!  (none) ──send──► Incomplete ──answer──► Reachable ──30 s──► Stale ──send──► Delay ──5 s──► Probe
 //!                       │                      ▲                                 │             │
-//!                  3 unanswered                └───── answer, or TCP moves on ───┴─────────────┤
+//!                  3 unanswered                └── answer, or TCP makes progress ┴─────────────┤
 //!                       ▼                                                                      ▼
 //!                     failed ◄──────────────────────── 3 unanswered, each to the neighbor alone
 //! ```
 //!
-//! A packet for a neighbor whose address is not known waits in its entry, three at most, and the
-//! newest pushes out the oldest (RFC 4861 §7.2.2). When the neighbor does not answer, the packets
-//! come back as [`Event::Failed`], and their senders can be told.
+//! A packet for a neighbor with an unknown address is queued in its entry. Three packets are queued
+//! at most, and the newest evicts the oldest (RFC 4861 §7.2.2). If the neighbor does not answer,
+//! the packets are returned as [`Event::Failed`], so that their senders can be notified.
 //!
 //! # Limits
 //!
-//! A cache that grows with what is heard or asked for is a way to fill memory, and one that forgets
-//! what was there first is a way to cut off others (RFC 6583). So there are three limits:
+//! A cache that grows with received packets or with requests allows an attacker to exhaust memory,
+//! and one that evicts its oldest entries allows it to cut off other hosts (RFC 6583). There are
+//! therefore three limits:
 //!
-//! - Entries that only the neighbor spoke for, and we have never sent to, are few, and the oldest
-//!   of them gives way to the next. They touch no other entry.
-//! - Entries without an answer are few; one more is refused. That limits how often we ask, too.
-//! - When all entries are taken, one that was sent to a few times only gives way before one that
-//!   is established, and among the like the one that was not used for longest. An established
-//!   entry that was used within the last seconds never gives way.
+//! - Entries created by a neighbor's packets, and never used for sending, are few, and the oldest
+//!   of them is evicted for the next. They evict no other entry.
+//! - Entries without an answer are few; one more is refused. This also limits the rate of
+//!   solicitations.
+//! - When all places are taken, an entry used only a few times is evicted before an established
+//!   one, and among equals the least recently used. An established entry that was used within the
+//!   last seconds is never evicted.
 //!
-//! An entry that is verified is not changed because somebody claims its address in ARP: the old
-//! owner is asked first, and the claim can be made again when it is silent. Neighbor
-//! Discovery's Override flag is obeyed as RFC 4861 §7.2.5 demands.
+//! A verified entry is not changed by a claim of its address in ARP: the old owner is probed first,
+//! and the claim can be repeated when it does not answer. Neighbor Discovery's Override flag is
+//! obeyed as RFC 4861 §7.2.5 requires.
 
 mod entry;
 #[cfg(test)]
@@ -51,49 +53,49 @@ const SOLICITATIONS_MAX: u8 = 3;
 const REACHABLE_TIME: Duration = Duration::from_secs(30);
 /// RETRANS_TIMER (RFC 4861 §10), which is also what RFC 1122 §2.3.2.1 recommends for ARP.
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
-/// An established entry that was used within this time is in use, and does not give way.
+/// An established entry that was used within this time is never evicted.
 const IN_USE: Duration = Duration::from_secs(5);
-/// Solicitations that wait to be sent; one more counts as one that the wire lost.
+/// Maximum number of queued solicitations; one more counts as lost on the wire.
 const OWED_LIMIT: usize = 64;
-/// News without a packet that wait to be taken.
+/// Maximum number of queued events without a packet.
 const NEWS_LIMIT: usize = 64;
 
-/// How much a cache may hold.
+/// Limits of a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Entries in all.
+    /// Maximum number of entries.
     pub entries: usize,
-    /// Entries that wait for an answer.
+    /// Maximum number of entries that wait for an answer.
     pub incomplete: usize,
-    /// Entries that a neighbor made by speaking to us, and that we have never sent to.
+    /// Maximum number of entries created by a neighbor's packets and never used for sending.
     pub unused: usize,
-    /// Packets that wait in one entry.
+    /// Maximum number of packets queued per entry.
     pub packets_per_entry: usize,
-    /// Packets that wait in all entries; they are taken from the pool of the station.
+    /// Maximum number of packets queued in all entries; they come from the station's pool.
     pub packets: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        // The entries are what a kernel keeps by default. The packets are a quarter of the default
-        // pool, so that neighbors that do not exist leave buffers for those that do.
+        // The number of entries is a common kernel default. The packets are a quarter of the
+        // default pool, so that nonexistent neighbors leave buffers for the others.
         Self { entries: 1024, incomplete: 64, unused: 256, packets_per_entry: 3, packets: 8 }
     }
 }
 
-/// A question for the Ethernet address of a neighbor.
+/// A solicitation of a neighbor's Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Solicitation {
-    /// Whose address is asked for.
+    /// The address that is solicited.
     pub target: IpAddr,
-    /// Where the neighbor was last; everybody is asked if there is none.
+    /// The last known hardware address; `None` sends the solicitation to all hosts or to a group.
     pub to: Option<MacAddress>,
 }
 
-/// News of a cache.
+/// An event of the cache.
 #[derive(Debug)]
 pub enum Event {
-    /// The neighbor answered, and a packet that waited can go.
+    /// The neighbor has answered, and a queued packet can be sent.
     Resolved {
         /// The address of the neighbor.
         mac: MacAddress,
@@ -104,35 +106,35 @@ pub enum Event {
     Failed {
         /// The neighbor.
         target: IpAddr,
-        /// A packet that waited for it.
+        /// A packet that was queued for it.
         packet: Option<Packet>,
     },
-    /// The neighbor says that it is no router any more (RFC 4861 §7.2.5).
+    /// The neighbor is no longer a router (RFC 4861 §7.2.5).
     RouterLeft {
         /// The neighbor.
         target: IpAddr,
     },
 }
 
-/// What a Neighbor Advertisement says about its target (RFC 4861 §4.4).
+/// The content of a Neighbor Advertisement (RFC 4861 §4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertisement {
-    /// The address of the target, if the option is there.
+    /// Hardware address of the target, if the option is present.
     pub mac: Option<MacAddress>,
     /// R: the target is a router.
     pub is_router: bool,
     /// S: it answers a solicitation.
     pub is_solicited: bool,
-    /// O: it overrides what is known.
+    /// O: it overrides the cached address.
     pub is_override: bool,
 }
 
-/// Whether what a neighbor says of itself unasked replaces what is known.
+/// Whether an unsolicited address of a neighbor replaces the cached one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It does (RFC 4861 §7.2.3).
+    /// Always (RFC 4861 §7.2.3).
     Always,
-    /// It does unless what is known is verified.
+    /// Only if the cached one is not verified.
     IfUnverified,
 }
 
@@ -140,14 +142,14 @@ pub enum Overwrite {
 #[derive(Debug)]
 pub struct Cache {
     entries: BTreeMap<IpAddr, Entry>,
-    /// The entries that wait for a moment, the earliest first.
+    /// Entries with a timer, the earliest first.
     timers: BTreeSet<(Instant, IpAddr)>,
-    /// Entries that were never used, the oldest first; some have been used or forgotten since.
+    /// Entries that were never used, the oldest first; some have been used or removed since.
     unused: VecDeque<IpAddr>,
     owed: VecDeque<Solicitation>,
     events: VecDeque<Event>,
     incomplete: usize,
-    /// Packets that wait in entries or events.
+    /// Number of packets queued in entries or events.
     held: usize,
     limits: Limits,
     reachable_time: Duration,
@@ -161,7 +163,7 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Makes an empty cache.
+    /// Returns an empty cache.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -178,20 +180,20 @@ impl Cache {
         }
     }
 
-    /// Sets how long an answer is believed, as a router says (RFC 4861 §6.3.4), between a second
-    /// and an hour.
+    /// Sets the reachable time from a router advertisement (RFC 4861 §6.3.4), limited to between a
+    /// second and an hour.
     pub fn set_reachable_time(&mut self, time: Duration) {
         self.reachable_time = time.clamp(Duration::from_secs(1), Duration::from_secs(3600));
     }
 
-    /// Sets how long an answer is waited for, as a router says (RFC 4861 §6.3.4), between a tenth
-    /// of a second and ten seconds.
+    /// Sets the time to wait for an answer from a router advertisement (RFC 4861 §6.3.4), limited
+    /// to between a tenth of a second and ten seconds.
     pub fn set_retrans_timer(&mut self, time: Duration) {
         self.retrans_timer = time.clamp(Duration::from_millis(100), Duration::from_secs(10));
     }
 
-    /// Returns the address of a neighbor with the packet that goes there, or keeps the packet
-    /// until the neighbor has answered. A packet for which there is no place goes back to `pool`.
+    /// Returns the hardware address of a neighbor together with the packet, or queues the packet
+    /// until the neighbor has answered. A packet for which there is no space is returned to `pool`.
     pub fn resolve(
         &mut self,
         to: IpAddr,
@@ -220,20 +222,20 @@ impl Cache {
         None
     }
 
-    /// Returns the address of a neighbor, if it is known.
+    /// Returns the hardware address of a neighbor, if it is known.
     #[must_use]
     pub fn lookup(&self, address: IpAddr) -> Option<MacAddress> {
         self.entries.get(&address)?.mac()
     }
 
-    /// Returns whether nothing speaks against the neighbor (RFC 4861 §6.3.6): it has an entry
-    /// that is not incomplete.
+    /// Returns whether the neighbor may be reachable (RFC 4861 §6.3.6): it has an entry that is not
+    /// incomplete.
     #[must_use]
     pub fn is_probably_reachable(&self, address: IpAddr) -> bool {
         self.lookup(address).is_some()
     }
 
-    /// Learns that a neighbor answered our question: an ARP reply to us.
+    /// Records that a neighbor has answered a solicitation: an ARP reply to this host.
     pub fn answer(&mut self, address: IpAddr, mac: MacAddress, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get(&address) else {
             return cx.meter.count(Counter::NeighborsUnasked);
@@ -245,7 +247,7 @@ impl Cache {
         }
     }
 
-    /// Learns from an advertisement of Neighbor Discovery (RFC 4861 §7.2.5).
+    /// Processes a Neighbor Advertisement (RFC 4861 §7.2.5).
     pub fn advertise(&mut self, address: IpAddr, said: Advertisement, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get_mut(&address) else {
             return cx.meter.count(Counter::NeighborsUnasked);
@@ -262,7 +264,7 @@ impl Cache {
         };
         let mac = said.mac.unwrap_or(known);
         if mac != known && !said.is_override {
-            // I: what is known stays, and is doubted.
+            // I: the cached address remains, and becomes stale.
             cx.meter.count(Counter::NeighborOverwritesRefused);
             if matches!(entry.state, State::Reachable { .. }) {
                 self.set_stale(address, known, cx);
@@ -281,7 +283,8 @@ impl Cache {
         }
     }
 
-    /// Learns from a neighbor that speaks to us, and makes an entry if there is none.
+    /// Records the address of a neighbor that sends to this host, and adds an entry if there is
+    /// none.
     pub fn learn(
         &mut self,
         address: IpAddr,
@@ -302,7 +305,7 @@ impl Cache {
         self.entries.insert(address, Entry::new(State::Stale { mac }));
     }
 
-    /// Learns from what a neighbor says unasked, but makes no entry for it.
+    /// Updates an existing entry from an unsolicited packet, without adding one.
     pub fn hear(
         &mut self,
         address: IpAddr,
@@ -324,14 +327,14 @@ impl Cache {
         }
     }
 
-    /// Marks a neighbor as the router that it says it is (RFC 4861 §6.3.4).
+    /// Marks a neighbor as a router because of its advertisement (RFC 4861 §6.3.4).
     pub fn set_router(&mut self, address: IpAddr) {
         if let Some(entry) = self.entries.get_mut(&address) {
             entry.is_router = true;
         }
     }
 
-    /// Learns from above that what we sent to a neighbor arrived (RFC 4861 §7.3.1).
+    /// Records the report of a higher layer that data to a neighbor has arrived (RFC 4861 §7.3.1).
     pub fn confirm(&mut self, address: IpAddr, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get(&address) else { return };
         let is_fresh = matches!(entry.state, State::Reachable { until, .. }
@@ -341,16 +344,16 @@ impl Cache {
         }
     }
 
-    /// Returns whether some neighbor's address is doubted, so that [`Self::confirm`] may spare a
-    /// question.
+    /// Returns whether some neighbor's address is doubtful, so that [`Self::confirm`] may save a
+    /// solicitation.
     #[must_use]
     pub fn has_doubts(&self) -> bool {
-        // Every entry that waits for an answer has a timer; the others that have one are doubted.
+        // Every entry that waits for an answer has a timer; others with a timer are doubtful.
         self.timers.len() > self.incomplete
     }
 
-    /// Learns from above that what we send to a neighbor seems not to arrive: it is asked at once,
-    /// not only when its time is over (RFC 1122 §3.3.1.4).
+    /// Records the report of a higher layer that data to a neighbor does not arrive. The neighbor
+    /// is probed immediately, not only when its time expires (RFC 1122 §3.3.1.4).
     pub fn doubt(&mut self, address: IpAddr, cx: &mut Cx<'_>) {
         let Some(entry) = self.entries.get(&address) else { return };
         if let State::Reachable { mac, .. } | State::Stale { mac } | State::Delay { mac } =
@@ -360,26 +363,26 @@ impl Cache {
         }
     }
 
-    /// Returns the next question to be sent.
+    /// Returns the next solicitation to send.
     pub fn transmit(&mut self, cx: &mut Cx<'_>) -> Option<Solicitation> {
         let solicitation = self.owed.pop_front()?;
         cx.meter.count(Counter::NeighborSolicitationsOut);
         Some(solicitation)
     }
 
-    /// Returns whether a question waits to be sent.
+    /// Returns whether a solicitation is queued.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !self.owed.is_empty()
     }
 
-    /// Returns whether there are news.
+    /// Returns whether an event is queued.
     #[must_use]
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Event::Resolved { .. } | Event::Failed { packet: Some(_), .. } = event {
@@ -394,7 +397,7 @@ impl Cache {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Asks again, begins to probe, and gives up, where it is time to.
+    /// Retransmits solicitations, starts probes, and gives up neighbors, as their timers require.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         while let Some((at, address)) = self.timers.first().copied() {
             if at > cx.now {
@@ -405,7 +408,7 @@ impl Cache {
         }
     }
 
-    /// Forgets every neighbor and gives the packets back: the link went down.
+    /// Removes all neighbors and returns the queued packets, because the link went down.
     pub fn reset(&mut self, pool: &mut Pool) {
         let waiting =
             core::mem::take(&mut self.entries).into_values().flat_map(Entry::into_waiting);
@@ -423,7 +426,8 @@ impl Cache {
         (self.incomplete, self.held) = (0, 0);
     }
 
-    /// Makes an incomplete entry and asks for the first time; false if there is no place.
+    /// Adds an incomplete entry and sends the first solicitation. Returns false if there is no
+    /// space.
     fn open(&mut self, address: IpAddr, cx: &mut Cx<'_>) -> bool {
         if self.incomplete >= self.limits.incomplete || !self.make_room(cx) {
             return false;
@@ -456,7 +460,8 @@ impl Cache {
         self.held += 1;
     }
 
-    /// Makes room for one entry more, if there is none and there is one that can give way.
+    /// Makes space for one more entry by an eviction if needed. Returns false if none can be
+    /// evicted.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         if self.entries.len() < self.limits.entries {
             return true;
@@ -473,7 +478,7 @@ impl Cache {
 
     fn forget_oldest_unused(&mut self, cx: &mut Cx<'_>) {
         let Some(address) = self.unused.pop_front() else { return };
-        // It may have been used since, and stands for nothing here then.
+        // It may have been used since, and then no longer belongs in this list.
         if self.entries.get(&address).is_some_and(|entry| entry.used_at.is_none()) {
             cx.meter.count(Counter::NeighborsForgotten);
             self.remove(address);
@@ -492,7 +497,8 @@ impl Cache {
     }
 
     fn verify(&mut self, address: IpAddr, mac: MacAddress, cx: &mut Cx<'_>) {
-        // RFC 4861 §6.3.2: between half and three halves, so that hosts do not ask in step.
+        // RFC 4861 §6.3.2: between half and one and a half times, so that hosts are not
+        // synchronized.
         let base = u64::try_from(self.reachable_time.as_nanos()).unwrap_or(u64::MAX);
         let nanos = (base / 2).saturating_add(cx.chance.below(base));
         let until = cx.now + Duration::from_nanos(nanos);
@@ -503,14 +509,14 @@ impl Cache {
         self.set_state(address, State::Stale { mac }, None, cx);
     }
 
-    /// Asks the neighbor alone, for the time after `sent` times.
+    /// Sends a unicast solicitation after `sent` previous ones.
     fn probe(&mut self, address: IpAddr, mac: MacAddress, sent: u8, cx: &mut Cx<'_>) {
         let wait = Some(self.retrans_timer);
         self.set_state(address, State::Probe { mac, sent: sent + 1 }, wait, cx);
         self.owe(Solicitation { target: address, to: Some(mac) }, cx);
     }
 
-    /// Enters a state, sets its timer, and lets go what waited for an address.
+    /// Enters a state, sets its timer, and releases packets that waited for an address.
     fn set_state(&mut self, address: IpAddr, state: State, wait: Option<Duration>, cx: &Cx<'_>) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         if let Some(at) = entry.timer.take() {
@@ -562,7 +568,7 @@ impl Cache {
         self.events.extend(failed);
     }
 
-    /// Tells news that carry no packet, which have a limit of their own.
+    /// Queues an event without a packet; such events have a limit of their own.
     fn tell(&mut self, event: Event, cx: &mut Cx<'_>) {
         if self.events.len() < self.held + NEWS_LIMIT {
             self.events.push_back(event);

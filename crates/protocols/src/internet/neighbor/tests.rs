@@ -1,4 +1,4 @@
-//! The states of a neighbor, and what a flood of them cannot do.
+//! The states of a neighbor, and the limits under floods.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -27,7 +27,7 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Sends a packet; true if its address is known.
+    /// Sends a packet. Returns true if the neighbor's address is known.
     fn send_to(&mut self, to: IpAddr, data: &[u8]) -> bool {
         let mut packet = self.pool.take(&mut self.lab.meter).unwrap();
         packet.extend(data);
@@ -54,7 +54,7 @@ impl Bench {
         core::iter::from_fn(|| self.cache.transmit(&mut self.lab.cx())).map(|s| s.to).collect()
     }
 
-    /// The data of what was let go, and of what failed.
+    /// Returns the data of the released packets, and of the failed ones.
     fn events(&mut self) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let (mut resolved, mut failed) = (Vec::new(), Vec::new());
         while let Some(event) = self.cache.event() {

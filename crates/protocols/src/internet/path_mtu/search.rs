@@ -1,62 +1,62 @@
 //! Packetization layer path MTU discovery (RFC 4821, RFC 8899): one connection's search for the
-//! longest datagram that arrives, by sending some and seeing which are acknowledged.
+//! longest datagram that arrives, by sending probes and observing which are acknowledged.
 //!
-//! It needs no router's help, and so finds its way out of a *black hole*, where long datagrams
-//! vanish and nobody says so. The engine knows nothing of segments: a transport asks it for the
-//! length of what it sends and for a probe now and then, and tells it what became of each. All
-//! lengths are those of whole IP datagrams.
+//! It needs no reports of routers, and so detects a *black hole*, where long datagrams are lost
+//! without an ICMP error. The engine is independent of segments: a transport asks it for the length
+//! of its datagrams and for occasional probes, and reports the result of each. All lengths are
+//! those of whole IP datagrams.
 //!
 //! ```text
 //!            base acknowledged             nothing left between low and high
 //!   Base ───────────────────────► Searching ───────────────────────► Complete
 //!    │ ▲                             ▲                                  │
-//!    │ └── long datagrams vanish ────┼──────────────────────────────────┤
+//!    │ └── long datagrams lost ──────┼──────────────────────────────────┤
 //!    │                               └──────── ten minutes later ───────┘
 //!    │ base not acknowledged
-//!    └──► Error (the shortest length; base is probed on)
+//!    └──► Error (the shortest length; base is still probed)
 //! ```
 //!
-//! A transport that trusts its routers starts [`Search::optimistic`], with the longest length
-//! taken for good until long datagrams vanish; one that does not, [`Search::from_base`].
+//! A transport that trusts ICMP errors starts with [`Search::optimistic`], which uses the longest
+//! length until long datagrams are lost. Others start with [`Search::from_base`].
 
 use crate::time::{Duration, Instant};
 
-/// How often a length is probed before it is taken as too long (RFC 8899 §5.1.2).
+/// Number of lost probes after which a length is considered too long (RFC 8899 §5.1.2).
 pub const MAX_PROBES: u8 = 3;
-/// How often in a row datagrams longer than base must vanish before that is a black hole. A
-/// retransmission timer that starts at 1 s and doubles comes to 7 s.
+/// Number of consecutive losses of datagrams longer than base that show a black hole. With a
+/// retransmission timer that starts at 1 s and doubles, this takes 7 s.
 pub const MAX_VANISHED: u8 = 3;
-/// How long to be content before trying longer ones again (RFC 8899 §5.1.1).
+/// Time before longer datagrams are probed again (RFC 8899 §5.1.1).
 pub const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// The shortest wait for a probe's acknowledgment (RFC 8899 §5.1.1 MUST).
+/// Minimum time to wait for a probe's acknowledgment (RFC 8899 §5.1.1 MUST).
 pub const PROBE_WAIT_MIN: Duration = Duration::from_secs(1);
 /// A search ends when the length is known to fewer bytes than this.
 pub const RESOLUTION: u16 = 8;
 
-/// What a search may find.
+/// The range of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// What gets through anywhere: 1280 for IPv6, the floor of path MTUs for IPv4.
+    /// A length that passes every path: 1280 for IPv6, the floor of path MTUs for IPv4.
     pub min: u16,
-    /// What gets through nearly anywhere.
+    /// A length that passes nearly every path.
     pub base: u16,
-    /// What the link takes.
+    /// The MTU of the link.
     pub max: u16,
 }
 
-/// Where a search stands (RFC 8899 §5.2).
+/// The state of a search (RFC 8899 §5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The base length is being confirmed.
     Base,
     /// Lengths above the one in use are probed.
     Searching,
-    /// The length is known until a time.
+    /// The length is known, until the search is repeated.
     Complete {
-        /// When to search again.
+        /// Time of the next search.
         raise_at: Instant,
     },
-    /// Not even base gets through.
+    /// Not even base passes.
     Error,
 }
 
@@ -67,28 +67,28 @@ pub struct Search {
     state: State,
     /// The length in use.
     mtu: u16,
-    /// The longest that may still get through.
+    /// The longest length that may still pass.
     high: u16,
     probe: Probe,
     vanished: u8,
-    /// How often in a row the length in use must vanish before it counts as too long.
+    /// Number of consecutive losses of the length in use after which it counts as too long.
     vanished_max: u8,
-    /// The longest that has vanished since something as long was acknowledged.
+    /// The longest length lost since one of at least that length was acknowledged.
     vanished_len: u16,
 }
 
-/// The length that is being probed.
+/// The length being probed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
     len: u16,
-    /// Probes of this length that were lost.
+    /// Number of lost probes of this length.
     lost: u8,
-    /// Until when the last one may be acknowledged, if one is under way.
+    /// Time until which the last probe may be acknowledged, if one is outstanding.
     expires_at: Option<Instant>,
 }
 
 impl Limits {
-    /// Returns these limits in an order that makes sense.
+    /// Returns these limits with min, base and max in ascending order.
     #[must_use]
     fn sorted(self) -> Self {
         let max = self.max.max(1);
@@ -98,7 +98,7 @@ impl Limits {
 }
 
 impl Search {
-    /// Starts with the longest length, and searches when datagrams of it vanish.
+    /// Starts with the longest length, and searches when datagrams of it are lost.
     #[must_use]
     pub fn optimistic(limits: Limits, now: Instant) -> Self {
         let limits = limits.sorted();
@@ -126,15 +126,15 @@ impl Search {
         }
     }
 
-    /// Sets how often in a row the length in use, or the base length while it is being confirmed,
-    /// must vanish before it counts as too long; otherwise [`MAX_VANISHED`] times.
+    /// Sets the number of consecutive losses after which the length in use, or the base length
+    /// while it is being confirmed, counts as too long. The default is [`MAX_VANISHED`].
     #[must_use]
     pub fn with_vanished_max(self, vanished_max: u8) -> Self {
         Self { vanished_max, ..self }
     }
 
     /// Uses the shortest length instead of waiting for the confirmation of the base length, which
-    /// is probed from there on.
+    /// is probed from then on.
     pub fn skip_base(&mut self) {
         if self.state == State::Base {
             self.fail();
@@ -153,16 +153,16 @@ impl Search {
         self.mtu
     }
 
-    /// Returns where the search stands.
+    /// Returns the state of the search.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Returns the length of a probe that is to be sent now, if one is. It counts as sent: its
-    /// acknowledgment has to come within `wait`, of which one second is the least.
+    /// Returns the length of a probe to send now, if one is due. It counts as sent: its
+    /// acknowledgment must arrive within `wait`, which is at least one second.
     ///
-    /// In the states Base and Error any datagram of that length does as a probe.
+    /// In the states Base and Error any datagram of that length serves as a probe.
     pub fn transmit(&mut self, wait: Duration, now: Instant) -> Option<u16> {
         if self.probe.expires_at.is_some() {
             return None;
@@ -189,7 +189,7 @@ impl Search {
         }
     }
 
-    /// Takes note that time has passed.
+    /// Processes the timers that are due.
     pub fn timeout(&mut self, now: Instant) {
         match (self.state, self.probe.expires_at) {
             (State::Complete { raise_at }, _) if raise_at <= now => self.raise(),
@@ -199,7 +199,7 @@ impl Search {
         }
     }
 
-    /// A datagram of `len` bytes was acknowledged, be it a probe or not.
+    /// Records that a datagram of `len` bytes, a probe or not, was acknowledged.
     pub fn acknowledged(&mut self, len: u16, now: Instant) {
         if len >= self.vanished_len {
             (self.vanished, self.vanished_len) = (0, 0);
@@ -207,15 +207,15 @@ impl Search {
         let confirms_base = len >= self.limits.base.min(self.mtu.max(self.limits.min));
         match self.state {
             State::Base if confirms_base => self.search(self.limits.base, now),
-            // Only a probe is as long as base here.
+            // Only a probe can have the base length here.
             State::Error if len >= self.limits.base => self.search(self.limits.base, now),
             State::Searching | State::Complete { .. } if len > self.mtu => self.search(len, now),
             _ => {}
         }
     }
 
-    /// A probe of `len` bytes was lost, while others were not: that says nothing of congestion
-    /// (RFC 8899 §3).
+    /// Records that a probe of `len` bytes was lost while other datagrams were not, which is no
+    /// sign of congestion (RFC 8899 §3).
     pub fn lost(&mut self, len: u16, now: Instant) {
         if self.probe.expires_at.is_none() || len != self.probe.len {
             return;
@@ -223,7 +223,7 @@ impl Search {
         self.probe.expires_at = None;
         self.probe.lost += 1;
         let lost_max = match self.state {
-            // Nothing at all is acknowledged: this length is in use, and has vanished.
+            // No datagram is acknowledged: this length is in use, and lost.
             State::Base => self.vanished_max,
             State::Searching | State::Complete { .. } | State::Error => MAX_PROBES,
         };
@@ -241,11 +241,11 @@ impl Search {
         }
     }
 
-    /// A datagram of `len` bytes with data was sent again because nothing at all was
+    /// Records that a datagram of `len` bytes with data was retransmitted because no datagram was
     /// acknowledged. Returns whether that shows a black hole: [`Self::mtu`] is then lower.
     ///
-    /// Where datagrams of base length or less vanish, base is asked for again (RFC 8899 §5.2, from
-    /// any state where the path no longer takes what it took).
+    /// If datagrams of base length or less are lost, base is confirmed again (RFC 8899 §5.2, from
+    /// any state in which the path no longer supports the current length).
     pub fn vanished(&mut self, len: u16) -> bool {
         if len <= self.limits.min
             || !matches!(self.state, State::Complete { .. } | State::Searching)
@@ -261,14 +261,15 @@ impl Search {
         if self.mtu < self.limits.base {
             self.fail();
         } else {
-            // What vanished is tried first once base has arrived: the path may have been dead.
+            // The lost length is probed first once base has arrived, because the path may have been
+            // down.
             self.restart(if len > self.limits.base { len } else { self.high });
         }
         (self.vanished, self.vanished_len) = (0, 0);
         self.mtu < before
     }
 
-    /// A router says, and the transport believes it, that no more than `mtu` bytes get through.
+    /// Records the report of a router, accepted by the transport, that at most `mtu` bytes pass.
     pub fn packet_too_big(&mut self, mtu: u16, now: Instant) {
         if mtu < self.limits.min || mtu >= self.high.max(self.mtu) {
             return;
@@ -301,7 +302,7 @@ impl Search {
         self.state = State::Error;
     }
 
-    /// Goes on from a length that is known to get through.
+    /// Continues from a length that is known to pass.
     fn search(&mut self, len: u16, now: Instant) {
         self.mtu = len.min(self.limits.max);
         self.high = self.high.max(self.mtu);
@@ -329,7 +330,8 @@ impl Search {
         }
     }
 
-    /// The longest is tried first, because most paths take it; then the middle.
+    /// Returns the next length to probe: first the longest, because most paths support it, then the
+    /// middle of the range.
     fn next_len(&self) -> u16 {
         if self.high == self.limits.max {
             return self.high;
@@ -346,7 +348,7 @@ mod tests {
     const LIMITS: Limits = Limits { min: 1280, base: 1280, max: 1500 };
     const WAIT: Duration = Duration::from_secs(1);
 
-    /// Sends probes over a path of `path_mtu` until none is due, and returns the time it took.
+    /// Sends probes over a path of `path_mtu` until none is due, and returns the time that it took.
     fn run(search: &mut Search, path_mtu: u16, now: &mut Instant) {
         for _ in 0..100 {
             if let Some(len) = search.transmit(WAIT, *now) {
@@ -421,7 +423,7 @@ mod tests {
     fn a_black_hole_is_left_within_30_seconds() {
         let mut now = Instant::ZERO;
         let mut search = Search::optimistic(LIMITS, now);
-        // The retransmission timer runs out after 1, 3 and 7 seconds.
+        // The retransmission timer expires after 1, 3 and 7 seconds.
         let shown = [1, 2, 4].map(|secs| {
             now = now + Duration::from_secs(secs);
             search.vanished(1500)

@@ -1,4 +1,4 @@
-//! Reassembly against a map of which bytes have come, and the attacks on it.
+//! Reassembly compared with a map of received bytes, and attacks on it.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -20,7 +20,7 @@ fn fragment(offset: usize, data: &[u8], more: bool) -> Fragment<'_> {
     Fragment { key: key(7), offset, more, headers: &HEADERS, counted_len: 20, ecn: 0, data }
 }
 
-/// A reassembler with its lab.
+/// A reassembler with its test environment.
 #[derive(Debug, Default)]
 struct Bench {
     reassembler: Reassembler,
@@ -32,7 +32,7 @@ impl Bench {
         self.reassembler.receive(fragment, &mut self.lab.cx())
     }
 
-    /// Feeds a fragment and returns the data of the datagram that it finishes.
+    /// Feeds a fragment and returns the data of the datagram that it completes.
     fn whole(&mut self, fragment: &Fragment<'_>) -> Option<Vec<u8>> {
         match self.receive(fragment) {
             Outcome::Whole(whole) => {
@@ -52,12 +52,12 @@ impl Bench {
     }
 }
 
-/// What a fragment of the model is: where it starts in units of 8 bytes, its length in bytes, and
-/// whether more follow.
+/// A fragment of the model: its offset in units of 8 bytes, its length in bytes, and whether more
+/// follow.
 type Drawn = (usize, usize, bool);
 
-/// What a map of bytes says of the fragments in the order in which they come: at which of them
-/// the datagram is whole, if it becomes whole at all.
+/// Returns the index of the fragment that completes the datagram according to a map of bytes, if
+/// any does.
 fn model(drawn: &[Drawn]) -> Option<usize> {
     let mut map = vec![false; LEN_MAX];
     let mut seen: Vec<Drawn> = Vec::new();
@@ -82,12 +82,12 @@ fn model(drawn: &[Drawn]) -> Option<usize> {
     None
 }
 
-/// The data of a drawn fragment: each byte says where it lies.
+/// Returns the data of a drawn fragment: each byte encodes its offset.
 fn data_of((unit, len, _): Drawn) -> Vec<u8> {
     (unit * 8..unit * 8 + len).map(|place| u8::try_from(place % 251).unwrap()).collect()
 }
 
-/// The same datagram of `len` bytes cut into pieces of `units` of 8 bytes each.
+/// Returns a datagram of `len` bytes cut into pieces of `units` of 8 bytes each.
 fn cut(len: usize, units: usize) -> Vec<Drawn> {
     let starts = (0..len.div_ceil(8)).step_by(units);
     starts
@@ -190,9 +190,9 @@ fn a_first_fragment_whose_headers_leave_no_room_for_the_rest_drops_the_datagram(
     assert_eq!(bench.reassembler.bytes(), 0);
 }
 
-/// The most comparisons of keys that any fragment may cost: a search in each of the four trees for
-/// itself, and for each datagram that goes for it. Looking at each of the 256 datagrams, or of the
-/// 256 fragments of one, takes more.
+/// Maximum number of key comparisons for a fragment: a search in each of the four trees for itself,
+/// and for each datagram that is dropped for it. A linear scan of the 256 datagrams, or of the 256
+/// fragments of one, takes more.
 const PROBES_MAX: u64 = 240;
 
 // attack row 3
@@ -236,7 +236,7 @@ fn a_fragment_costs_a_search_among_those_that_are_there_in_whatever_order_they_c
             assert!(probes <= PROBES_MAX / 2, "{probes}");
         }
     }
-    // And as many datagrams as there may be, each by one fragment.
+    // Also the maximum number of datagrams, each with one fragment.
     let mut bench = Bench::default();
     for number in 0..1000_u32 {
         let source = IpAddr::V4(Ipv4Addr::from_bits(number));

@@ -1,47 +1,47 @@
 //! LLP, the low level protocol of TM-233 §5.3, between a personal computer and the packet
 //! concentrator, with the codes and times of MIT's PC/IP (SLFP in Merit's description).
 //!
-//! Theory of operation. Four bytes of the line are special: REQ asks to send a packet, ACK allows
-//! it, END ends it, and ESC stands before a data byte that would look like one of the four. One
-//! packet goes
+//! Theory of operation. Four bytes of the line are special: REQ requests to send a packet, ACK
+//! allows it, END ends it, and ESC precedes a data byte that would look like one of the four. One
+//! packet is sent as
 //!
 //! ```text
 //! sender    REQ                header, data (escaped)  END
 //! receiver        ACK
 //! ```
 //!
-//! and both directions do this at the same time, each for itself: an ACK may stand between any
-//! two bytes of a packet that goes the other way, but never between ESC and its second byte. The
-//! protocol lets a REQ stand there too. This sender never does that, because it has one packet in
-//! hand at a time, and a receiver takes a REQ inside a packet to mean that its END was lost.
+//! and both directions do this at the same time, independently: an ACK may be between any two bytes
+//! of a packet in the other direction, but never between ESC and its second byte. The protocol also
+//! allows a REQ there. This sender never does that, because it sends one packet at a time, and a
+//! receiver interprets a REQ inside a packet as the loss of its END.
 //!
-//! The receiver takes a buffer when the REQ comes. Without one it stays silent, and the sender
-//! asks again: this is the flow control of the line. A REQ inside a packet drops what has come
-//! and starts over in the same buffer. A packet with an escape that is not in the protocol, or
-//! longer than its buffer, is dropped at once, and what follows until the next REQ is unexpected;
-//! unexpected bytes are counted and dropped. There is no checksum: what the line damages without
-//! touching a special byte is found by the layers above.
+//! The receiver allocates a buffer when the REQ arrives. Without one it does not answer, and the
+//! sender repeats the REQ: this is the flow control of the line. A REQ inside a packet drops the
+//! bytes received so far and starts over in the same buffer. A packet with an undefined escape, or
+//! longer than its buffer, is dropped at once, and the bytes until the next REQ are unexpected;
+//! unexpected bytes are counted and dropped. There is no checksum: damage by the line to ordinary
+//! bytes is only detected by the layers above.
 //!
-//! Times count in ticks of the personal computer's clock, 18.2 in a second. A REQ without an ACK
-//! is repeated after 9 ticks, 10 times, and then the packet has failed. A packet has 130 ticks:
-//! the receiver counts from the REQ and drops it, the sender counts from the ACK and gives up,
-//! since by then the receiver has dropped it. On a line that needs longer for a packet of the MTU
-//! with every byte escaped, the MTU must be smaller.
+//! Times are in ticks of the personal computer's clock, 18.2 per second. A REQ without an ACK is
+//! repeated after 9 ticks, 10 times, and then the packet has failed. A packet has 130 ticks: the
+//! receiver counts from the REQ and drops it, the sender counts from the ACK and gives up, since by
+//! then the receiver has dropped it. On a line that needs longer for a packet of the MTU with every
+//! byte escaped, the MTU must be smaller.
 //!
-//! Each packet starts with a local header of four bytes, 2 1 0 0 for an Internet datagram and
-//! 2 3 0 0 for an address. A personal computer that does not know its Internet address sends the
-//! header alone, and the packet concentrator answers with the header and the address. The answer
-//! has six seconds. Nobody asks again by itself: [`Llp::is_asking_address`] turns false, and the
-//! owner decides.
+//! Each packet starts with a local header of four bytes, 2 1 0 0 for an Internet datagram and 2 3 0
+//! 0 for an address. A personal computer that does not know its Internet address sends the header
+//! alone, and the packet concentrator answers with the header and the address. The timeout of the
+//! answer is six seconds. The request is not repeated automatically: [`Llp::is_asking_address`]
+//! turns false, and the owner decides.
 //!
-//! Header compression (RFC 1144) is an extension of ours, off unless both ends are set to it. A
+//! Header compression (RFC 1144) is our extension, off unless both ends are configured for it. A
 //! segment that fills a slot has the local header 2 112 0 0, after the 0x70 of SLIP. A compressed
-//! one has no local header at all: its first byte is the mask with the uppermost bit set, and no
-//! local header begins so. An end that is not set to it counts both as unknown headers. A typed
+//! one has no local header: its first byte is the mask with the uppermost bit set, with which no
+//! local header begins. An end without the extension counts both as unknown headers. A typed
 //! character, 48 bytes with REQ, ACK and END, then takes seven.
 //!
-//! The files `receiver` and `sender` are the two directions. [`Llp`] takes the line's bytes apart,
-//! and gives to the receiver what belongs to incoming packets and to the sender the ACKs.
+//! The files `receiver` and `sender` are the two directions. [`Llp`] splits the bytes of the line
+//! and passes those of incoming packets to the receiver and the ACKs to the sender.
 
 mod receiver;
 mod sender;
@@ -60,11 +60,11 @@ use crate::packet::{Packet, Pool};
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// Stands before a data byte from 242 to 245, which then goes as 0 to 3.
+/// Precedes a data byte from 242 to 245, which is then sent as 0 to 3.
 pub const ESC: u8 = 242;
-/// Asks to send a packet.
+/// Requests to send a packet.
 pub const REQ: u8 = 243;
-/// Allows the other end to send the packet that it asked for.
+/// Allows the peer to send the packet that it requested.
 pub const ACK: u8 = 244;
 /// Ends a packet.
 pub const END: u8 = 245;
@@ -74,21 +74,21 @@ pub const IP_HEADER: [u8; 4] = [2, 1, 0, 0];
 /// The local header of an address request and of its answer.
 pub const ADDRESS_HEADER: [u8; 4] = [2, 3, 0, 0];
 
-/// The local header of a segment that fills a slot of the header compression: ours.
+/// The local header of a segment that fills a slot of the header compression: our extension.
 pub const UNCOMPRESSED_TCP_HEADER: [u8; 4] = [2, 0x70, 0, 0];
-/// In the first byte of a packet that has no local header: TCP with compressed headers.
+/// Bit in the first byte of a packet without a local header: TCP with compressed headers.
 pub const COMPRESSED_TCP: u8 = 0x80;
 
-/// How long a REQ waits for its ACK: 9 ticks.
+/// Time that a REQ waits for its ACK: 9 ticks.
 pub const ACK_WAIT: Duration = ticks(9);
-/// How often a REQ is repeated before its packet has failed.
+/// Number of repetitions of a REQ after which its packet has failed.
 pub const RETRIES: u32 = 10;
-/// How long a packet may take: 130 ticks.
+/// Maximum duration of a packet: 130 ticks.
 pub const PACKET_WAIT: Duration = ticks(130);
-/// How long an address request waits for its answer.
+/// Time that an address request waits for its answer.
 pub const ADDRESS_WAIT: Duration = Duration::from_secs(6);
 
-/// Returns the time of `count` ticks of 1/18.2 s.
+/// Returns the duration of `count` ticks of 1/18.2 s.
 #[must_use]
 pub const fn ticks(count: u64) -> Duration {
     Duration::from_nanos(count * 5_000_000_000 / 91)
@@ -101,20 +101,20 @@ pub struct Llp {
     sender: Sender,
     used: UsedQueue,
     output: OutputQueue,
-    /// What the other end is told to be its address.
+    /// The address that the peer gets when it asks.
     peer_address: Option<[u8; 4]>,
-    /// Our own address, fresh from the line.
+    /// The local address, just received from the line.
     address: Option<[u8; 4]>,
 }
 
 impl Llp {
-    /// Makes a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    /// Returns a link for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
     #[must_use]
     pub fn new(mtu: usize) -> Self {
         Self::with_queue_limit(mtu, QUEUE_LIMIT)
     }
 
-    /// Makes a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    /// Returns a link for datagrams of at most `mtu` bytes, with queues of `limit` packets.
     #[must_use]
     pub fn with_queue_limit(mtu: usize, limit: usize) -> Self {
         Self {
@@ -127,7 +127,8 @@ impl Llp {
         }
     }
 
-    /// Compresses the headers of TCP (RFC 1144), by our extension. The other end must do so, too.
+    /// Enables the compression of TCP headers (RFC 1144), which is our extension. The peer must
+    /// enable it too.
     #[must_use]
     pub fn with_header_compression(mut self) -> Self {
         self.sender.compressor = Some(Compressor::new(SLOTS_MAX, true));
@@ -135,26 +136,26 @@ impl Llp {
         self
     }
 
-    /// Sets the address to give to the other end when it asks, which makes this end a packet
-    /// concentrator. With `None`, requests are counted as unknown headers and not answered.
+    /// Sets the address given to the peer on request, which makes this end a packet concentrator.
+    /// With `None`, requests are counted as unknown headers and not answered.
     pub fn set_peer_address(&mut self, address: Option<[u8; 4]>) {
         self.peer_address = address;
     }
 
-    /// Asks the other end for our Internet address, unless it is being asked.
+    /// Asks the peer for the local Internet address, unless a request is pending.
     ///
     /// The answer is [`Event::Address`].
     pub fn request_address(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |_| self.sender.request_address());
     }
 
-    /// Returns whether an address was asked for, and neither came nor was given up.
+    /// Returns whether an address request is pending: neither answered nor given up.
     #[must_use]
     pub fn is_asking_address(&self) -> bool {
         self.sender.is_asking_address()
     }
 
-    /// Takes bytes from the line, split anywhere.
+    /// Processes bytes from the line, split anywhere.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             self.take_apart(bytes, pool, cx);
@@ -200,16 +201,16 @@ impl Llp {
         }
     }
 
-    /// Takes a datagram to send.
+    /// Queues a datagram for output.
     ///
     /// # Errors
     ///
-    /// Gives the packet back, and counts it, if it is longer than the MTU or the queue is full.
+    /// Returns the packet, and counts it, if it is longer than the MTU or the queue is full.
     pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         charged(cx, |cx| self.output.accept(packet, cx))
     }
 
-    /// Appends at most `limit` bytes for the line, and returns how many.
+    /// Appends at most `limit` bytes for the line, and returns their number.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         charged(cx, |cx| self.fill(wire, limit, cx))
     }
@@ -217,7 +218,7 @@ impl Llp {
     fn fill(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         let start = wire.len();
         let end = start.saturating_add(limit);
-        // The second byte of an escape goes before an ACK, and an ACK before all else.
+        // The second byte of an escape goes before an ACK, and an ACK before everything else.
         if wire.len() < end {
             self.sender.finish_escape(wire);
         }
@@ -235,13 +236,13 @@ impl Llp {
         wire.len() - start
     }
 
-    /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
+    /// Returns whether the output queue is full, so that [`Self::send`] would reject a packet.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.output.is_full()
     }
 
-    /// Returns the next news; call until there is none.
+    /// Returns the next event; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         self.output
             .event()
@@ -255,7 +256,7 @@ impl Llp {
         self.receiver.deadline().into_iter().chain(self.sender.deadline()).min()
     }
 
-    /// Does what is due now; nothing if nothing is.
+    /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             self.receiver.timeout(cx);
@@ -270,7 +271,7 @@ impl Llp {
         self.output.mtu()
     }
 
-    /// Returns whether a datagram waits among the events.
+    /// Returns whether a received datagram is queued among the events.
     #[must_use]
     pub fn has_received(&self) -> bool {
         !self.used.is_empty()
@@ -282,7 +283,7 @@ impl Llp {
         self.receiver.owes_acknowledgment() || self.sender.has_output(&self.output)
     }
 
-    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
     pub fn reset(&mut self, pool: &mut Pool) {
         self.receiver.reset(pool);
         self.sender.reset(pool);
@@ -296,9 +297,9 @@ fn is_special(byte: u8) -> bool {
     (ESC..=END).contains(&byte)
 }
 
-/// Returns how many bytes there are before the first special one.
+/// Returns the number of bytes before the first special one.
 fn ordinary_run(bytes: &[u8]) -> usize {
-    // A pass over a whole chunk without leaving it early compiles to vector instructions.
+    // A pass over a whole chunk without an early exit compiles to vector instructions.
     const CHUNK: usize = 32;
     let mut clean = 0;
     for chunk in bytes.chunks(CHUNK) {

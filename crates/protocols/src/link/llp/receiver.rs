@@ -1,4 +1,4 @@
-//! The receiving direction of LLP: REQ, our ACK, escaped bytes, END.
+//! The receiving direction of LLP: REQ, the local ACK, escaped bytes, END.
 
 use super::{
     ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_WAIT, SLOTS_MAX, UNCOMPRESSED_TCP_HEADER,
@@ -10,13 +10,13 @@ use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 
-/// What comes in, between packets or inside one.
+/// The state of the input, between packets or inside one.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     incoming: Option<Incoming>,
-    /// The buffer of a packet that ran out of time, until a pool or the next REQ is at hand.
+    /// The buffer of a packet that timed out, kept until a pool or the next REQ is available.
     spare: Option<Packet>,
-    /// Makes compressed headers whole, if both ends are set to it.
+    /// Decompresses headers, if both ends are configured for it.
     pub(super) decompressor: Option<Decompressor>,
 }
 
@@ -27,25 +27,25 @@ struct Incoming {
     started_at: Instant,
     /// The last byte was ESC.
     is_escaped: bool,
-    /// The ACK has not gone to the line yet.
+    /// The ACK has not been sent yet.
     owes_ack: bool,
 }
 
-/// A whole packet that is for the link itself.
+/// A complete packet for the link itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Local {
-    /// The other end wants to know its address.
+    /// The peer requests its address.
     Request,
-    /// The other end tells us ours.
+    /// The peer reports the local address.
     Reply([u8; 4]),
 }
 
 impl Receiver {
-    /// Takes a REQ: starts a packet, or starts it over.
+    /// Processes a REQ: starts a packet, or starts it over.
     pub(super) fn request(&mut self, used: &UsedQueue, pool: &mut Pool, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::LlpRequestsIn);
         if let Some(incoming) = self.incoming.take() {
-            // A REQ repeated before the first byte only says that the ACK was late or lost.
+            // A REQ repeated before the first byte only means that the ACK was late or lost.
             if incoming.is_escaped || !incoming.packet.is_empty() {
                 cx.meter.count(Counter::LlpRequestsInPacket);
                 self.lose();
@@ -62,7 +62,7 @@ impl Receiver {
         self.incoming = Some(Incoming::new(packet, cx.now));
     }
 
-    /// Takes a run of bytes that are not special, of a packet with at most `mtu` bytes of data.
+    /// Processes a run of ordinary bytes of a packet with at most `mtu` bytes of data.
     pub(super) fn data(&mut self, run: &[u8], mtu: usize, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Some(incoming) = &mut self.incoming else {
             return cx.meter.add(Counter::LinkBytesUnexpected, run.len() as u64);
@@ -72,7 +72,7 @@ impl Receiver {
         }
     }
 
-    /// Takes an ESC.
+    /// Processes an ESC.
     pub(super) fn escape(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) {
         let Some(incoming) = &mut self.incoming else {
             return cx.meter.count(Counter::LinkBytesUnexpected);
@@ -83,17 +83,18 @@ impl Receiver {
         incoming.is_escaped = true;
     }
 
-    /// Sees an ACK on its way to the sender.
+    /// Notes an ACK for the sender.
     ///
-    /// After ESC it is against the protocol, but it says nothing about the packet: the escape
-    /// still waits for its second byte.
+    /// After ESC it violates the protocol, but does not concern the packet: the escape still waits
+    /// for its second byte.
     pub(super) fn acknowledgment_passes(&self, cx: &mut Cx<'_>) {
         if self.incoming.as_ref().is_some_and(|incoming| incoming.is_escaped) {
             cx.meter.count(Counter::LinkEscapesWrong);
         }
     }
 
-    /// Takes an END: a datagram goes to the used queue, and what is for the link is returned.
+    /// Processes an END: a datagram is put into the used queue, and a packet for the link is
+    /// returned.
     pub(super) fn end(
         &mut self,
         used: &mut UsedQueue,
@@ -136,7 +137,7 @@ impl Receiver {
         local
     }
 
-    /// Returns what header compression has made of a packet, if it has.
+    /// Returns the header compression's kind of a packet, if it has one.
     fn compressed_kind(&self, packet: &[u8]) -> Option<Kind> {
         self.decompressor.as_ref()?;
         if packet.first()? & COMPRESSED_TCP != 0 {
@@ -167,7 +168,7 @@ impl Receiver {
         used.push(packet);
     }
 
-    /// Tells the decompressor that a packet is lost.
+    /// Notifies the decompressor of a lost packet.
     fn lose(&mut self) {
         if let Some(decompressor) = &mut self.decompressor {
             decompressor.lose();
@@ -182,23 +183,23 @@ impl Receiver {
         }
     }
 
-    /// Returns whether an ACK waits to go to the line.
+    /// Returns whether an ACK is pending.
     pub(super) fn owes_acknowledgment(&self) -> bool {
         self.incoming.as_ref().is_some_and(|incoming| incoming.owes_ack)
     }
 
-    /// Returns whether an ACK must go to the line now, and takes it for gone.
+    /// Returns whether an ACK is pending, and marks it as sent.
     pub(super) fn pay_acknowledgment(&mut self) -> bool {
         let Some(incoming) = &mut self.incoming else { return false };
         core::mem::take(&mut incoming.owes_ack)
     }
 
-    /// Returns when the packet must be whole.
+    /// Returns when the packet must be complete.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.incoming.as_ref().map(|incoming| incoming.started_at + PACKET_WAIT)
     }
 
-    /// Drops a packet that took too long.
+    /// Drops a packet that timed out.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.deadline().is_none_or(|deadline| cx.now < deadline) {
             return;
@@ -208,14 +209,14 @@ impl Receiver {
         self.spare = self.incoming.take().map(|incoming| incoming.packet);
     }
 
-    /// Gives the buffer of a packet that ran out of time back to the pool.
+    /// Returns the buffer of a packet that timed out to the pool.
     pub(super) fn give_back_spare(&mut self, pool: &mut Pool) {
         if let Some(packet) = self.spare.take() {
             pool.put(packet);
         }
     }
 
-    /// Gives every buffer back to the pool.
+    /// Returns every buffer to the pool.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         self.give_back_spare(pool);
         if let Some(incoming) = self.incoming.take() {
@@ -229,7 +230,7 @@ impl Receiver {
 
 impl Incoming {
     fn new(mut packet: Packet, now: Instant) -> Self {
-        // The local header lies in the headroom, so that the buffer holds a datagram of its full
+        // The local header is in the headroom, so that the buffer holds a datagram of its full
         // capacity.
         packet.clear();
         packet.push(&IP_HEADER);
@@ -237,7 +238,7 @@ impl Incoming {
         Self { packet, started_at: now, is_escaped: false, owes_ack: true }
     }
 
-    /// Puts `run` behind the data, or returns what is wrong with it.
+    /// Appends `run` to the data, or returns the counter of the error.
     fn add(&mut self, run: &[u8], mtu: usize, cx: &mut Cx<'_>) -> Result<(), Counter> {
         let mut run = run;
         let room = self

@@ -1,4 +1,4 @@
-//! The sending direction of LLP: REQ, the other end's ACK, escaped bytes, END.
+//! The sending direction of LLP: REQ, the peer's ACK, escaped bytes, END.
 
 use super::{
     ACK_WAIT, ADDRESS_HEADER, ADDRESS_WAIT, COMPRESSED_TCP, END, ESC, IP_HEADER, PACKET_WAIT, REQ,
@@ -20,14 +20,14 @@ fn escape(byte: u8) -> [u8; 2] {
     [ESC, byte.wrapping_sub(ESC)]
 }
 
-/// What goes out, between packets or inside one.
+/// The state of the output, between packets or inside one.
 #[derive(Debug, Default)]
 pub(super) struct Sender {
     outgoing: Option<Outgoing>,
     asking: Asking,
-    /// The answer to an address request that has not begun to go out.
+    /// The answer to an address request whose transmission has not begun.
     reply: Option<[u8; 4]>,
-    /// Compresses headers, if both ends are set to it.
+    /// Compresses headers, if both ends are configured for it.
     pub(super) compressor: Option<Compressor>,
 }
 
@@ -40,7 +40,7 @@ struct Outgoing {
 
 #[derive(Debug)]
 enum Content {
-    /// A datagram behind its local header, if what it has become needs one.
+    /// A datagram after its local header, if its kind needs one.
     Datagram {
         packet: Packet,
         header_len: usize,
@@ -51,53 +51,53 @@ enum Content {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// A REQ must go to the line, after `tries` that nobody answered.
+    /// A REQ must be sent, after `tries` unanswered ones.
     Requesting { tries: u32, first_at: Option<Instant> },
-    /// A REQ went at `sent_at` and waits for its ACK.
+    /// A REQ was sent at `sent_at` and waits for its ACK.
     AwaitingAck { tries: u32, first_at: Instant, sent_at: Instant },
-    /// The ACK came at `started_at`.
+    /// The ACK arrived at `started_at`.
     Sending { stuffing: Stuffing, started_at: Instant },
 }
 
-/// Where the question for our address is.
+/// The state of the request for the local address.
 #[derive(Clone, Copy, Debug, Default)]
 enum Asking {
     #[default]
     No,
-    /// The request has not begun to go out.
+    /// The transmission of the request has not begun.
     Owed,
     /// The request is the outgoing packet.
     Outgoing,
-    /// The request went out whole at `sent_at`.
+    /// The request was completely sent at `sent_at`.
     AwaitingReply { sent_at: Instant },
 }
 
 impl Sender {
-    /// Asks for our address, unless it is being asked for.
+    /// Requests the local address, unless a request is pending.
     pub(super) fn request_address(&mut self) {
         if let Asking::No = self.asking {
             self.asking = Asking::Owed;
         }
     }
 
-    /// Returns whether an address was asked for, and neither came nor was given up.
+    /// Returns whether an address request is pending: neither answered nor given up.
     pub(super) fn is_asking_address(&self) -> bool {
         !matches!(self.asking, Asking::No)
     }
 
-    /// Takes the news that our address came, and returns whether it was asked for.
+    /// Processes the arrival of the local address, and returns whether it was requested.
     pub(super) fn address_arrived(&mut self) -> bool {
         let was_asked = self.is_asking_address();
         self.asking = Asking::No;
         was_asked
     }
 
-    /// Answers an address request as soon as the line is free.
+    /// Queues the answer to an address request until the line is free.
     pub(super) fn owe_reply(&mut self, address: [u8; 4]) {
         self.reply = Some(address);
     }
 
-    /// Takes an ACK.
+    /// Processes an ACK.
     pub(super) fn acknowledged(&mut self, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::LlpAcksIn);
         let Some(outgoing) = &mut self.outgoing else {
@@ -105,7 +105,7 @@ impl Sender {
         };
         let first_at = match outgoing.phase {
             Phase::AwaitingAck { first_at, .. } => first_at,
-            // The ACK of an earlier try came late: the other end has its buffer ready.
+            // The ACK of an earlier REQ arrived late: the peer has its buffer ready.
             Phase::Requesting { first_at: Some(first_at), .. } => first_at,
             Phase::Requesting { first_at: None, .. } | Phase::Sending { .. } => {
                 return cx.meter.count(Counter::LlpAcksStray);
@@ -115,7 +115,7 @@ impl Sender {
         outgoing.phase = Phase::Sending { stuffing: Stuffing::default(), started_at: cx.now };
     }
 
-    /// Appends the second byte of an escape, if its first byte was the last to go.
+    /// Appends the second byte of an escape, if its first byte was the last one sent.
     pub(super) fn finish_escape(&mut self, wire: &mut Vec<u8>) {
         if let Some(Outgoing { phase: Phase::Sending { stuffing, .. }, .. }) = &mut self.outgoing {
             stuffing.finish_escape(wire);
@@ -154,7 +154,7 @@ impl Sender {
         }
     }
 
-    /// Returns what goes next: an answer that is owed, our own question, or a datagram.
+    /// Returns the next packet: a pending answer, an address request, or a datagram.
     fn next(&mut self, output: &mut OutputQueue, cx: &mut Cx<'_>) -> Option<Outgoing> {
         let content = if let Some([a, b, c, d]) = self.reply.take() {
             cx.meter.count(Counter::LlpAddressRequestsIn);
@@ -183,7 +183,7 @@ impl Sender {
                 output.finish(Event::Sent(packet));
             }
             Content::AddressRequest => {
-                // The answer to an earlier question may have come in the meantime.
+                // The answer to an earlier request may have arrived in the meantime.
                 if let Asking::Outgoing = self.asking {
                     self.asking = Asking::AwaitingReply { sent_at: cx.now };
                 }
@@ -198,11 +198,11 @@ impl Sender {
             Content::Datagram { mut packet, header_len } => {
                 packet.pull(header_len);
                 output.finish(Event::Failed(packet));
-                // The other end never saw what the slots were told.
+                // The peer never received the contents of the slots.
                 self.compressor.iter_mut().for_each(Compressor::forget);
             }
             Content::AddressRequest => self.asking = Asking::No,
-            // Who did not get the answer asks again.
+            // A peer without the answer repeats the request.
             Content::AddressReply(_) => {}
         }
     }
@@ -217,7 +217,7 @@ impl Sender {
         }
     }
 
-    /// Returns when the ACK, the END or the answer with our address is due.
+    /// Returns the deadline of the ACK, the END or the answer to the address request.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.packet_deadline().into_iter().chain(self.reply_deadline()).min()
     }
@@ -235,7 +235,7 @@ impl Sender {
         Some(sent_at + ADDRESS_WAIT)
     }
 
-    /// Repeats a REQ, or gives up what took too long.
+    /// Repeats a REQ, or gives up a packet or request that timed out.
     pub(super) fn timeout(&mut self, output: &mut OutputQueue, cx: &mut Cx<'_>) {
         if self.reply_deadline().is_some_and(|deadline| cx.now >= deadline) {
             cx.meter.count(Counter::LlpAddressTimeouts);
@@ -259,7 +259,7 @@ impl Sender {
         self.failed(output);
     }
 
-    /// Forgets all that is under way and gives the buffer in hand back to the pool.
+    /// Drops everything in progress and returns the current buffer to the pool.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         let outgoing = self.outgoing.take();
         if let Some(Outgoing { content: Content::Datagram { packet, .. }, .. }) = outgoing {
@@ -281,8 +281,7 @@ impl Content {
     }
 }
 
-/// Writes the local header of what header compression has made of a packet, and returns how long
-/// it is.
+/// Writes the local header for a packet's kind of header compression, and returns its length.
 fn put_header(kind: Kind, packet: &mut Packet) -> usize {
     let header = match kind {
         Kind::Ip => IP_HEADER,

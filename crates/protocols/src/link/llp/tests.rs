@@ -9,7 +9,7 @@ use std::vec;
 
 const MTU: usize = 40;
 
-/// One end of the line: the link, its pool, its meter, and what has come out of it.
+/// One end of the line: the link, its pool, its meter, and its events.
 #[derive(Debug)]
 struct End {
     llp: Llp,
@@ -59,7 +59,7 @@ impl End {
         self.llp.receive(bytes, &mut self.pool, &mut self.lab.cx());
     }
 
-    /// Takes all news, and gives the buffers back to the pool.
+    /// Processes all events, and returns the buffers to the pool.
     fn collect(&mut self) {
         while let Some(event) = self.llp.event() {
             match &event {
@@ -86,7 +86,7 @@ impl End {
     }
 }
 
-/// Carries everything both ways, `limits` bytes at a time, until both ends are silent.
+/// Carries everything in both directions, `limits` bytes at a time, until both ends are silent.
 fn drive(a: &mut End, b: &mut End, limits: (usize, usize)) {
     while a.llp.has_output() || b.llp.has_output() {
         let (from_a, from_b) = (a.transmit(limits.0), b.transmit(limits.1));
@@ -97,7 +97,7 @@ fn drive(a: &mut End, b: &mut End, limits: (usize, usize)) {
     }
 }
 
-/// Lets time pass from deadline to deadline, without noise, until nothing is left to wait for.
+/// Advances time from deadline to deadline, without noise, until there is no deadline.
 fn settle(a: &mut End, b: &mut End) {
     loop {
         drive(a, b, (16, 16));
@@ -541,7 +541,7 @@ fn reset_gives_every_buffer_back_and_leaves_the_line_silent() {
     assert!(!end.llp.has_output());
 }
 
-/// What the line does to a piece of what it carries.
+/// The effect of the line on a piece of its data.
 #[derive(Clone, Debug)]
 enum Fault {
     None,
@@ -639,7 +639,7 @@ proptest! {
         from_b.iter().for_each(|data| assert!(ends[1].send(data)));
         let mut wires = [vec![], vec![]];
         for (from, limit) in chunks.iter().cycle() {
-            // One direction alone can come to a stand; every turn ends with a byte of both.
+            // One direction alone may stall; every turn ends with a byte of both.
             for (from, limit) in [(*from, *limit), (0, 1), (1, 1)] {
                 let wire = ends[from].transmit(limit);
                 ends[1 - from].receive(&wire);
@@ -708,7 +708,7 @@ proptest! {
     }
 }
 
-/// An end with header compression, for datagrams of 60 bytes.
+/// Returns an end with header compression, for datagrams of 60 bytes.
 fn compressing() -> End {
     let llp = Llp::new(60).with_header_compression();
     End { llp, pool: Pool::new(8, 60), ..End::default() }

@@ -1,14 +1,14 @@
-//! Who is at the other end: PAP (RFC 1334 §2) and CHAP with MD5 (RFC 1994), both sides of each.
+//! Authentication of both ends: PAP (RFC 1334 §2) and CHAP with MD5 (RFC 1994), both roles of each.
 //!
-//! With PAP the end that proves who it is says name and password in clear until it is answered.
-//! With CHAP the other end sends a challenge, and the proof is the MD5 of the packet's identifier,
-//! the secret and the challenge; it may ask again at any time. A link whose two ends have to prove
-//! themselves goes on when both have. Once a proof has failed the link is closed: there is no
-//! second try on it.
+//! With PAP the authenticating end sends name and password in plaintext until it is answered. With
+//! CHAP the peer sends a challenge, and the response is the MD5 of the packet's identifier, the
+//! secret and the challenge; challenges may be repeated at any time. If both ends have to
+//! authenticate, the link proceeds when both have. After a failed authentication the link is
+//! closed, without a second attempt.
 //!
-//! MD5 is no protection of a weak secret against who listens, and the challenge is drawn from
-//! [`Chance`](crate::chance::Chance), which is no generator for secrets. On a line that others can
-//! touch, what runs above must protect itself.
+//! MD5 does not protect a weak secret against eavesdroppers, and the challenge is drawn from
+//! [`Chance`](crate::chance::Chance), which is not cryptographically secure. On a line that others
+//! can access, the protocols above must protect themselves.
 
 use super::packet::{self, Packet};
 use crate::cx::Cx;
@@ -20,31 +20,31 @@ use alloc::vec::Vec;
 use core::fmt;
 use md5::{Digest, Md5};
 
-/// PPP's number of PAP.
+/// Protocol number of PAP.
 pub(super) const PAP: u16 = 0xC023;
-/// PPP's number of CHAP.
+/// Protocol number of CHAP.
 pub(super) const CHAP: u16 = 0xC223;
 
-/// How long an answer is waited for before the question is repeated.
+/// Time to wait for an answer before a packet is repeated.
 const RESTART: Duration = Duration::from_secs(3);
-/// How often a question is asked.
+/// Maximum number of transmissions of a packet.
 const TRIES_MAX: u32 = 10;
-/// How long the other end may take to begin, or to make up its mind.
+/// Time for the peer to start its authentication, or to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Proofs do not pile up: each answers one packet.
+/// Maximum number of queued packets. Each answers one packet, so few are needed.
 const OUTPUT_LIMIT: usize = 4;
 
-/// How an end proves who it is.
+/// Authentication methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// By its password in clear (RFC 1334).
+    /// By a password in plaintext (RFC 1334).
     Pap,
     /// By an MD5 over its secret and a challenge (RFC 1994).
     Chap,
 }
 
 impl Method {
-    /// Returns the value of LCP's option for it.
+    /// Returns the value of LCP's option for the method.
     pub(super) fn option(self) -> &'static [u8] {
         match self {
             Self::Pap => &[0xC0, 0x23],
@@ -52,16 +52,16 @@ impl Method {
         }
     }
 
-    /// Reads the value of LCP's option.
+    /// Parses the value of LCP's option.
     pub(super) fn from_option(value: &[u8]) -> Option<Self> {
         [Self::Pap, Self::Chap].into_iter().find(|method| method.option() == value)
     }
 }
 
-/// A name and what proves it. It is not shown by `Debug`.
+/// A name and its secret. `Debug` does not print the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Who it is.
+    /// The name.
     pub name: String,
     /// The password, or the secret that both ends share.
     pub secret: String,
@@ -73,12 +73,12 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What we demand of the other end.
+/// The authentication that this end requires of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// How it has to prove who it is.
+    /// The required method.
     pub method: Method,
-    /// Whom we let in.
+    /// The accepted names and secrets.
     pub accepted: Vec<Credentials>,
 }
 
@@ -95,18 +95,18 @@ mod chap {
     pub(super) const FAILURE: u8 = 4;
 }
 
-/// Where our own proof is.
+/// The state of this end's authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Prover {
-    /// Nobody wants one.
+    /// No authentication is required.
     #[default]
     Idle,
-    /// We say our password until somebody listens.
+    /// The password is sent until it is answered.
     Asking {
         tries: u32,
         repeat_at: Instant,
     },
-    /// The other end has to challenge us, or to say what it thinks of our response.
+    /// The peer has to send a challenge, or the result of the response.
     Waiting {
         until: Instant,
     },
@@ -115,13 +115,13 @@ enum Prover {
     Failed,
 }
 
-/// Where the other end's proof is.
+/// The state of the peer's authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Verifier {
-    /// We want none.
+    /// No authentication is required.
     #[default]
     Idle,
-    /// It has to say its password.
+    /// The peer has to send its password.
     Waiting {
         until: Instant,
     },
@@ -142,20 +142,20 @@ pub(super) struct Authentication {
     accepted: Vec<Credentials>,
     prover: Prover,
     verifier: Verifier,
-    /// The identifier of our last request of PAP.
+    /// The identifier of the last PAP request sent.
     request_identifier: u8,
-    /// The identifier of our challenge.
+    /// The identifier of the challenge sent.
     challenge_identifier: u8,
     output: VecDeque<(u16, Vec<u8>)>,
 }
 
 impl Authentication {
-    /// Makes the authentication of an end that is `own` and lets `accepted` in.
+    /// Returns the authentication of an end with the credentials `own` that accepts `accepted`.
     pub(super) fn new(own: Option<Credentials>, accepted: Vec<Credentials>) -> Self {
         Self { own, accepted, ..Self::default() }
     }
 
-    /// Begins: the other end wants us to prove ourselves by `ours`, and we want it to by `theirs`.
+    /// Starts: this end authenticates with `ours`, and the peer with `theirs`.
     pub(super) fn start(&mut self, ours: Option<Method>, theirs: Option<Method>, cx: &mut Cx<'_>) {
         self.reset();
         match ours {
@@ -174,29 +174,29 @@ impl Authentication {
         }
     }
 
-    /// Forgets who is who: the link is down. What was said to it still goes out.
+    /// Resets the state because the link is down. Queued packets are still sent.
     pub(super) fn went_down(&mut self) {
         (self.prover, self.verifier) = (Prover::Idle, Verifier::Idle);
     }
 
-    /// Forgets all: the line hung up.
+    /// Resets the state and drops queued packets, because the line hung up.
     pub(super) fn reset(&mut self) {
         self.went_down();
         self.output.clear();
     }
 
-    /// Returns whether nobody has to prove anything more.
+    /// Returns whether no authentication is pending.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.prover, Prover::Idle | Prover::Proven(_))
             && matches!(self.verifier, Verifier::Idle | Verifier::Verified(_))
     }
 
-    /// Returns whether a proof was not accepted, or did not come.
+    /// Returns whether an authentication was rejected, or timed out.
     pub(super) fn has_failed(&self) -> bool {
         self.prover == Prover::Failed || self.verifier == Verifier::Failed
     }
 
-    /// Takes a packet of PAP or CHAP.
+    /// Processes a PAP or CHAP packet.
     pub(super) fn receive(&mut self, protocol: u16, bytes: &[u8], cx: &mut Cx<'_>) {
         let Some(packet) = Packet::read(bytes) else {
             return cx.meter.count(Counter::PppControlErrors);
@@ -249,7 +249,7 @@ impl Authentication {
         else {
             return false;
         };
-        // Our own challenge thrown back at us: whoever did it wants our answer to use it.
+        // The peer has reflected this end's own challenge, to obtain a response that it can reuse.
         if let Verifier::Challenged { challenge: ours, .. } = &self.verifier
             && ours == challenge
         {
@@ -280,7 +280,7 @@ impl Authentication {
     }
 
     fn challenge(&mut self, challenge: [u8; 16], tries: u32, cx: &mut Cx<'_>) {
-        // A response to any of our tries is one to this challenge.
+        // A response to any transmission of the challenge is valid.
         if tries == 0 {
             self.challenge_identifier = self.challenge_identifier.wrapping_add(1);
         }
@@ -295,7 +295,7 @@ impl Authentication {
     }
 
     fn take_response(&mut self, packet: &Packet<'_>, cx: &mut Cx<'_>) -> bool {
-        // RFC 1994 §4.1: an answer that was lost is given again.
+        // RFC 1994 §4.1: a lost answer is repeated.
         if self.verifier == Verifier::Verified(Method::Chap) {
             self.queue(CHAP, packet::emit(chap::SUCCESS, packet.identifier, b""), cx);
             return true;
@@ -365,7 +365,7 @@ impl Authentication {
         self.output.pop_front()
     }
 
-    /// Returns whether a packet waits for the line.
+    /// Returns whether a packet is queued for the line.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
@@ -391,7 +391,7 @@ impl Authentication {
         }
     }
 
-    /// Asks again, or gives up.
+    /// Repeats a packet, or gives up.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
@@ -419,19 +419,19 @@ fn proof(identifier: u8, secret: &str, challenge: &[u8]) -> [u8; 16] {
     digest.finalize().into()
 }
 
-/// Compares in a time that does not tell where the first difference is.
+/// Compares in constant time.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
 
-/// Appends text behind its length; what no length of one byte can say is cut.
+/// Appends a string after its length byte; a string longer than 255 bytes is truncated.
 fn put_text(text: &[u8], data: &mut Vec<u8>) {
     let len = u8::try_from(text.len()).unwrap_or(u8::MAX);
     data.push(len);
     data.extend_from_slice(text.get(..usize::from(len)).unwrap_or_default());
 }
 
-/// Reads text behind its length, and returns it with what follows.
+/// Parses a string after its length byte, and returns it with the following data.
 fn take_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = data.split_first()?;
     rest.split_at_checked(usize::from(*len))
@@ -447,7 +447,7 @@ mod tests {
         Credentials { name: String::from("guest"), secret: String::from(secret) }
     }
 
-    /// Two ends: one that has to prove who it is, and one that wants to know.
+    /// Returns two ends: one that authenticates, and one that verifies.
     fn ends(method: Method, secret: &str, lab: &mut Lab) -> [Authentication; 2] {
         let mut prover = Authentication::new(Some(credentials(secret)), Vec::new());
         let mut verifier = Authentication::new(None, Vec::from([credentials("right")]));

@@ -1,11 +1,11 @@
-//! PPP's frames on an asynchronous line (RFC 1662).
+//! PPP frames on an asynchronous line (RFC 1662).
 //!
 //! A frame is `FF 03`, the protocol in two bytes, information, and a check sequence of 16 bits over
-//! all that, between two flags. One flag may serve two frames. A flag or an escape inside goes as
-//! an escape and the byte with one bit flipped, and so does every control character that the
-//! receiver's map (ACCM) names, because something on the line might take it for itself. Characters
-//! of the map that arrive bare were put in by the line, and are dropped. `FF 03` and the first
-//! byte of the protocol, if that is zero, are left out where both ends have agreed to.
+//! all that, between two flags. One flag may both end a frame and begin the next. A flag or an
+//! escape inside is sent as an escape and the byte with one bit flipped. The same holds for every
+//! control character in the receiver's map (ACCM), because a device on the line might interpret it.
+//! Unescaped characters of the map were inserted by the line, and are dropped. `FF 03` and the
+//! first byte of the protocol, if that is zero, are omitted if both ends have agreed to that.
 
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -14,20 +14,20 @@ use alloc::vec::Vec;
 
 /// Begins and ends a frame.
 pub const FLAG: u8 = 0x7E;
-/// Stands before a byte of which [`FLIPPED`] is flipped.
+/// Precedes a byte of which [`FLIPPED`] is flipped.
 pub const ESCAPE: u8 = 0x7D;
 /// The bit that an escape flips.
 pub const FLIPPED: u8 = 0x20;
-/// The map of control characters to escape before another is agreed on: all 32.
+/// The default map of control characters to escape: all 32.
 pub const ACCM_DEFAULT: u32 = u32::MAX;
 
 const ADDRESS_AND_CONTROL: [u8; 2] = [0xFF, 0x03];
 const FCS_LEN: usize = 2;
-/// Address, control, protocol and check sequence: what a frame has beside its information.
+/// Address, control, protocol and check sequence: the overhead of a frame.
 const OVERHEAD: usize = ADDRESS_AND_CONTROL.len() + 2 + FCS_LEN;
 
 const FCS_INITIAL: u16 = 0xFFFF;
-/// The check sequence over a good frame and its own.
+/// The check sequence over a valid frame including its own.
 const FCS_GOOD: u16 = 0xF0B8;
 
 const FCS_TABLE: [u16; 256] = fcs_table();
@@ -48,7 +48,7 @@ const fn fcs_table() -> [u16; 256] {
     table
 }
 
-/// Returns the check sequence (RFC 1662 appendix C) going on from `fcs` over `bytes`.
+/// Returns the check sequence (RFC 1662 appendix C) of `bytes`, continuing from `fcs`.
 fn fcs(fcs: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(fcs, |fcs, byte| {
         let [low, high] = fcs.to_le_bytes();
@@ -57,14 +57,14 @@ fn fcs(fcs: u16, bytes: &[u8]) -> u16 {
     })
 }
 
-/// What the two ends have agreed to leave out of the frames in one direction, and to escape.
+/// The negotiated frame format of one direction: omitted fields and escaped characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     /// The control characters to escape.
     pub(super) accm: u32,
-    /// Leaves out address and control (RFC 1661 §6.6).
+    /// Omits address and control (RFC 1661 §6.6).
     pub(super) omits_address: bool,
-    /// Leaves out a zero as the protocol's first byte (RFC 1661 §6.5).
+    /// Omits a zero as the protocol's first byte (RFC 1661 §6.5).
     pub(super) omits_zero: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for Format {
 }
 
 impl Format {
-    /// Appends a frame and its closing flag to `line`, and returns how many escapes it has.
+    /// Appends a frame and its closing flag to `line`, and returns the number of escapes.
     pub(super) fn encode(&self, protocol: u16, information: &[u8], line: &mut Vec<u8>) -> u64 {
         let [high, low] = protocol.to_be_bytes();
         let [address, control] = ADDRESS_AND_CONTROL;
@@ -107,7 +107,7 @@ fn is_mapped(byte: u8, accm: u32) -> bool {
     1_u32.checked_shl(u32::from(byte)).is_some_and(|bit| accm & bit != 0)
 }
 
-/// What comes in.
+/// The state of the input.
 #[derive(Debug, Default)]
 pub(super) struct Deframer {
     incoming: Incoming,
@@ -115,7 +115,7 @@ pub(super) struct Deframer {
 
 #[derive(Debug, Default)]
 enum Incoming {
-    /// Nothing since the last flag.
+    /// No bytes since the last flag.
     #[default]
     Empty,
     Frame {
@@ -123,23 +123,24 @@ enum Incoming {
         /// The last byte was an escape.
         is_escaped: bool,
     },
-    /// A frame that was dropped; its flag has not come.
+    /// A frame that was dropped; its flag has not arrived.
     Skipping,
 }
 
-/// What a flag has ended.
+/// The result of a flag.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// A frame with a good check sequence: its protocol and its information.
+    /// A frame with a valid check sequence: its protocol and its information.
     Frame(u16, Packet),
-    /// A frame that is lost, and has been counted.
+    /// A lost frame, already counted.
     Lost,
 }
 
 impl Deframer {
-    /// Takes bytes from the front of `input` until a frame has ended; nothing when all are taken.
+    /// Processes bytes from the front of `input` until a frame has ended. Returns `None` when all
+    /// are processed.
     ///
-    /// `mtu` is the longest information, and `accm` the map that the other end was told.
+    /// `mtu` is the maximum length of the information, and `accm` the map sent to the peer.
     pub(super) fn receive(
         &mut self,
         input: &mut &[u8],
@@ -199,7 +200,7 @@ impl Deframer {
             Incoming::Skipping => return Some(Arrived::Lost),
             Incoming::Frame { packet, is_escaped } => (packet, is_escaped),
         };
-        // RFC 1662 §4.3: an escape before the flag gives the frame up.
+        // RFC 1662 §4.3: an escape before the flag aborts the frame.
         let fault = if is_escaped || packet.len() <= FCS_LEN {
             Some(Counter::PppFramesShort)
         } else if fcs(FCS_INITIAL, packet.data()) != FCS_GOOD {
@@ -219,15 +220,15 @@ impl Deframer {
         Some(Arrived::Lost)
     }
 
-    /// Gives the buffer in hand back to the pool.
+    /// Returns the current buffer to the pool.
     pub(super) fn reset(&mut self, pool: &mut Pool) {
         self.skip(pool);
         self.incoming = Incoming::Empty;
     }
 }
 
-/// Opens the packet in front of its data, so that information of its full capacity fits behind
-/// the header and before the check sequence.
+/// Starts the packet in the headroom, so that information of the full capacity fits between the
+/// header and the check sequence.
 fn open(mut packet: Packet) -> Packet {
     packet.clear();
     packet.push(&[0; OVERHEAD]);
@@ -235,12 +236,12 @@ fn open(mut packet: Packet) -> Packet {
     packet
 }
 
-/// Takes address, control and protocol off the front, whether parts are left out or not.
+/// Removes address, control and protocol from the front, omitted or not.
 fn take_protocol(packet: &mut Packet) -> Option<u16> {
     if packet.data().starts_with(&ADDRESS_AND_CONTROL) {
         packet.pull(ADDRESS_AND_CONTROL.len());
     }
-    // RFC 1661 §2: the last byte of a protocol is odd, and the first is even.
+    // RFC 1661 §2: the last byte of a protocol number is odd, and the first is even.
     match *packet.data() {
         [low, ..] if low & 1 == 1 => {
             packet.pull(1);
@@ -262,7 +263,7 @@ mod tests {
 
     const MTU: usize = 60;
 
-    /// Gives `line` to a deframer and returns the frames that came out, and how many were lost.
+    /// Passes `line` to a deframer and returns the frames, and the number of lost ones.
     fn frames(line: &[u8], accm: u32, lab: &mut Lab) -> (Vec<(u16, Vec<u8>)>, usize) {
         let (mut deframer, mut pool) = (Deframer::default(), Pool::new(1, MTU));
         let (mut input, mut frames, mut lost) = (line, Vec::new(), 0);

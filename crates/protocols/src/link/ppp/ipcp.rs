@@ -1,8 +1,8 @@
 //! IPCP (RFC 1332): the two IPv4 addresses, header compression, and name servers (RFC 1877).
 //!
-//! An end that has no address asks for 0.0.0.0, and the other names one by a Configure-Nak. The
-//! option of header compression says what an end can receive: how many slots it has, and whether a
-//! segment may leave its slot unnamed.
+//! An end without an address requests 0.0.0.0, and the peer suggests one by a Configure-Nak. The
+//! option of header compression describes the receiving capability of an end: its number of slots,
+//! and whether a segment may omit its slot number.
 
 use super::negotiation::{Options, Verdict};
 use super::packet;
@@ -21,43 +21,43 @@ mod kind {
 /// The number of Van Jacobson's compression in the option (RFC 1332 §3.2).
 const VAN_JACOBSON: [u8; 2] = [0x00, 0x2D];
 
-/// What an end can receive of compressed headers.
+/// The receiving capability of an end for compressed headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Compression {
-    /// How many slots it has.
+    /// Number of slots.
     pub(super) slots: u8,
-    /// Whether a segment may leave its slot unnamed.
+    /// Whether a segment may omit its slot number.
     pub(super) may_omit_slot: bool,
 }
 
-/// What one end has said of itself.
+/// The options of one end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     /// Its address.
     pub(super) address: Option<Ipv4Addr>,
-    /// The headers that it can receive.
+    /// The headers that it can decompress.
     pub(super) compression: Option<Compression>,
-    /// The name servers that it wants to know, as far as it does.
+    /// The name servers that it requests, or knows after the negotiation.
     pub(super) name_servers: [Option<Ipv4Addr>; 2],
 }
 
-/// What IPCP negotiates.
+/// The options that IPCP negotiates.
 #[derive(Debug, Default)]
 pub(super) struct IpcpOptions {
     wish: Terms,
-    /// The address that the other end must take; none if it may have any.
+    /// The address that the peer must take; `None` to allow any.
     peer_address: Option<Ipv4Addr>,
-    /// The address that the other end gets if it asks for one and may have any.
+    /// The address given to a peer that requests one and may have any.
     spare_address: Option<Ipv4Addr>,
-    /// What we ask for now.
+    /// The options of this end's current request.
     pub(super) ours: Terms,
-    /// What the other end is.
+    /// The options accepted of the peer.
     pub(super) theirs: Terms,
     judged: Terms,
 }
 
 impl IpcpOptions {
-    /// Makes the options of an end with this address, or none if it has to ask.
+    /// Returns the options of an end with this address, or of one that has to request it.
     pub(super) fn new(
         address: Option<Ipv4Addr>,
         peer_address: Option<Ipv4Addr>,
@@ -80,7 +80,7 @@ impl IpcpOptions {
         let asks = address.is_unspecified();
         match self.peer_address.or(self.spare_address.filter(|_| asks)) {
             Some(given) if given != address => Verdict::Nak(given.octets().to_vec()),
-            // There is none to give.
+            // There is no address to give.
             None if asks => Verdict::Reject,
             _ => Verdict::Ack,
         }
@@ -132,7 +132,7 @@ impl Options for IpcpOptions {
         match (kind, <[u8; 4]>::try_from(value)) {
             (kind::ADDRESS, Ok(octets)) => self.judge_address(Ipv4Addr::from(octets)),
             (kind::COMPRESSION, _) => self.judge_compression(value),
-            // We know no name servers to tell.
+            // No name servers are known here.
             _ => Verdict::Reject,
         }
     }
@@ -145,7 +145,7 @@ impl Options for IpcpOptions {
         let address = <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from);
         let [first, second] = &mut self.ours.name_servers;
         let field = match kind {
-            // An address of our own is not for the other end to change.
+            // The peer must not change a configured address.
             kind::ADDRESS if self.wish.address == Some(Ipv4Addr::UNSPECIFIED) => {
                 &mut self.ours.address
             }
@@ -183,12 +183,13 @@ impl IpcpOptions {
                 let slots = max_slot.saturating_add(1).min(ours.slots);
                 Some(Compression { slots, may_omit_slot: ours.may_omit_slot && omits != 0 })
             }
-            // Another kind of compression, which is not here.
+            // Another compression protocol, which is not supported.
             _ => None,
         };
     }
 
-    /// Returns our address: agreed on, or our own although the other end does not care.
+    /// Returns the local address: the negotiated one, or the configured one if the peer rejects the
+    /// option.
     pub(super) fn address(&self) -> Option<Ipv4Addr> {
         self.ours.address.or(self.wish.address).filter(|address| !address.is_unspecified())
     }

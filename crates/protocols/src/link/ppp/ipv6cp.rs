@@ -1,4 +1,5 @@
-//! IPv6CP (RFC 5072): the interface identifiers, from which each end makes its link-local address.
+//! IPv6CP (RFC 5072): the interface identifiers, from which the ends form their link-local
+//! addresses.
 
 use super::negotiation::{Options, Verdict};
 use super::packet;
@@ -6,15 +7,16 @@ use crate::cx::Cx;
 use alloc::vec::Vec;
 
 const INTERFACE_IDENTIFIER: u8 = 1;
-/// Cleared in an identifier that is drawn and not made of a hardware address (RFC 5072 §4.1).
+/// The bit is cleared in an identifier that is random and not derived from a hardware address (RFC
+/// 5072 §4.1).
 const UNIVERSAL: u64 = 0x0200_0000_0000_0000;
 
-/// What IPv6CP negotiates.
+/// The options that IPv6CP negotiates.
 #[derive(Debug, Default)]
 pub(super) struct Ipv6cpOptions {
-    /// Our identifier; 0 if the other end wants to hear none.
+    /// The local identifier; 0 if the peer rejects the option.
     pub(super) ours: u64,
-    /// The other end's.
+    /// The peer's identifier.
     pub(super) theirs: u64,
     judged: u64,
     is_rejected: bool,
@@ -49,7 +51,8 @@ impl Options for Ipv6cpOptions {
     fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
         if let (INTERFACE_IDENTIFIER, Ok(octets)) = (kind, <[u8; 8]>::try_from(value)) {
             let named = u64::from_be_bytes(octets);
-            // RFC 5072 §4.1: the same again, or none, asks for one of our own choice.
+            // RFC 5072 §4.1: the same value again, or zero, requests that this end choose another
+            // one.
             self.ours = if named == 0 || named == self.ours { draw(cx) } else { named };
         }
     }

@@ -1,13 +1,14 @@
-//! LCP, the link control protocol (RFC 1661 §5, §6; RFC 1662 §7): what the link itself may do, and
-//! whether the other end is still there.
+//! LCP, the link control protocol (RFC 1661 §5, §6; RFC 1662 §7): it negotiates the properties of
+//! the link, and checks that the peer is still there.
 //!
-//! Both ends say what they can receive: the longest information (MRU), the control characters that
-//! must be escaped, whether address, control and a zero of the protocol may be left out; and which
-//! proof of identity they want to see. A magic number tells our own packets from the other end's:
-//! who gets requests with its own number again and again is talking to itself.
+//! Both ends announce their receiving capabilities: the maximum length of the information (MRU),
+//! the control characters that must be escaped, whether address, control and a zero of the protocol
+//! may be omitted; and the authentication that they require. A magic number distinguishes this
+//! end's packets from the peer's: an end that repeatedly receives requests with its own number is
+//! on a loop.
 //!
-//! Once the link is up, an echo is asked for at an interval. [`ECHOES_LOST_MAX`] in a row that
-//! nobody answers end the link, because the line below may not tell that it is gone.
+//! While the link is up, echo requests are sent at an interval. [`ECHOES_LOST_MAX`] consecutive
+//! unanswered ones end the link, because the line below may not report that it is gone.
 
 use super::auth::Method;
 use super::framing::{ACCM_DEFAULT, Format};
@@ -18,13 +19,14 @@ use crate::meter::Counter;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
-/// The longest information until another length is agreed on (RFC 1661 §6.1).
+/// The default maximum length of the information (RFC 1661 §6.1).
 pub(super) const MRU_DEFAULT: u16 = 1500;
-/// The shortest longest information that we take: an IPv4 datagram that nobody may fragment.
+/// The smallest accepted MRU: no link may fragment an IPv4 datagram of this length (RFC 791 §3.2).
 const MRU_MIN: u16 = 68;
-/// How many unanswered echoes end the link.
+/// Number of consecutive unanswered echoes that end the link.
 pub(super) const ECHOES_LOST_MAX: u32 = 4;
-/// How many signs of a loop end the link. Two ends that draw the same number once draw another.
+/// Number of signs of a loop that end the link. Two ends that draw the same number by coincidence
+/// recover by drawing again.
 const LOOPS_MAX: u32 = 3;
 
 mod kind {
@@ -36,14 +38,14 @@ mod kind {
     pub(super) const OMIT_ADDRESS: u8 = 8;
 }
 
-/// What one end has said of itself.
+/// The options of one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// The longest information that it receives.
+    /// The maximum length of the information that it receives.
     pub(super) mru: u16,
-    /// How frames to it are made.
+    /// The format of frames to it.
     pub(super) format: Format,
-    /// How the other end must prove who it is.
+    /// The authentication that it requires of the peer.
     pub(super) authentication: Option<Method>,
     /// Its magic number; 0 if it has none.
     pub(super) magic: u32,
@@ -55,25 +57,25 @@ impl Default for Terms {
     }
 }
 
-/// What LCP negotiates.
+/// The options that LCP negotiates.
 #[derive(Debug, Default)]
 pub(super) struct LcpOptions {
-    /// What we would like to be.
+    /// The preferred options of this end.
     wish: Terms,
-    /// What we ask for now, after what the other end did not like.
+    /// The options of this end's current request, after the peer's rejections.
     pub(super) ours: Terms,
-    /// What the other end is.
+    /// The options accepted of the peer.
     pub(super) theirs: Terms,
     judged: Terms,
-    /// Whether we can prove who we are, if asked.
+    /// Whether this end has credentials to authenticate, if required.
     can_authenticate: bool,
-    /// Whether the other end refuses to prove who it is.
+    /// Whether the peer refuses to authenticate.
     pub(super) is_authentication_refused: bool,
     loops: u32,
 }
 
 impl LcpOptions {
-    /// Counts a packet that looks like our own, and draws another number.
+    /// Counts a packet that looks like this end's own.
     fn notice_loop(&mut self, cx: &mut Cx<'_>) {
         self.loops += 1;
         cx.meter.count(Counter::PppLoopbacks);
@@ -129,7 +131,7 @@ impl Options for LcpOptions {
                     self.loops = 0;
                     return Verdict::Ack;
                 }
-                // RFC 1661 §6.4: the other end shall draw another.
+                // RFC 1661 §6.4: the peer must draw another number.
                 if self.judged.magic != 0 {
                     self.notice_loop(cx);
                 }
@@ -148,7 +150,7 @@ impl Options for LcpOptions {
 
     fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) {
         match (kind, value) {
-            // Never more than fits into our buffers.
+            // Limited by the local buffers.
             (kind::MRU, &[high, low]) => {
                 let better = u16::from_be_bytes([high, low]);
                 self.ours.mru = better.clamp(MRU_MIN.min(self.wish.mru), self.wish.mru);
@@ -157,7 +159,7 @@ impl Options for LcpOptions {
                 self.ours.format.accm |= u32::from_be_bytes([a, b, c, d]);
             }
             (kind::AUTHENTICATION, value) => match (self.ours.authentication, value) {
-                // A weaker proof than the one we want is none.
+                // A method weaker than the required one is not accepted.
                 (Some(Method::Pap), value) if Method::from_option(value).is_some() => {
                     self.ours.authentication = Method::from_option(value);
                 }
@@ -191,7 +193,7 @@ fn draw_magic(cx: &mut Cx<'_>) -> u32 {
     cx.chance.next_u32().max(1)
 }
 
-/// LCP: its negotiation, and what it does once that is done.
+/// LCP: its negotiation, and the echoes after that.
 #[derive(Debug)]
 pub(super) struct Lcp {
     /// The negotiation.
@@ -207,17 +209,17 @@ struct Echo {
     unanswered: u32,
 }
 
-/// What a packet of LCP means for the rest of the link.
+/// The consequence of an LCP packet for the rest of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// The other end does not know this protocol.
+    /// The peer does not support this protocol.
     ProtocolRejected(u16),
 }
 
 impl Lcp {
-    /// Makes LCP for an end that wants to be `wish`.
+    /// Returns the LCP of an end with the preferred options `wish`.
     pub(super) fn new(
         wish: Terms,
         can_authenticate: bool,
@@ -227,7 +229,7 @@ impl Lcp {
         Self { negotiation: Negotiation::new(options), echo_interval, echo: None }
     }
 
-    /// Takes a packet.
+    /// Processes a packet.
     pub(super) fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Meaning {
         let Some(packet) = self.negotiation.receive(bytes, cx) else { return Meaning::Nothing };
         match packet.code {
@@ -278,7 +280,7 @@ impl Lcp {
         magic != 0 && magic == self.negotiation.options.ours.magic
     }
 
-    /// Tells the other end that nobody here knows `protocol` (RFC 1661 §5.7).
+    /// Reports to the peer that `protocol` is not supported (RFC 1661 §5.7).
     pub(super) fn reject_protocol(&mut self, protocol: u16, data: &[u8], cx: &mut Cx<'_>) {
         if !self.negotiation.is_opened() {
             return;
@@ -290,24 +292,24 @@ impl Lcp {
         self.negotiation.send(Code::PROTOCOL_REJECT, &information, cx);
     }
 
-    /// Begins to ask for echoes: the link is up.
+    /// Starts to send echo requests, because the link is up.
     pub(super) fn went_up(&mut self, cx: &Cx<'_>) {
         let next_at = self.echo_interval.map(|interval| cx.now + interval);
         self.echo = next_at.map(|next_at| Echo { next_at, unanswered: 0 });
     }
 
-    /// Ceases to ask for echoes: the link is down.
+    /// Stops sending echo requests, because the link is down.
     pub(super) fn went_down(&mut self) {
         self.echo = None;
     }
 
-    /// Forgets all that is under way: the line hung up.
+    /// Drops everything in progress, because the line hung up.
     pub(super) fn reset(&mut self) {
         self.negotiation.reset();
         self.echo = None;
     }
 
-    /// Returns whether the line leads back to ourselves.
+    /// Returns whether the line is looped back.
     pub(super) fn is_looped(&self) -> bool {
         self.negotiation.options.loops >= LOOPS_MAX
     }
@@ -318,7 +320,7 @@ impl Lcp {
         self.negotiation.deadline().into_iter().chain(echo).min()
     }
 
-    /// Does what is due; returns whether the other end is still believed to be there.
+    /// Processes the timers that are due. Returns whether the peer is still considered present.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
         self.negotiation.timeout(cx);
         let (Some(echo), Some(interval)) = (&mut self.echo, self.echo_interval) else {
@@ -377,7 +379,7 @@ mod tests {
         assert_eq!(judge(kind::MRU, &[0, 67]), Verdict::Nak(Vec::from([0, 68])));
         assert_eq!(judge(kind::ACCM, &[0, 10, 0, 0]), Verdict::Ack);
         assert_eq!(judge(kind::AUTHENTICATION, &[0xC0, 0x23]), Verdict::Ack);
-        // MS-CHAP: the MD5 of RFC 1994 is what we have.
+        // MS-CHAP is requested; only the MD5 of RFC 1994 is supported.
         let better = Verdict::Nak(Vec::from([0xC2, 0x23, 5]));
         assert_eq!(judge(kind::AUTHENTICATION, &[0xC2, 0x23, 0x80]), better);
         assert_eq!(judge(kind::OMIT_ZERO, &[]), Verdict::Ack);

@@ -1,30 +1,29 @@
 //! PPP, the point-to-point protocol (RFC 1661), on an asynchronous line (RFC 1662).
 //!
-//! Theory of operation. A PPP line is an equal at each end: both ask the other to configure what
-//! they want to receive, and both answer. It goes through phases (RFC 1661 §3):
+//! Theory of operation. The two ends of a PPP line are equal: each asks the other to configure its
+//! receiving side, and both answer. The line goes through phases (RFC 1661 §3):
 //!
 //! ```text
 //! Dead ──open──► Establish ──LCP is open──► Authenticate ──► Network ──► Terminate ──► Dead
 //! ```
 //!
-//! In Establish only LCP speaks, and its packets always go in the frame that every end
-//! understands. In Authenticate an end that was asked to proves who it is, by PAP or CHAP. In
-//! Network IPCP agrees on the IPv4 addresses and on Van Jacobson's header compression, and IPv6CP
-//! on the interface identifiers; each opens the way for its own datagrams alone. LCP asks for an
-//! echo now and then, because a line may be dead without saying so.
+//! In Establish only LCP sends, and its packets always use the frame format that every end
+//! understands. In Authenticate an end authenticates by PAP or CHAP if the other requires it. In
+//! Network IPCP negotiates the IPv4 addresses and Van Jacobson's header compression, and IPv6CP the
+//! interface identifiers; each enables only its own datagrams. LCP periodically sends echo
+//! requests, because a line may be dead without an indication.
 //!
-//! A datagram that is given to the link before its way is open waits for it; IPv4 datagrams may,
-//! because somebody has asked for the line to open. What is for a protocol that will not open has
+//! A datagram queued before its network protocol is open waits for it. IPv4 datagrams may wait,
+//! because the line is being opened for them. A datagram of a protocol that will not open has
 //! failed. Control packets go before datagrams, and a frame that has begun is finished first.
 //!
-//! A frame with a wrong check sequence is dropped, and the decompressor of headers tosses what it
-//! can no longer be sure of. Frames of a protocol that is not here are rejected (§5.7), those of
-//! one that is not open yet are dropped and counted.
+//! A frame with a wrong check sequence is dropped, and the header decompressor tosses the packets
+//! whose slot it no longer knows. Frames of an unsupported protocol are rejected (§5.7); those of a
+//! protocol that is not open yet are dropped and counted.
 //!
 //! The files: `framing` is RFC 1662, `packet` the packets of the control protocols, `negotiation`
-//! their automaton, and `lcp`, `ipcp`, `ipv6cp` what each of them negotiates; `auth` is PAP and
-//! CHAP. Left out: link quality reports, callback, multilink, compression of data, and FCS of 32
-//! bits.
+//! their automaton, and `lcp`, `ipcp`, `ipv6cp` the options of each; `auth` is PAP and CHAP. Not
+//! implemented: link quality reports, callback, multilink, compression of data, and FCS of 32 bits.
 
 mod auth;
 mod framing;
@@ -64,33 +63,33 @@ const IPV6: u16 = 0x0057;
 const VJ_COMPRESSED: u16 = 0x002D;
 const VJ_UNCOMPRESSED: u16 = 0x002F;
 
-/// How often an echo is asked for, if nothing else is set.
+/// Default interval of echo requests.
 pub const ECHO_INTERVAL: Duration = Duration::from_secs(10);
-/// After this long a new frame begins with a flag of its own, to end what noise there was.
+/// After this idle time a new frame begins with a flag of its own, to end any noise before it.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What an end of a PPP line wants.
+/// Settings of an end of a PPP line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Our IPv4 address; none to ask the other end for one.
+    /// The local IPv4 address; `None` to request one from the peer.
     pub address: Option<Ipv4Addr>,
-    /// The address that the other end must take; none to let it have its own.
+    /// The address that the peer must take; `None` to let it have its own.
     pub peer_address: Option<Ipv4Addr>,
-    /// The address to give to the other end if it asks for one and may have any.
+    /// The address given to a peer that requests one and may have any.
     pub spare_address: Option<Ipv4Addr>,
-    /// Whether headers may be compressed, both ways.
+    /// Whether headers may be compressed, in both directions.
     pub compresses_headers: bool,
-    /// Whether to ask for the addresses of two name servers.
+    /// Whether to request the addresses of two name servers.
     pub wants_name_servers: bool,
-    /// Whether to carry IPv6 too.
+    /// Whether to carry IPv6 as well.
     pub carries_ipv6: bool,
-    /// Who we are, if we are asked for a proof.
+    /// The credentials of this end, in case the peer requires authentication.
     pub credentials: Option<Credentials>,
-    /// What proof we want of the other end.
+    /// The authentication required of the peer.
     pub demand: Option<Demand>,
-    /// The control characters that the other end must escape; none on a line of eight clean bits.
+    /// The control characters that the peer must escape; none on a line of eight clean bits.
     pub accm: u32,
-    /// How often to ask for an echo, if at all.
+    /// Interval of echo requests; `None` to send none.
     pub echo_interval: Option<Duration>,
 }
 
@@ -114,35 +113,35 @@ impl Default for Settings {
 /// A phase of the line (RFC 1661 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody wants it open, or it has come to an end.
+    /// The line is not to be opened, or has ended.
     #[default]
     Dead,
-    /// LCP negotiates.
+    /// LCP is negotiating.
     Establish,
-    /// An end proves who it is.
+    /// An end authenticates.
     Authenticate,
     /// Network protocols may open, and carry datagrams.
     Network,
-    /// LCP says goodbye.
+    /// LCP is terminating the link.
     Terminate,
 }
 
-/// Why a line came to an end.
+/// Reasons why a line has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// We closed it.
+    /// This end closed it.
     Closed,
-    /// The other end closed it.
+    /// The peer closed it.
     PeerClosed,
-    /// Nobody answered, or no agreement was found.
+    /// The peer did not answer, or no agreement was found.
     NotEstablished,
-    /// A proof was not accepted, or not given.
+    /// An authentication was rejected, or timed out.
     AuthenticationFailed,
-    /// Our own packets come back.
+    /// The line is looped back.
     LoopedBack,
-    /// The other end no longer answers echoes.
+    /// The peer no longer answers echo requests.
     NoEcho,
-    /// IPv4 could not be agreed on.
+    /// IPv4 could not be negotiated.
     NoNetwork,
 }
 
@@ -158,7 +157,8 @@ pub struct Ppp {
     ipcp: Negotiation<IpcpOptions>,
     ipv6cp: Negotiation<Ipv6cpOptions>,
     carries_ipv6: bool,
-    /// The longest datagram that we take and, whatever the other end takes, send.
+    /// The longest datagram accepted here, and the limit for sent ones regardless of the peer's
+    /// MRU.
     mtu: usize,
     compressor: Option<Compressor>,
     decompressor: Option<Decompressor>,
@@ -167,7 +167,7 @@ pub struct Ppp {
     fresh: Fresh,
 }
 
-/// News that nobody has taken yet: only the last of each kind counts.
+/// Events that have not been taken yet: only the last of each kind is kept.
 #[derive(Debug, Default)]
 struct Fresh {
     is_network_up: Option<bool>,
@@ -175,37 +175,37 @@ struct Fresh {
     interface_identifier: Option<u64>,
 }
 
-/// Which way a datagram goes.
+/// How the next datagram is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Ipv4,
     Ipv6,
-    /// Its protocol may open yet, or there is no datagram.
+    /// Its protocol may still open, or there is no datagram.
     Waits,
     /// Its protocol will not open.
     Shut,
 }
 
-/// The frame that goes to the line.
+/// The frame that is being sent to the line.
 #[derive(Debug, Default)]
 struct Line {
     encoded: Vec<u8>,
     position: usize,
-    /// The datagram in it, if it is one.
+    /// The datagram in it, if it carries one.
     packet: Option<Packet>,
     is_active: bool,
-    /// When the last frame had gone.
+    /// Time at which the last frame was completely sent.
     ended_at: Option<Instant>,
 }
 
 impl Ppp {
-    /// Makes a line for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
+    /// Returns a line for datagrams of at most `mtu` bytes, with queues of [`QUEUE_LIMIT`] packets.
     #[must_use]
     pub fn new(mtu: usize, settings: Settings) -> Self {
         Self::with_queue_limit(mtu, QUEUE_LIMIT, settings)
     }
 
-    /// Makes a line for datagrams of at most `mtu` bytes, with queues of `limit` packets.
+    /// Returns a line for datagrams of at most `mtu` bytes, with queues of `limit` packets.
     #[must_use]
     pub fn with_queue_limit(mtu: usize, limit: usize, settings: Settings) -> Self {
         let (method, accepted) =
@@ -240,14 +240,14 @@ impl Ppp {
         }
     }
 
-    /// Opens the line: its bytes can go and come.
+    /// Opens the line: from now on its bytes can be exchanged.
     pub fn open(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             if self.phase != Phase::Dead {
                 return;
             }
             (self.phase, self.ending) = (Phase::Establish, None);
-            // After an end that was not a hang-up the layer below is up still.
+            // After an end without a hang-up the layer below is still up.
             for event in [Drive::Down, Drive::Open, Drive::Up] {
                 self.lcp.negotiation.drive(event, cx);
             }
@@ -255,8 +255,8 @@ impl Ppp {
         });
     }
 
-    /// Closes the line: says goodbye, and is [`Phase::Dead`] when that was answered, or not
-    /// answered in time.
+    /// Closes the line: terminates the link, and enters [`Phase::Dead`] when that was answered, or
+    /// has timed out.
     pub fn close(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| self.end(Ending::Closed, cx));
     }
@@ -267,19 +267,19 @@ impl Ppp {
         self.phase
     }
 
-    /// Returns why the line came, or comes, to an end.
+    /// Returns why the line has ended, or is ending.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
         self.ending
     }
 
-    /// Returns whether IPv4 datagrams go both ways.
+    /// Returns whether IPv4 datagrams can be exchanged.
     #[must_use]
     pub fn is_network_up(&self) -> bool {
         self.ipcp.is_opened()
     }
 
-    /// Returns the IPv4 addresses of both ends, as far as they are agreed on.
+    /// Returns the IPv4 addresses of both ends, as far as they are negotiated.
     #[must_use]
     pub fn addresses(&self) -> [Option<Ipv4Addr>; 2] {
         if !self.ipcp.is_opened() {
@@ -288,7 +288,7 @@ impl Ppp {
         [self.ipcp.options.address(), self.ipcp.options.theirs.address]
     }
 
-    /// Returns the IPv6 interface identifiers of both ends, as far as they are agreed on.
+    /// Returns the IPv6 interface identifiers of both ends, as far as they are negotiated.
     #[must_use]
     pub fn interface_identifiers(&self) -> [Option<u64>; 2] {
         if !self.ipv6cp.is_opened() {
@@ -298,25 +298,25 @@ impl Ppp {
             .map(|one| Some(one).filter(|one| *one != 0))
     }
 
-    /// Returns the name servers that the other end has named.
+    /// Returns the name servers that the peer has provided.
     #[must_use]
     pub fn name_servers(&self) -> [Option<Ipv4Addr>; 2] {
         let named = self.ipcp.options.ours.name_servers;
         named.map(|server| server.filter(|server| !server.is_unspecified()))
     }
 
-    /// Returns whether headers are compressed: ours to the other end, and its to us.
+    /// Returns whether headers are compressed: to the peer, and from it.
     #[must_use]
     pub fn compresses_headers(&self) -> [bool; 2] {
         [self.compressor.is_some(), self.decompressor.is_some()]
     }
 
-    /// Takes bytes from the line, split anywhere.
+    /// Processes bytes from the line, split anywhere.
     pub fn receive(&mut self, bytes: &[u8], pool: &mut Pool, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             let mut input = bytes;
             loop {
-                // A line that nobody wants open hears nothing.
+                // A line that is not to be opened ignores its input.
                 if self.phase == Phase::Dead && self.ending.is_none() {
                     return;
                 }
@@ -332,7 +332,7 @@ impl Ppp {
         });
     }
 
-    /// The control characters that the other end escapes by now.
+    /// Returns the control characters that the peer escapes now.
     fn accm(&self) -> u32 {
         let negotiation = &self.lcp.negotiation;
         if negotiation.is_opened() { negotiation.options.ours.format.accm } else { ACCM_DEFAULT }
@@ -416,7 +416,7 @@ impl Ppp {
         }
     }
 
-    /// Does what the news of the layers mean for each other, until there are none.
+    /// Passes events between the protocols until there are none.
     fn follow(&mut self, cx: &mut Cx<'_>) {
         loop {
             if let Some(news) = self.lcp.negotiation.news() {
@@ -443,7 +443,7 @@ impl Ppp {
         }
     }
 
-    /// Closes LCP because of `ending`, unless it is coming to an end already.
+    /// Closes LCP because of `ending`, unless it is already terminating.
     fn end(&mut self, ending: Ending, cx: &mut Cx<'_>) {
         if matches!(self.phase, Phase::Dead | Phase::Terminate) {
             return;
@@ -530,12 +530,12 @@ impl Ppp {
         }
     }
 
-    /// Takes a datagram to send.
+    /// Queues a datagram for output.
     ///
     /// # Errors
     ///
-    /// Gives the packet back, and counts it, if it is longer than the other end takes, the queue is
-    /// full, or the line is dead.
+    /// Returns the packet, and counts it, if it is longer than the peer accepts, the queue is full,
+    /// or the line is dead.
     pub fn send(&mut self, packet: Packet, cx: &mut Cx<'_>) -> Result<(), Packet> {
         charged(cx, |cx| {
             if self.phase == Phase::Dead {
@@ -546,7 +546,7 @@ impl Ppp {
         })
     }
 
-    /// Appends at most `limit` bytes for the line, and returns how many.
+    /// Appends at most `limit` bytes for the line, and returns their number.
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         charged(cx, |cx| {
             let start = wire.len();
@@ -569,8 +569,9 @@ impl Ppp {
         let sent = self.lcp.negotiation.options.theirs.format;
         let is_established = self.lcp.negotiation.is_opened();
         let format = if is_established { sent } else { Format::default() };
-        // The answer to a proof goes before the goodbye that it causes; but before, LCP has to be
-        // open at the other end for a proof to be heard.
+        // The answer to an authentication goes before the Terminate-Request that it causes.
+        // Otherwise LCP goes first, because it must be open at the peer before an authentication is
+        // processed there.
         let is_ending = self.phase == Phase::Terminate;
         let lcp = &mut self.lcp.negotiation;
         if let Some((protocol, control)) =
@@ -578,7 +579,7 @@ impl Ppp {
         {
             self.line.begin(format, protocol, &control, cx);
         } else if let Some(control) = lcp.transmit() {
-            // RFC 1662 §7.1: LCP is understood by an end that has forgotten all agreements.
+            // RFC 1662 §7.1: even an end that has lost all negotiated options understands LCP.
             self.line.begin(Format::default(), LCP, &control, cx);
         } else if let Some(control) = self.ipcp.transmit() {
             self.line.begin(format, IPCP, &control, cx);
@@ -618,11 +619,11 @@ impl Ppp {
         }
     }
 
-    /// Returns which way the first datagram goes.
+    /// Returns how the first datagram is sent.
     fn way(&self) -> Way {
         let Some(packet) = self.output.peek() else { return Way::Waits };
         if packet.data().first().is_some_and(|first| first >> 4 == 6) {
-            // Nobody was told that IPv6 will open.
+            // IPv6 datagrams do not wait, because the layer above was not told that IPv6 will open.
             if self.ipv6cp.is_opened() { Way::Ipv6 } else { Way::Shut }
         } else if self.ipcp.is_opened() {
             Way::Ipv4
@@ -633,13 +634,13 @@ impl Ppp {
         }
     }
 
-    /// Returns whether the queue to the wire is full, so that [`Self::send`] would refuse.
+    /// Returns whether the output queue is full, so that [`Self::send`] would reject a packet.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.output.is_full()
     }
 
-    /// Returns the next news; call until there is none.
+    /// Returns the next event; call until there is none.
     pub fn event(&mut self) -> Option<Event> {
         if let Some(event) = self.output.event() {
             return Some(event);
@@ -668,7 +669,7 @@ impl Ppp {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due now; nothing if nothing is.
+    /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         charged(cx, |cx| {
             let is_there = self.lcp.timeout(cx);
@@ -688,7 +689,7 @@ impl Ppp {
         self.output.mtu()
     }
 
-    /// Returns whether a datagram waits among the events.
+    /// Returns whether a received datagram is queued among the events.
     #[must_use]
     pub fn has_received(&self) -> bool {
         !self.used.is_empty()
@@ -705,7 +706,7 @@ impl Ppp {
             || self.way() != Way::Waits
     }
 
-    /// Forgets all that is under way and gives every buffer back to the pool: the line hung up.
+    /// Drops everything in progress and returns every buffer to the pool, because the line hung up.
     pub fn reset(&mut self, pool: &mut Pool) {
         self.deframer.reset(pool);
         if let Some(packet) = self.line.packet.take() {
@@ -746,7 +747,7 @@ impl Line {
         cx.meter.add(Counter::LinkEscapesOut, escapes);
     }
 
-    /// Appends at most `room` bytes; returns whether that was the last of the frame.
+    /// Appends at most `room` bytes. Returns whether that was the end of the frame.
     fn fill(&mut self, wire: &mut Vec<u8>, room: usize) -> bool {
         let rest = self.encoded.get(self.position..).unwrap_or_default();
         let piece = rest.get(..room).unwrap_or(rest);

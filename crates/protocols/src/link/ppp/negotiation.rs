@@ -1,12 +1,12 @@
-//! The option negotiation automaton of RFC 1661 §4, which LCP, IPCP and IPv6CP share.
+//! The option negotiation automaton of RFC 1661 §4, shared by LCP, IPCP and IPv6CP.
 //!
-//! [`State::on`] is the table of §4.1, and has no other input than state and event. [`Negotiation`]
-//! is what is around it: it makes events of packets and timeouts, does the actions, and asks its
-//! [`Options`] what to request and what to think of the other end's request. It tells its owner by
-//! [`News`] when the layer goes up and down.
+//! [`State::on`] is the table of §4.1, and its only inputs are state and event. [`Negotiation`]
+//! surrounds it: it makes events of packets and timeouts, executes the actions, and asks its
+//! [`Options`] for the options to request and for the verdict on the peer's request. It reports to
+//! its owner by [`News`] when the layer goes up and down.
 //!
-//! An end that gets no answer has asked [`CONFIGURES_MAX`] times, [`RESTART`] apart. After
-//! [`NAKS_MAX`] answers that named better values it rejects instead, so that two ends which never
+//! An end without an answer sends its request [`CONFIGURES_MAX`] times, [`RESTART`] apart. After
+//! [`NAKS_MAX`] answers that suggested other values it rejects instead, so that two ends that never
 //! agree come to an end (§4.6). The table's restart and passive options are not implemented.
 
 use super::packet::{self, Code, options};
@@ -16,38 +16,38 @@ use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// How long an answer is waited for (RFC 1661 §4.6).
+/// Time to wait for an answer (RFC 1661 §4.6).
 pub(super) const RESTART: Duration = Duration::from_secs(3);
-/// How often we ask to configure before we give up: Max-Configure.
+/// Maximum number of Configure-Requests: Max-Configure.
 pub(super) const CONFIGURES_MAX: u32 = 10;
-/// How often we ask to terminate before we take it as granted: Max-Terminate.
+/// Maximum number of Terminate-Requests, after which the peer counts as terminated: Max-Terminate.
 pub(super) const TERMINATES_MAX: u32 = 2;
-/// How many Configure-Naks we send before we reject instead: Max-Failure.
+/// Number of Configure-Naks after which options are rejected instead: Max-Failure.
 pub(super) const NAKS_MAX: u32 = 5;
-/// How many packets wait for the line. An answer to each of a few requests, no more.
+/// Maximum number of queued packets: an answer to each of a few requests.
 const OUTPUT_LIMIT: usize = 8;
 
 /// A state of §4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// The layer below is down, and nobody wants us to open.
+    /// The layer below is down, and no open is requested.
     #[default]
     Initial,
-    /// The layer below is down, and we want to open.
+    /// The layer below is down, and an open is requested.
     Starting,
-    /// The layer below is up, and nobody wants us to open.
+    /// The layer below is up, and no open is requested.
     Closed,
-    /// It was given up, or the other end closed; a request of the other end opens again.
+    /// It was given up, or the peer closed; a request of the peer opens it again.
     Stopped,
-    /// We asked to terminate, to be closed.
+    /// A Terminate-Request was sent, in order to be closed.
     Closing,
-    /// We asked to terminate, or agreed, to be stopped.
+    /// A Terminate-Request was sent, or accepted, in order to be stopped.
     Stopping,
-    /// We have asked to configure.
+    /// A Configure-Request was sent.
     RequestSent,
-    /// Our request was accepted.
+    /// The sent Configure-Request was accepted.
     AckReceived,
-    /// We have accepted the other end's request.
+    /// The peer's Configure-Request was accepted.
     AckSent,
     /// Both requests are accepted.
     Opened,
@@ -60,13 +60,13 @@ pub(super) enum Event {
     Up,
     /// The layer below is down.
     Down,
-    /// The layer shall open.
+    /// The layer is requested to open.
     Open,
-    /// The layer shall close.
+    /// The layer is requested to close.
     Close,
-    /// The restart timer ran out, and there are tries left: TO+.
+    /// The restart timer expired, and there are tries left: TO+.
     Timeout,
-    /// The restart timer ran out for the last time: TO-.
+    /// The restart timer expired for the last time: TO-.
     LastTimeout,
     /// An acceptable Configure-Request: RCR+.
     GoodRequest,
@@ -82,9 +82,9 @@ pub(super) enum Event {
     TerminateAck,
     /// An unknown code: RUC.
     UnknownCode,
-    /// A rejection that can be lived with: RXJ+.
+    /// A rejection that is permitted: RXJ+.
     MildReject,
-    /// A rejection that ends it: RXJ-.
+    /// A rejection that is catastrophic: RXJ-.
     FatalReject,
     /// Echo-Request, Echo-Reply or Discard-Request: RXR.
     Echo,
@@ -116,8 +116,8 @@ pub(super) enum Action {
 }
 
 impl State {
-    /// Returns the actions and the next state of the table of §4.1, or nothing where the table
-    /// has no entry, because the event cannot happen there.
+    /// Returns the actions and the next state of the table of §4.1, or `None` where the table has
+    /// no entry, because the event cannot occur there.
     pub(super) fn on(self, event: Event) -> Option<(&'static [Action], Self)> {
         use Action::{
             InitializeRestartCount as IRC, SendTerminateAck as STA, SendTerminateRequest as STR,
@@ -147,7 +147,7 @@ impl State {
             (Event::Close, _) if is_negotiating => (&[IRC, STR], Closing),
             (Event::Close, state) => (&[], state),
             (Event::Up | Event::Down, _) => return None,
-            // No packet arrives and no timer runs while the layer below is down.
+            // No packet arrives and no timer is running while the layer below is down.
             (_, Initial | Starting) => return None,
             (Event::Timeout, Closing | Stopping) => (&[STR], self),
             (Event::LastTimeout, Closing) => (&[TLF], Closed),
@@ -205,7 +205,7 @@ impl State {
             (Self::RequestSent, Event::Ack) => (&[IRC], Self::AckReceived),
             (Self::AckSent, Event::Ack) => (&[IRC, TLU], Self::Opened),
             (Self::RequestSent | Self::AckSent, _) => (&ASK, self),
-            // Two requests have crossed each other.
+            // Crossed Configure-Requests.
             (Self::AckReceived, _) => (&[SCR], Self::RequestSent),
             (Self::Opened, _) => (&[TLD, SCR], Self::RequestSent),
             (Self::Initial | Self::Starting | Self::Closing | Self::Stopping, _) => (&[], self),
@@ -223,63 +223,63 @@ impl State {
 
 const ASK: [Action; 2] = [Action::InitializeRestartCount, Action::SendConfigureRequest];
 
-/// What the owner of a negotiation is told.
+/// An event for the owner of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// The layer is up: tlu.
     Up,
     /// The layer is down: tld.
     Down,
-    /// Nothing more will come of it by itself: tlf.
+    /// The negotiation will not continue by itself: tlf.
     Finished,
 }
 
-/// What is thought of one option of the other end's request.
+/// The verdict on one option of the peer's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is accepted.
     Ack,
     /// This value would be accepted.
     Nak(Vec<u8>),
-    /// It is not known, or not wanted with any value.
+    /// It is unknown, or not accepted with any value.
     Reject,
 }
 
-/// The options of one control protocol: what we ask for, and what the other end may have.
+/// The options of one control protocol: those of this end's request, and those allowed to the peer.
 pub(super) trait Options {
-    /// Appends the options that we ask for.
+    /// Appends the options of this end's request.
     fn request(&mut self, options: &mut Vec<u8>, cx: &mut Cx<'_>);
 
-    /// Begins to judge a request of the other end, which replaces any before.
+    /// Begins to judge a request of the peer, which replaces any earlier one.
     fn begin(&mut self);
 
-    /// Judges one option of it.
+    /// Judges one of its options.
     fn judge(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>) -> Verdict;
 
-    /// Takes over what was judged, since all of it is accepted.
+    /// Adopts the judged options, after all of them were accepted.
     fn accept(&mut self);
 
-    /// Takes the value that the other end would accept instead of the one we asked for.
+    /// Processes the value that the peer would accept instead of the requested one.
     fn take_nak(&mut self, kind: u8, value: &[u8], cx: &mut Cx<'_>);
 
-    /// Takes the news that the other end does not accept an option with any value.
+    /// Records that the peer does not accept an option with any value.
     fn take_reject(&mut self, kind: u8);
 
-    /// Begins anew with what we want most.
+    /// Starts over with the preferred options.
     fn restart(&mut self, cx: &mut Cx<'_>);
 }
 
 /// One control protocol's automaton with its options.
 #[derive(Debug, Default)]
 pub(super) struct Negotiation<O> {
-    /// What is negotiated.
+    /// The negotiated options.
     pub(super) options: O,
     state: State,
-    /// The last identifier that we made.
+    /// The last identifier used.
     identifier: u8,
-    /// The identifier of our last Configure-Request.
+    /// The identifier of the last Configure-Request sent.
     request_identifier: u8,
-    /// The options of the last Configure-Request of ours.
+    /// The options of the last Configure-Request sent.
     request: Vec<u8>,
     tries_left: u32,
     naks_sent: u32,
@@ -288,7 +288,7 @@ pub(super) struct Negotiation<O> {
     news: VecDeque<News>,
 }
 
-/// The packet that an event comes from.
+/// The packet that causes an event.
 #[derive(Debug, Default)]
 struct Cause {
     identifier: u8,
@@ -296,7 +296,7 @@ struct Cause {
 }
 
 impl<O: Options> Negotiation<O> {
-    /// Makes a negotiation about `options`.
+    /// Returns a negotiation of `options`.
     pub(super) fn new(options: O) -> Self {
         Self {
             options,
@@ -317,7 +317,7 @@ impl<O: Options> Negotiation<O> {
         self.state == State::Opened
     }
 
-    /// Returns whether one of the ends has asked to terminate, and it is not over.
+    /// Returns whether a termination is in progress.
     pub(super) fn is_ending(&self) -> bool {
         matches!(self.state, State::Closing | State::Stopping)
     }
@@ -327,13 +327,13 @@ impl<O: Options> Negotiation<O> {
         !self.is_opened() && !self.state.is_timed()
     }
 
-    /// Lets the layer open, close, or know about the layer below.
+    /// Processes a request to open or close the layer, or a change of the layer below.
     pub(super) fn drive(&mut self, event: Event, cx: &mut Cx<'_>) {
         self.on(event, Cause::default(), cx);
     }
 
-    /// Takes a packet of this protocol. One with a code that is not of [`Code`]'s first seven is
-    /// returned: it may be for the owner, who gives it back with [`Self::refuse`] if it is not.
+    /// Processes a packet of this protocol. A packet with a code beyond the first seven of [`Code`]
+    /// is returned: it may be for the owner, which passes it to [`Self::refuse`] if it is not.
     pub(super) fn receive<'p>(
         &mut self,
         bytes: &'p [u8],
@@ -343,7 +343,7 @@ impl<O: Options> Negotiation<O> {
             cx.meter.count(Counter::PppControlErrors);
             return None;
         };
-        // RFC 1661 §3.4, §3.5: nothing is listened to while the layer below is down.
+        // RFC 1661 §3.4, §3.5: packets are ignored while the layer below is down.
         if matches!(self.state, State::Initial | State::Starting) {
             return None;
         }
@@ -364,7 +364,7 @@ impl<O: Options> Negotiation<O> {
         None
     }
 
-    /// Refuses a packet whose code nobody knows.
+    /// Rejects a packet with an unknown code.
     pub(super) fn refuse(&mut self, packet: &packet::Packet<'_>, mru: usize, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::PppControlErrors);
         let identifier = self.next_identifier();
@@ -374,7 +374,8 @@ impl<O: Options> Negotiation<O> {
         self.on_packet(Event::UnknownCode, packet, Some(answer), cx);
     }
 
-    /// Takes an echo, a reply or a discard, and sends `answer` if the layer is up.
+    /// Processes an Echo-Request, Echo-Reply or Discard-Request, and sends `answer` if the layer is
+    /// up.
     pub(super) fn echoed(
         &mut self,
         packet: &packet::Packet<'_>,
@@ -384,7 +385,7 @@ impl<O: Options> Negotiation<O> {
         self.on_packet(Event::Echo, packet, answer, cx);
     }
 
-    /// Queues a packet of the owner's for the line.
+    /// Queues a packet of the owner for the line.
     pub(super) fn send(&mut self, code: u8, data: &[u8], cx: &mut Cx<'_>) {
         let identifier = self.next_identifier();
         self.queue(packet::emit(code, identifier, data), cx);
@@ -412,7 +413,7 @@ impl<O: Options> Negotiation<O> {
                 }
             }
         }
-        // RFC 1661 §5.4: what is rejected is said alone.
+        // RFC 1661 §5.4: a Configure-Reject contains only the rejected options.
         let (code, data) = if !rejects.is_empty() {
             (Code::CONFIGURE_REJECT, &rejects[..])
         } else if !naks.is_empty() {
@@ -424,7 +425,7 @@ impl<O: Options> Negotiation<O> {
         };
         let answer = packet::emit(code, packet.identifier, data);
         if code == Code::CONFIGURE_ACK {
-            // What was agreed ends before something else is in force.
+            // The old options end before new ones are in force.
             if self.state == State::Opened {
                 self.news.push_back(News::Down);
             }
@@ -437,7 +438,7 @@ impl<O: Options> Negotiation<O> {
 
     fn take_answer(&mut self, packet: &packet::Packet<'_>, cx: &mut Cx<'_>) {
         let is_ack = packet.code == Code::CONFIGURE_ACK;
-        // RFC 1661 §5.2 to §5.4: what does not answer our last request is discarded.
+        // RFC 1661 §5.2 to §5.4: packets that do not answer the last request are discarded.
         let is_answer = packet.identifier == self.request_identifier
             && (!is_ack || packet.data == self.request.as_slice());
         let (true, Some(answered)) = (is_answer, options(packet.data)) else {
@@ -534,7 +535,7 @@ impl<O: Options> Negotiation<O> {
         self.output.push_back(packet);
     }
 
-    /// Forgets all that is under way: the line hung up. What is wanted stays.
+    /// Drops everything in progress, because the line hung up. The preferred options remain.
     pub(super) fn reset(&mut self) {
         (self.state, self.deadline) = (State::Initial, None);
         self.output.clear();
@@ -546,12 +547,12 @@ impl<O: Options> Negotiation<O> {
         self.output.pop_front()
     }
 
-    /// Returns whether a packet waits for the line.
+    /// Returns whether a packet is queued for the line.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Returns the next news; call until there is none.
+    /// Returns the next event; call until there is none.
     pub(super) fn news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
@@ -561,7 +562,7 @@ impl<O: Options> Negotiation<O> {
         self.deadline
     }
 
-    /// Asks again, or gives up what was not answered in time.
+    /// Repeats a request, or gives up.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.deadline.is_none_or(|deadline| cx.now < deadline) {
             return;

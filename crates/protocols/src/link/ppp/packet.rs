@@ -1,14 +1,14 @@
-//! The packets of PPP's control protocols (RFC 1661 §5): code, identifier, length, data; and the
-//! options in them: kind, length, value.
+//! The packets of PPP's control protocols (RFC 1661 §5): code, identifier, length, data; and their
+//! options: kind, length, value.
 
 use alloc::vec::Vec;
 
-/// Bytes of code, identifier and length.
+/// Length of code, identifier and length field, in bytes.
 pub(super) const HEADER_LEN: usize = 4;
-/// Bytes of kind and length of an option.
+/// Length of kind and length field of an option, in bytes.
 const OPTION_HEADER_LEN: usize = 2;
 
-/// The codes that all control protocols have, and those of LCP alone.
+/// The codes of all control protocols, and those of LCP alone.
 pub(super) struct Code;
 
 impl Code {
@@ -25,20 +25,20 @@ impl Code {
     pub(super) const DISCARD_REQUEST: u8 = 11;
 }
 
-/// A packet whose length field is right.
+/// A packet with a valid length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packet<'p> {
     pub(super) code: u8,
-    /// Tells which request an answer answers.
+    /// Matches an answer to its request.
     pub(super) identifier: u8,
-    /// What is behind the header.
+    /// The data after the header.
     pub(super) data: &'p [u8],
-    /// All of it.
+    /// The whole packet.
     pub(super) bytes: &'p [u8],
 }
 
 impl<'p> Packet<'p> {
-    /// Reads a packet; what is behind its length is padding.
+    /// Parses a packet; bytes after its length are padding.
     pub(super) fn read(bytes: &'p [u8]) -> Option<Self> {
         let (&[code, identifier, high, low], _) = bytes.split_first_chunk::<HEADER_LEN>()?;
         let bytes = bytes.get(..usize::from(u16::from_be_bytes([high, low])))?;
@@ -46,7 +46,7 @@ impl<'p> Packet<'p> {
     }
 }
 
-/// Makes a packet.
+/// Returns the bytes of a packet.
 pub(super) fn emit(code: u8, identifier: u8, data: &[u8]) -> Vec<u8> {
     let len = u16::try_from(HEADER_LEN + data.len()).unwrap_or(u16::MAX);
     let data = data.get(..usize::from(len) - HEADER_LEN).unwrap_or_default();
@@ -56,7 +56,7 @@ pub(super) fn emit(code: u8, identifier: u8, data: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Reads a list of options; nothing if a length is impossible.
+/// Parses a list of options. Returns `None` if a length is invalid.
 pub(super) fn options(mut bytes: &[u8]) -> Option<Vec<(u8, &[u8])>> {
     let mut options = Vec::new();
     while let Some((kind, rest)) = bytes.split_first() {
@@ -67,7 +67,7 @@ pub(super) fn options(mut bytes: &[u8]) -> Option<Vec<(u8, &[u8])>> {
     Some(options)
 }
 
-/// Appends an option; one whose value is too long for its length field is ours, and is cut.
+/// Appends an option. Values are made here; one too long for its length field is truncated.
 pub(super) fn put_option(kind: u8, value: &[u8], options: &mut Vec<u8>) {
     let len = u8::try_from(OPTION_HEADER_LEN + value.len()).unwrap_or(u8::MAX);
     options.extend([kind, len]);

@@ -1,4 +1,4 @@
-//! Two ends of a line back to back: how they open, carry, and come to an end.
+//! Two ends of a line back to back: opening, data, and termination.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -10,7 +10,7 @@ const MTU: usize = 1500;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// One end, with its pool and what has come out of it.
+/// One end, with its pool and its events.
 struct End {
     ppp: Ppp,
     pool: Pool,
@@ -61,12 +61,12 @@ fn here() -> Settings {
     Settings { address: Some(HERE), ..Settings::default() }
 }
 
-/// An end that has an address for the other.
+/// Returns the settings of an end that provides an address for the peer.
 fn giver() -> Settings {
     Settings { address: Some(THERE), peer_address: Some(HERE), ..Settings::default() }
 }
 
-/// Opens both ends and carries all that they say until they are silent.
+/// Opens both ends and carries their output until they are silent.
 fn connected(a: Settings, b: Settings, lab: &mut Lab) -> [End; 2] {
     let mut ends = [End::new(a), End::new(b)];
     ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
@@ -85,7 +85,7 @@ fn carry([a, b]: &mut [End; 2], lab: &mut Lab) {
     b.collect();
 }
 
-/// Lets time pass, with all timers of both ends, until `until` says so.
+/// Advances time, with all timers of both ends, until `until` returns true.
 fn pass(ends: &mut [End; 2], lab: &mut Lab, until: impl Fn(&[End; 2]) -> bool) {
     for _ in 0..200 {
         carry(ends, lab);

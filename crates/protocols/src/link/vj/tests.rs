@@ -5,7 +5,7 @@ use crate::cx::testing::Lab;
 use proptest::prelude::*;
 use std::vec;
 
-/// Host and peer, as they stand in the header.
+/// Addresses of host and peer in header order.
 const ADDRESSES: [u8; 8] = [10, 0, 0, 1, 10, 0, 0, 2];
 
 /// A segment, before it has a checksum.
@@ -110,7 +110,7 @@ impl Ends {
         Ok(packet.data().to_vec())
     }
 
-    /// Carries a segment over; returns how it went and what it took, and checks what came out.
+    /// Carries a segment across; returns its kind and its bytes, and checks the result.
     fn carry(&mut self, segment: &Segment) -> (Kind, Vec<u8>) {
         let datagram = segment.datagram();
         let (kind, bytes) = self.compress(&datagram);
@@ -119,7 +119,7 @@ impl Ends {
     }
 }
 
-/// Returns a segment of one byte, and one for each of three frequent sequels of it.
+/// Returns a segment of one byte, and one for each of three frequent successors.
 fn typing() -> [Segment; 3] {
     let key = Segment { data: vec![b'x'], flags: ACK | PSH, ..Segment::default() };
     let next = Segment { sequence: 1_001, acknowledgment: 5_001, identification: 2, ..key.clone() };
@@ -260,7 +260,7 @@ fn after_an_error_segments_are_tossed_until_one_names_its_slot() {
     assert_eq!(ends.decompress(kind, &bytes), Err(Error::Tossed));
     ends.carry(&Segment { port: 7, ..Segment::default() });
     let (kind, bytes) = ends.compress(&bulk.datagram());
-    // The slot is behind by what was tossed, and only TCP's checksum shows it.
+    // The slot is outdated by the tossed segment, and only TCP's checksum shows it.
     let made = ends.decompress(kind, &bytes).unwrap();
     assert!(!has_good_checksum(&made));
     assert_eq!(ends.lab.counted(Counter::VjTossed), 1);
@@ -307,7 +307,7 @@ fn an_atomic_datagram_without_an_identification_takes_no_byte_for_it() {
     }
 }
 
-/// Any segment of a few connections, whose fields change as they do and as they do not.
+/// Segments of a few connections, whose fields change in usual and unusual ways.
 fn segments() -> impl Strategy<Value = Vec<Segment>> {
     let delta = || prop_oneof![Just(0_u32), 1..4_u32, 200..300_u32, any::<u32>()];
     let word = || prop_oneof![Just(0_u16), 1..3_u16, any::<u16>()];
@@ -322,7 +322,7 @@ fn segments() -> impl Strategy<Value = Vec<Segment>> {
         let mut sent = Vec::new();
         for (port, s, a, (window, urgent, identification), flags, options, data) in moves {
             let next = &mut connections[usize::from(port)];
-            // A difference of 3 stands for the data of the segment before.
+            // A difference of 3 represents the data of the previous segment.
             let own = u32::try_from(next.data.len()).unwrap();
             next.sequence = next.sequence.wrapping_add(if s == 3 { own } else { s });
             next.acknowledgment = next.acknowledgment.wrapping_add(if a == 3 { own } else { a });
@@ -336,7 +336,7 @@ fn segments() -> impl Strategy<Value = Vec<Segment>> {
     })
 }
 
-/// What the line does with a segment.
+/// The fate of a segment on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     LossUnnoticed,
@@ -352,8 +352,8 @@ fn moves(fate: impl Strategy<Value = Fate>) -> impl Strategy<Value = Vec<Move>> 
 }
 
 /// Sends segments of `piece` bytes on three connections, whose other fields only grow, by less than
-/// 65,535 together: what a slot has missed then changes the sum. Returns what came out with a right
-/// checksum and was not sent.
+/// 65,535 together, so that changes missed by a slot change the sum. Returns the results with a
+/// correct checksum that were not sent.
 fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
     let data = vec![b'd'; usize::from(piece)];
     let mut connections: Vec<Segment> =
@@ -366,7 +366,7 @@ fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
         next.window += window;
         next.identification += 1;
         let datagram = next.datagram();
-        // The IP identification is under no checksum.
+        // The IP identification is not covered by a checksum.
         sent.push(datagram[20..].to_vec());
         let (kind, bytes) = ends.compress(&datagram);
         match fate {
@@ -383,7 +383,7 @@ fn made_up(mut ends: Ends, piece: u16, moves: &[Move]) -> Vec<Vec<u8>> {
     made_up
 }
 
-/// Segments of which those that name the slots of connections 0 and 1 are lost.
+/// Returns segments of which those that name the slots of connections 0 and 1 are lost.
 fn with_lost_slot_numbers(loss: Fate) -> [Move; 14] {
     let arrives = Fate::Delivered;
     [
@@ -417,7 +417,7 @@ fn the_same_losses_make_nothing_up_if_every_segment_names_its_slot() {
     assert_eq!(made_up(ends, 0, &moves), [[0; 0]; 0]);
 }
 
-// RFC 1332 §4: without errors that are reported the slot must not be omitted.
+// RFC 1332 §4: without error reports the slot must not be omitted.
 #[test]
 fn an_unnoticed_loss_of_a_slot_number_may_make_up_a_segment_with_a_right_checksum() {
     let moves = with_lost_slot_numbers(Fate::LossUnnoticed);
@@ -441,8 +441,8 @@ proptest! {
         }
     }
 
-    // A loss that the link notices makes the decompressor toss what does not name its slot. A slot
-    // that is behind is then all that can be wrong.
+    // A detected loss makes the decompressor toss segments that do not name their slot. Only an
+    // outdated slot can then be wrong.
     #[test]
     fn with_noticed_losses_what_was_not_sent_has_a_wrong_checksum(
         moves in moves(prop_oneof![Just(Fate::LossNoticed), Just(Fate::Delivered)]),

@@ -1,7 +1,7 @@
-//! The datagrams that an Ethernet station sends and takes for itself, past its Internet layer.
+//! Datagrams that an Ethernet station sends and receives itself, bypassing its Internet layer.
 //!
-//! DHCP speaks before there is an address to send from, and Neighbor Discovery about addresses
-//! that are not ours yet; neither is a matter of the Internet layer, which would refuse both.
+//! DHCP sends before there is a source address, and Neighbor Discovery about addresses that are not
+//! yet assigned. The Internet layer would reject both.
 
 use crate::application::dhcp::{CLIENT_PORT, SERVER_PORT};
 use crate::internet::ipv4::{self, Protocol};
@@ -15,7 +15,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const IPV6_HEADER_LEN: usize = 40;
 const TIME_TO_LIVE: u8 = 64;
 
-/// A message of Neighbor Discovery that was found in a packet.
+/// A message of Neighbor Discovery found in a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Discovered<'a> {
     pub(super) source: Ipv6Addr,
@@ -23,7 +23,7 @@ pub(super) struct Discovered<'a> {
     pub(super) message: &'a [u8],
 }
 
-/// Makes an IPv6 packet of the message of Neighbor Discovery in `packet`.
+/// Prepends an IPv6 header to the message of Neighbor Discovery in `packet`.
 pub(super) fn push_ipv6(packet: &mut Packet, source: Ipv6Addr, destination: Ipv6Addr) {
     let [l0, l1] = u16::try_from(packet.len()).unwrap_or(u16::MAX).to_be_bytes();
     packet.push(&destination.octets());
@@ -31,7 +31,7 @@ pub(super) fn push_ipv6(packet: &mut Packet, source: Ipv6Addr, destination: Ipv6
     packet.push(&[0x60, 0, 0, 0, l0, l1, ICMPV6, HOP_LIMIT]);
 }
 
-/// Makes an IPv4 datagram of the DHCP message in `packet`.
+/// Prepends UDP and IPv4 headers to the DHCP message in `packet`.
 pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4Addr) {
     let len = u16::try_from(packet.len() + udp::HEADER_LEN).unwrap_or(u16::MAX);
     let ([s0, s1], [d0, d1]) = (CLIENT_PORT.to_be_bytes(), SERVER_PORT.to_be_bytes());
@@ -39,7 +39,7 @@ pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4
     let header = [s0, s1, d0, d1, l0, l1, 0, 0];
     let sum = pseudo_header(source.into(), destination.into(), Protocol::Udp, len);
     let [c0, c1] = match sum.bytes(&header).bytes(packet.data()).finish() {
-        // Zero means that there is no checksum; its other form means the same sum (RFC 768).
+        // Zero means that there is no checksum. All ones is the same sum (RFC 768).
         0 => [0xFF, 0xFF],
         checksum => checksum.to_be_bytes(),
     };
@@ -57,9 +57,9 @@ pub(super) fn push_dhcp(packet: &mut Packet, source: Ipv4Addr, destination: Ipv4
     packet.push(&header.emit(total_len));
 }
 
-/// Returns the DHCP message for a client that an IPv4 datagram carries, if it carries one.
+/// Returns the DHCP message to a client in an IPv4 datagram, or `None` if it carries none.
 ///
-/// A device that vouches for a checksum may have left it unfinished.
+/// A checksum that the device has verified may be incomplete.
 pub(super) fn dhcp_message(datagram: &[u8], state: ChecksumState) -> Option<&[u8]> {
     let parsed = ipv4::Header::parse(datagram).ok()?;
     let ipv4::Parsed { header, header_len, total_len, is_fragment, .. } = parsed;
@@ -80,11 +80,11 @@ pub(super) fn dhcp_message(datagram: &[u8], state: ChecksumState) -> Option<&[u8
     is_good.then(|| covered.get(udp::HEADER_LEN..))?
 }
 
-/// Returns the message of Neighbor Discovery that an IPv6 packet carries, if it carries one with
-/// a good checksum.
+/// Returns the message of Neighbor Discovery in an IPv6 packet, or `None` if it carries none with a
+/// correct checksum.
 ///
-/// Extension headers in front of one are not looked behind: RFC 6980 forbids fragments, and no
-/// host sends others.
+/// A message behind extension headers is not found: RFC 6980 forbids fragments, and no host sends
+/// other ones.
 pub(super) fn nd_message(packet: &[u8]) -> Option<Discovered<'_>> {
     let (head, rest) = packet.split_first_chunk::<IPV6_HEADER_LEN>()?;
     let [v, _, _, _, l0, l1, ICMPV6, HOP_LIMIT, addresses @ ..] = head else { return None };
@@ -100,7 +100,7 @@ pub(super) fn nd_message(packet: &[u8]) -> Option<Discovered<'_>> {
     sum.bytes(message).is_good().then_some(Discovered { source, destination, message })
 }
 
-/// Returns where a datagram of ours goes.
+/// Returns the destination of a datagram that this host sends.
 pub(super) fn destination_of(datagram: &[u8]) -> Option<IpAddr> {
     match datagram.first()? >> 4 {
         4 => Some(Ipv4Addr::from(*datagram.get(16..20)?.first_chunk::<4>()?).into()),

@@ -1,18 +1,18 @@
-//! A station on an Ethernet segment: what stands between its Internet layer and its frames.
+//! A station on an Ethernet segment: the layer between its Internet layer and its frames.
 //!
-//! A datagram that goes out gets the header of its frame here: its next hop is looked up in the
-//! neighbor cache, and until the neighbor has answered it waits there. A frame that comes in is
-//! for us or not, and ARP, Neighbor Discovery and DHCP are taken out of it before the Internet
-//! layer sees a datagram. What they decide about our addresses and routers is told as [`Event`]s.
+//! Each outgoing datagram gets its frame header here: the next hop is looked up in the neighbor
+//! cache, and the datagram is queued until the neighbor has answered. Incoming frames are filtered
+//! by destination, and ARP, Neighbor Discovery and DHCP are taken out before the Internet layer
+//! sees a datagram. Changes of the local addresses and routers are reported as [`Event`]s.
 //!
-//! Where a datagram goes next is a matter of the Internet layer's routes, to which the segment
-//! adds those that it knows; a router that does not answer is passed over.
+//! The routes of the Internet layer determine the next hop. The segment adds the routes it learns,
+//! and a router that does not answer is passed over.
 //!
-//! A station on a line with two ends has none of this: where there is nobody to choose from,
-//! nothing is looked up.
+//! A station on a point-to-point line needs none of this: with a single neighbor there is nothing
+//! to look up.
 //!
-//! Frames to a group that hold a datagram for one host are dropped (RFC 1122 §3.3.6 SHOULD): no
-//! honest sender makes them, and they would reach hosts behind a filter of unicast frames.
+//! Group frames that hold a datagram for one host are dropped (RFC 1122 §3.3.6 SHOULD): no
+//! legitimate sender makes them, and they would reach hosts behind a filter of unicast frames.
 
 mod datagrams;
 #[cfg(test)]
@@ -35,93 +35,93 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// News that wait to be taken.
+/// Maximum number of queued events.
 const EVENTS_LIMIT: usize = 64;
-/// Routers that are remembered as silent.
+/// Maximum number of unresponsive routers that are remembered.
 const SILENT_MAX: usize = 8;
 
-/// How a station gets its IPv4 address.
+/// The source of a station's IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv4 {
-    /// It has none.
+    /// IPv4 is off.
     Off,
-    /// A person gives it.
+    /// The user configures the address.
     Static {
         /// The address.
         address: Ipv4Addr,
-        /// The length of its network's prefix, in bits.
+        /// Length of its network's prefix, in bits.
         prefix_len: u8,
         /// The router for everything that is not on the segment.
         router: Option<Ipv4Addr>,
     },
-    /// A server on the segment gives it.
+    /// A DHCP server on the segment assigns the address.
     Dhcp,
 }
 
-/// How a station gets its IPv6 addresses; one of the segment alone it always makes.
+/// The source of a station's IPv6 addresses. All but `Off` include a link-local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ipv6 {
-    /// It has none.
+    /// IPv6 is off.
     Off,
-    /// A person gives it, and routers are not listened to.
+    /// The user configures the address, and router advertisements are ignored.
     Static {
         /// The address.
         address: Ipv6Addr,
-        /// The length of its network's prefix, in bits.
+        /// Length of its network's prefix, in bits.
         prefix_len: u8,
         /// The router for everything that is not on the segment.
         router: Option<Ipv6Addr>,
     },
-    /// It makes them from what routers advertise (RFC 4862).
+    /// The station forms addresses from router advertisements (RFC 4862).
     Autoconfigured,
-    /// Routers are not listened to, and there is no address but that of the segment.
+    /// The link-local address only; router advertisements are ignored.
     LinkLocal,
 }
 
-/// What a station on a segment is.
+/// Settings of a station on a segment.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its address on the segment.
+    /// Hardware address on the segment.
     pub mac: MacAddress,
-    /// Its IPv4.
+    /// IPv4 settings.
     pub ipv4: Ipv4,
-    /// Its IPv6.
+    /// IPv6 settings.
     pub ipv6: Ipv6,
-    /// What its IPv6 addresses depend on; it should be the same the next time.
+    /// Secret from which the IPv6 addresses are derived. It should be the same in every run.
     pub secret: Secret,
-    /// The name that it tells a DHCP server; empty for none.
+    /// Host name sent to a DHCP server; empty for none.
     pub host_name: Vec<u8>,
 }
 
-/// News of a segment for the layers above.
+/// Events of a segment for the layers above.
 #[derive(Debug)]
 pub enum Event {
-    /// An address is ours to use.
+    /// A local address is ready for use.
     Assigned {
         /// The address.
         address: IpAddr,
-        /// The length of its network's prefix, in bits.
+        /// Length of its network's prefix, in bits.
         prefix_len: u8,
     },
-    /// An address should not be the source of anything new.
+    /// A local address should not be the source of new connections.
     Deprecated(IpAddr),
-    /// An address is preferred again.
+    /// A local address is preferred again.
     Preferred(IpAddr),
-    /// An address is ours no more.
+    /// A local address was removed.
     Removed(IpAddr),
-    /// Somebody else has an address that a person gave us, or that we tried.
+    /// Another host has an address that the user configured or that this station tried.
     Duplicate(IpAddr),
-    /// The routers, or what is on the link, have changed.
+    /// The routers or the on-link prefixes have changed.
     Routes,
-    /// The MTU of the link is another, in bytes.
+    /// The MTU of the link has changed, in bytes.
     Mtu(u16),
-    /// The hop limit for what is sent over IPv6 is another.
+    /// The hop limit for IPv6 output has changed.
     HopLimit(u8),
-    /// A datagram of ours, whose next hop does not answer.
+    /// A datagram of this host whose next hop does not answer.
     Unreachable(Packet),
 }
 
-/// A station's place on a segment.
+/// The attachment of a station to a segment.
 #[derive(Debug)]
 pub struct Ethernet {
     settings: Settings,
@@ -130,19 +130,19 @@ pub struct Ethernet {
     arp: Arp,
     discovery: Option<Box<Discovery>>,
     dhcp: Option<Box<dhcp::Client>>,
-    /// Our IPv4 network and its routers.
+    /// The local IPv4 network and its routers.
     network: Option<(Ipv4Addr, u8)>,
     routers: Vec<Ipv4Addr>,
-    /// The routes that the Internet layer has from here.
+    /// The routes that the Internet layer has got from here.
     routes: Vec<Route>,
-    /// Neighbors that have not answered, the last one last: of routers about which nothing else is
-    /// known, those are tried first that are not here or were here first.
+    /// Neighbors that have not answered, the most recent last. Among routers with no other
+    /// difference, those not listed are tried first, then the ones listed longest.
     silent: VecDeque<IpAddr>,
     events: VecDeque<Event>,
 }
 
 impl Ethernet {
-    /// Joins a segment whose frames carry datagrams of at most `mtu` bytes.
+    /// Attaches a station to a segment whose frames carry datagrams of at most `mtu` bytes.
     #[must_use]
     pub fn new(settings: Settings, mtu: u16, cx: &mut Cx<'_>) -> Self {
         let mac = settings.mac;
@@ -175,7 +175,8 @@ impl Ethernet {
 
     fn start(&mut self, cx: &mut Cx<'_>) {
         if let Ipv4::Static { address, prefix_len, router } = self.settings.ipv4 {
-            // It is used at once, and a conflict is told later: a person waits for it.
+            // The address is used immediately and a conflict is reported later, because a user is
+            // waiting.
             let _ = self.arp.hold(address, Defence::Keep, cx);
             self.routers.extend(router);
             self.set_network(address, prefix_len);
@@ -193,39 +194,40 @@ impl Ethernet {
         self.listen();
     }
 
-    /// Returns our address on the segment.
+    /// Returns the station's hardware address.
     #[must_use]
     pub fn mac(&self) -> MacAddress {
         self.settings.mac
     }
 
-    /// Returns the neighbors.
+    /// Returns the neighbor cache.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// Returns what Neighbor Discovery knows, if the station has IPv6.
+    /// Returns the state of Neighbor Discovery, if the station has IPv6.
     #[must_use]
     pub fn discovery(&self) -> Option<&Discovery> {
         self.discovery.as_deref()
     }
 
-    /// Returns what a DHCP server has lent.
+    /// Returns the lease of a DHCP server, if there is one.
     #[must_use]
     pub fn lease(&self) -> Option<&dhcp::Lease> {
         self.dhcp.as_ref()?.lease()
     }
 
-    /// Gives back what a DHCP server has lent; the message to it goes with the next output.
+    /// Releases the lease of the DHCP server. The message to the server is sent with the next
+    /// output.
     pub fn release(&mut self, cx: &mut Cx<'_>) {
         if let Some(dhcp) = &mut self.dhcp {
             dhcp.release(cx);
         }
     }
 
-    /// Returns the neighbor that a datagram of ours is for next, by these routes; none if it is
-    /// for a group, or if there is no way.
+    /// Returns the neighbor that is the next hop of an outgoing datagram by these routes, or `None`
+    /// if the datagram is for a group or has no route.
     #[must_use]
     pub fn next_hop(&self, packet: &Packet, routes: &Routes) -> Option<IpAddr> {
         let destination = datagrams::destination_of(packet.data())?;
@@ -252,10 +254,10 @@ impl Ethernet {
         place.map_or(1, |place| 2 + place)
     }
 
-    /// Learns from above that what was sent to a destination has arrived, by the next hop that it
-    /// has (RFC 1122 §3.3.1.4, RFC 4861 §7.3.1).
+    /// Confirms that data sent to a destination has arrived through its next hop, as reported by a
+    /// higher layer (RFC 1122 §3.3.1.4, RFC 4861 §7.3.1).
     pub fn confirm(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
-        // While no neighbor is doubted there is nothing to look up.
+        // If no neighbor is suspect, there is nothing to look up.
         if self.cache.has_doubts()
             && let Some(hop) = self.hop_to(destination, routes)
         {
@@ -263,21 +265,21 @@ impl Ethernet {
         }
     }
 
-    /// Learns from above that what is sent to a destination seems not to arrive, so that its next
-    /// hop is asked whether it lives (RFC 1122 §3.3.1.4, RFC 9293 §3.8.3).
+    /// Marks the next hop of a destination as suspect, because a higher layer reports that data
+    /// does not arrive. The neighbor is then probed (RFC 1122 §3.3.1.4, RFC 9293 §3.8.3).
     pub fn suspect(&mut self, destination: IpAddr, routes: &Routes, cx: &mut Cx<'_>) {
         if let Some(hop) = self.hop_to(destination, routes) {
             self.cache.doubt(hop, cx);
         }
     }
 
-    /// Returns the routes that were told before, and those that are to stand in their place.
+    /// Returns the routes reported before, and the routes that replace them.
     pub fn take_routes(&mut self) -> (Vec<Route>, Vec<Route>) {
         let routes = self.make_routes();
         (core::mem::replace(&mut self.routes, routes.clone()), routes)
     }
 
-    /// Takes a frame, and returns the datagram in it if it is one for the Internet layer.
+    /// Processes a frame, and returns its datagram if that is for the Internet layer.
     pub fn receive(
         &mut self,
         mut packet: Packet,
@@ -294,8 +296,8 @@ impl Ethernet {
         None
     }
 
-    /// Makes a frame of a datagram of ours, or keeps it until its next hop, which
-    /// [`Self::next_hop`] returned, has answered.
+    /// Frames an outgoing datagram, or queues it until its next hop, which [`Self::next_hop`]
+    /// returned, has answered.
     pub fn send(
         &mut self,
         packet: Packet,
@@ -309,13 +311,14 @@ impl Ethernet {
         frame
     }
 
-    /// Returns whether a datagram of ours with this next hop goes at once.
+    /// Returns whether an outgoing datagram with this next hop would be sent immediately.
     #[must_use]
     pub fn is_resolved(&self, hop: Option<IpAddr>) -> bool {
         hop.is_none_or(|hop| self.cache.lookup(hop).is_some())
     }
 
-    /// Returns the next frame of our own: ARP, Neighbor Discovery, DHCP, or what has waited.
+    /// Returns the next frame that originates here: ARP, Neighbor Discovery, DHCP, or a queued
+    /// datagram.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
         let left = cx.meter.enter(Account::Link);
         let frame = self.next_frame(pool, cx);
@@ -323,8 +326,8 @@ impl Ethernet {
         frame
     }
 
-    /// Returns whether a frame of our own waits, and there is a packet for it; what has waited
-    /// for a neighbor has its own.
+    /// Returns whether such a frame is ready and there is a packet for it. A queued datagram has
+    /// its own packet.
     #[must_use]
     pub fn has_output(&self, pool: &Pool) -> bool {
         self.cache.has_event() || !pool.is_exhausted() && self.is_owing()
@@ -337,7 +340,7 @@ impl Ethernet {
             || self.dhcp.as_ref().is_some_and(|dhcp| dhcp.has_output())
     }
 
-    /// Returns the next news.
+    /// Returns the next event.
     pub fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -351,7 +354,7 @@ impl Ethernet {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Processes the timers that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let left = cx.meter.enter(Account::Link);
         self.cache.timeout(cx);
@@ -367,8 +370,8 @@ impl Ethernet {
         cx.meter.enter(left);
     }
 
-    /// Reads the header of a frame and deals with what is for us here. True if what is left of it
-    /// is a datagram for the Internet layer.
+    /// Parses a frame header and processes ARP, Neighbor Discovery and DHCP. Returns true if the
+    /// rest of the packet is a datagram for the Internet layer.
     fn sort(&mut self, packet: &mut Packet, cx: &mut Cx<'_>) -> bool {
         let parsed = match Header::parse(packet.data()) {
             Ok(parsed) => parsed,
@@ -453,7 +456,7 @@ impl Ethernet {
             return Some(self.frame(packet, group));
         }
         let Some(hop) = hop else {
-            // Nobody here knows the way.
+            // There is no route.
             self.tell_unreachable(packet, pool, cx);
             return None;
         };
@@ -541,13 +544,13 @@ impl Ethernet {
         }
     }
 
-    /// Returns the neighbor by which a server is reached.
+    /// Returns the neighbor through which a server is reached.
     fn way_to(&self, server: Ipv4Addr) -> Option<Ipv4Addr> {
         let is_on_link = self.network.is_some_and(|(ours, len)| is_on_link(server, ours, len));
         is_on_link.then_some(server).or(self.routers.first().copied())
     }
 
-    /// Returns the routes for what is known of the segment, the best first.
+    /// Returns the routes derived from the state of the segment, the best first.
     fn make_routes(&self) -> Vec<Route> {
         let mut routes = Vec::new();
         let everywhere = |router: IpAddr, metric: usize| {
@@ -609,7 +612,8 @@ impl Ethernet {
         self.take_news(cx);
     }
 
-    /// Lets ARP, Neighbor Discovery and DHCP hear of each other, and tells what is new above.
+    /// Passes events between ARP, Neighbor Discovery and DHCP, and queues those for the layers
+    /// above.
     fn take_news(&mut self, cx: &mut Cx<'_>) {
         while let Some(event) = self.arp.event() {
             self.take_arp_news(event, cx);
@@ -641,7 +645,7 @@ impl Ethernet {
     fn take_dhcp_news(&mut self, event: dhcp::Event, cx: &mut Cx<'_>) {
         match event {
             dhcp::Event::Check(address) => {
-                // There is room for eight, and never more than this one.
+                // There is space for eight addresses, and never more than this one.
                 let _ = self.arp.claim(address, Defence::GiveUp, cx);
             }
             dhcp::Event::Bound(lease) => {
@@ -700,7 +704,7 @@ impl Ethernet {
         self.events.push_back(Event::Routes);
     }
 
-    /// Lets in the frames for the groups of our addresses (RFC 4861 §7.2.1).
+    /// Lets the frame filter accept the groups of the local addresses (RFC 4861 §7.2.1).
     fn listen(&mut self) {
         self.filter.leave_all();
         self.filter.join(MacAddress::of_group_v4(Ipv4Addr::new(224, 0, 0, 1)));
@@ -711,7 +715,8 @@ impl Ethernet {
         }
     }
 
-    /// Returns where a frame to more than one host goes, if the destination means more than one.
+    /// Returns the hardware address for a broadcast or multicast destination, or `None` for a
+    /// unicast one.
     fn group(&self, destination: IpAddr) -> Option<MacAddress> {
         match destination {
             IpAddr::V4(v4) if v4.is_multicast() => Some(MacAddress::of_group_v4(v4)),
@@ -726,7 +731,7 @@ impl Ethernet {
         }
     }
 
-    /// Puts the header of a frame in front of a datagram.
+    /// Prepends a frame header to a datagram.
     fn frame(&self, mut packet: Packet, to: MacAddress) -> Packet {
         let is_ipv6 = packet.data().first().is_some_and(|first| first >> 4 == 6);
         let ether_type = if is_ipv6 { EtherType::Ipv6 } else { EtherType::Ipv4 };
@@ -765,7 +770,7 @@ fn is_on_link(address: Ipv4Addr, ours: Ipv4Addr, prefix_len: u8) -> bool {
     (address.to_bits() ^ ours.to_bits()) & !hosts == 0
 }
 
-/// Returns whether the bits behind the prefix are all ones.
+/// Returns whether all bits after the prefix are ones.
 fn is_broadcast(address: Ipv4Addr, prefix_len: u8) -> bool {
     let hosts = u32::MAX.checked_shr(prefix_len.into()).unwrap_or(0);
     address.to_bits() & hosts == hosts

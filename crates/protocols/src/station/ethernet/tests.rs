@@ -1,4 +1,4 @@
-//! Stations on one segment, in virtual time; servers and routers are played by hand.
+//! Stations on one segment, in virtual time. The tests craft the frames of servers and routers.
 
 mod broadcasts;
 mod gateways;
@@ -21,7 +21,7 @@ use std::vec;
 const NETWORK: [u8; 3] = [10, 0, 0];
 const PORT: u16 = 7;
 
-/// Says what it has to say, keeps what it hears, and may echo it.
+/// A stream that sends `says`, records received data, and optionally echoes it.
 #[derive(Debug, Default)]
 struct Talker {
     says: Vec<u8>,
@@ -61,7 +61,7 @@ struct Host {
     scheduler: Scheduler,
     application: Carried<Talker>,
     lab: Lab,
-    /// Frames that it has sent.
+    /// Frames that the host has sent.
     sent: Vec<Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ impl Host {
         Self { station, scheduler: Scheduler::default(), application, lab, sent: Vec::new() }
     }
 
-    /// A host with a fixed IPv4 address that waits for calls.
+    /// Returns a host with a fixed IPv4 address that listens for connections.
     fn fixed(number: u8) -> Self {
         Self::new(number, fixed(number, None), Ipv6::Off, Opening::Passive { port: PORT })
     }
@@ -119,7 +119,7 @@ impl Host {
     }
 }
 
-/// A segment: every frame comes to everybody else.
+/// A segment: every frame reaches all other hosts.
 struct Segment(Vec<Host>);
 
 impl Segment {
@@ -170,7 +170,7 @@ fn fixed(number: u8, router: Option<Ipv4Addr>) -> Ipv4 {
     Ipv4::Static { address: address(number), prefix_len: 24, router }
 }
 
-/// The types of the frames that a host has sent.
+/// Returns the types of the frames that a host has sent.
 fn types(frames: &[Vec<u8>]) -> Vec<EtherType> {
     frames.iter().map(|frame| Header::parse(frame).unwrap().header.ether_type).collect()
 }
@@ -207,7 +207,7 @@ fn a_connection_over_ethernet_carries_bytes_both_ways() {
     assert!(segment.0[0].application.stream.heard == said);
 }
 
-/// Two hosts, of which the second echoes what the first says.
+/// Returns two hosts with a connection. The second echoes the data of the first.
 fn connected() -> Segment {
     connected_with(Ipv6::Off)
 }
@@ -292,7 +292,7 @@ fn a_short_frame_is_filled_up() {
     assert!(segment.0[0].sent.iter().all(|frame| frame.len() == 60));
 }
 
-/// A DHCP server that lends 10.0.0.`lends`, at 10.0.0.200.
+/// A DHCP server at 10.0.0.200 that leases 10.0.0.`lends`.
 struct Server {
     lends: u8,
 }
@@ -420,7 +420,7 @@ fn two_stations_that_make_the_same_address_find_out() {
         let opening = Opening::Passive { port: PORT };
         Host::with_lab(Lab::with_seed(seed), 1, Ipv4::Off, Ipv6::LinkLocal, opening)
     };
-    // The same hardware address and secret twice: an image that was copied.
+    // The same hardware address and secret twice, as with a cloned system image.
     let mut segment = Segment(vec![host(1), host(2)]);
     segment.run_seconds(30);
     let duplicates = segment.0.iter().map(|h| h.lab.counted(Counter::NdDuplicates)).sum::<u64>();
@@ -557,7 +557,7 @@ fn a_connection_over_ethernet_and_ipv6_carries_bytes_both_ways() {
     assert!(segment.0[0].application.stream.heard == said);
 }
 
-/// A router that only advertises, at `fe80::number`.
+/// Returns an advertisement of a router at `fe80::number`.
 fn advertises(number: u8) -> Vec<u8> {
     let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, number.into());
     let source_mac = Some(mac(number));

@@ -4,17 +4,17 @@
 //! make it answer with text that the remote host has chosen, as if the user had typed it. The
 //! filter removes these, and passes every other byte unchanged (`policy` has the list).
 //!
-//! The filter parses as ECMA-48 does. A sequence is held until it is whole, is then passed or
-//! removed as one, and an unfinished sequence that another one interrupts is removed: between two
-//! calls the terminal is never inside a sequence, and nothing that is removed can join what stood
-//! before and behind it into another sequence. The exception is a sixel picture, whose data pass
-//! as they come.
+//! The filter parses according to ECMA-48. A sequence is held until it is complete and is then
+//! passed or removed as a whole; an incomplete sequence that another one interrupts is removed.
+//! Between two calls the terminal is therefore never inside a sequence, and a removal cannot join
+//! the bytes before and after it into another sequence. The exception is a sixel picture, whose
+//! data passes as it arrives.
 //!
-//! In UTF-8, a control of the C1 set (U+0080 to U+009F) and a byte of that range that belongs to no
-//! character are removed: programs write ESC and a letter instead, and terminals differ in what
-//! they make of them. Where the terminal is not one of UTF-8, C1 bytes begin sequences.
+//! In UTF-8, C1 controls (U+0080 to U+009F) and bytes of that range that belong to no character are
+//! removed: programs write ESC and a letter instead, and terminals differ in how they interpret C1
+//! controls. If the terminal does not use UTF-8, C1 bytes begin sequences.
 //!
-//! The filter also knows which modes the remote host has set, so that the terminal can be put back
+//! The filter also tracks the modes that the remote host has set, so that the terminal can be reset
 //! when the session ends (`modes`).
 
 mod modes;
@@ -30,13 +30,15 @@ use modes::Modes;
 use policy::{TitleLimit, Verdict};
 use unicode_width::UnicodeWidthChar;
 
-/// The longest control sequence that passes, in bytes; ours. Each SGR of a program is shorter.
+/// Maximum length of a control sequence that passes, in bytes (our choice). Every SGR in practice
+/// is shorter.
 const SEQUENCE_MAX: usize = 256;
-/// The longest string that passes, in bytes; ours: a palette of 256 colours.
+/// Maximum length of a string that passes, in bytes (our choice): a palette of 256 colors.
 const STRING_MAX: usize = 8 * 1024;
-/// The same for the clipboard, where it is allowed: what xterm takes, in base64.
+/// Maximum length of a clipboard string, if allowed: the limit of xterm, in base64.
 const CLIPBOARD_MAX: usize = 128 * 1024;
-/// The most combining marks that pass behind one character; ours: more than any script stacks.
+/// Maximum number of combining marks that pass after one character (our choice): more than any
+/// script uses.
 const MARKS_MAX: usize = 32;
 
 const ENQ: u8 = 0x05;
@@ -50,7 +52,7 @@ const DEL: u8 = 0x7f;
 /// String Terminator.
 const ST: &[u8] = b"\x1b\\";
 
-/// What the next byte belongs to.
+/// Context of the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -65,14 +67,14 @@ enum State {
     Text(Kind),
     /// A string that is removed up to its end.
     Removed(Kind),
-    /// The data of a sixel picture, which pass.
+    /// The data of a sixel picture, which passes.
     Sixel,
 }
 
-/// Which string it is.
+/// Kind of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// An operating system command: BEL ends it too.
+    /// An operating system command, which BEL also ends.
     Osc,
     /// A device control string, or a title of GNU screen.
     Other,
@@ -83,13 +85,13 @@ enum Kind {
 pub struct Filter {
     policy: Policy,
     state: State,
-    /// The sequence so far.
+    /// The bytes of the held sequence.
     pending: Vec<u8>,
-    /// ESC has come inside a string, and may begin its terminator.
+    /// Whether an ESC arrived inside a string, which may begin its terminator.
     has_string_escape: bool,
-    /// The bytes of an unfinished character.
+    /// The bytes of an incomplete UTF-8 character.
     character: Vec<u8>,
-    /// Combining marks behind the last character.
+    /// Number of combining marks after the last character.
     marks: usize,
     titles: TitleLimit,
     modes: Modes,
@@ -100,7 +102,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Makes a filter in front of a terminal that displays text and sets no mode.
+    /// Creates a filter for a terminal in ground state with no modes set.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -118,7 +120,7 @@ impl Filter {
         }
     }
 
-    /// Returns the part of `bytes`, and of what was held, that the terminal may have.
+    /// Returns the part of `bytes`, and of held bytes, that may be sent to the terminal.
     pub fn pass<'a>(&'a mut self, bytes: &'a [u8], now: Instant) -> &'a [u8] {
         self.output.clear();
         let is_idle = self.state == State::Ground && self.character.is_empty();
@@ -144,14 +146,14 @@ impl Filter {
         if self.policy.passes_all { bytes } else { &self.output }
     }
 
-    /// Returns how many sequences, controls and characters were removed.
+    /// Returns the number of sequences, controls and characters that were removed.
     #[must_use]
     pub fn removed(&self) -> u64 {
         if self.policy.passes_all { 0 } else { self.removed }
     }
 
-    /// Returns the bytes that reset the modes which the remote host has set, if those have changed
-    /// since the last call.
+    /// Returns the bytes that reset the modes which the remote host has set, if those modes have
+    /// changed since the last call.
     pub fn changed_reset(&mut self) -> Option<Vec<u8>> {
         if self.modes == self.reported_modes {
             return None;
@@ -163,7 +165,7 @@ impl Filter {
     }
 
     /// Returns the bytes that reset each mode that the remote host has set and not reset, and
-    /// forgets an unfinished sequence.
+    /// discards an incomplete sequence.
     pub fn restore(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let is_in_string = self.policy.passes_all && self.state != State::Ground;
@@ -196,7 +198,7 @@ impl Filter {
                     self.wide(character, &bytes);
                 }
             }
-            // Not whole yet.
+            // The character is incomplete.
             Err(error) if error.error_len().is_none() => {}
             Err(_) => {
                 // The last byte may begin another character.
@@ -212,14 +214,15 @@ impl Filter {
         }
     }
 
-    /// Passes the bytes of an unfinished character, but for those that are controls elsewhere.
+    /// Processes the bytes of an incomplete character individually; those that are C1 controls in
+    /// other encodings are removed.
     fn malformed(&mut self) {
         for byte in core::mem::take(&mut self.character) {
             self.stray(byte);
         }
     }
 
-    /// Takes a byte that belongs to no character.
+    /// Processes a byte that belongs to no character.
     fn stray(&mut self, byte: u8) {
         self.settle_string_escape();
         self.abandon();
@@ -231,7 +234,7 @@ impl Filter {
         }
     }
 
-    /// Takes a character beyond ASCII.
+    /// Processes a character beyond ASCII.
     fn wide(&mut self, character: char, bytes: &[u8]) {
         self.settle_string_escape();
         if character.is_control() {
@@ -251,11 +254,11 @@ impl Filter {
         self.output.extend_from_slice(bytes);
     }
 
-    /// Takes a byte of a terminal without UTF-8, where each is a character or a control.
+    /// Processes a byte for a terminal without UTF-8, where each byte is a character or a control.
     fn eight_bits(&mut self, byte: u8, now: Instant) {
         match byte {
             0x00..0x80 => self.code(byte, now),
-            // CSI, ST and the others are what ESC and a letter are, and are passed on so.
+            // CSI, ST and the other C1 bytes are converted to ESC and a letter.
             0x80..0xa0 => {
                 self.code(ESC, now);
                 self.code(byte - 0x40, now);
@@ -274,7 +277,7 @@ impl Filter {
 
     // Sequences.
 
-    /// Takes a byte of ASCII.
+    /// Processes an ASCII byte.
     fn code(&mut self, byte: u8, now: Instant) {
         if core::mem::take(&mut self.has_string_escape) {
             if byte == b'\\' {
@@ -304,13 +307,13 @@ impl Filter {
             }
             (State::Text(_), b' '..DEL) => self.hold(&[byte]),
             (State::Sixel, b' '..DEL | b'\r' | b'\n') => self.output.push(byte),
-            // Other controls have no effect inside of a string.
+            // Other controls have no effect inside a string.
             (
                 State::Text(_) | State::Removed(_) | State::Sixel | State::DcsHeader,
                 ..b' ' | DEL,
             )
             | (State::Removed(_), _) => {}
-            // Inside of a sequence they act at once.
+            // Inside a sequence they take effect at once.
             (State::Escape | State::Csi, ..b' ') => self.ground(byte),
             (State::Escape | State::Csi, DEL) => {}
             (State::Escape, _) => self.escape(byte),
@@ -402,7 +405,7 @@ impl Filter {
         }
     }
 
-    /// Holds more of a string, as long as there is room.
+    /// Appends to the held string, up to its limit.
     fn hold(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
         let content = self.pending.get(2..).unwrap_or_default();
@@ -418,7 +421,7 @@ impl Filter {
         }
     }
 
-    /// Takes the end of a string: BEL, which is held, or ST.
+    /// Handles the end of a string: BEL, which is held, or ST.
     fn end_string(&mut self, now: Instant) {
         match self.state {
             State::Sixel => self.output.extend_from_slice(ST),
@@ -427,7 +430,7 @@ impl Filter {
                 let content = self.pending.get(2..).unwrap_or_default();
                 let verdict = match kind {
                     Kind::Osc => policy::osc(content, &self.policy, &mut self.titles, now),
-                    // A title of GNU screen, or a string whose header has passed.
+                    // A title of GNU screen, or a string whose header was accepted.
                     Kind::Other if self.pending.get(1) == Some(&b'k') => self.titles.allow(now),
                     Kind::Other => Verdict::Pass,
                 };
@@ -442,7 +445,7 @@ impl Filter {
         self.state = State::Ground;
     }
 
-    /// Ends a string that something else interrupts.
+    /// Ends a string that another sequence interrupts.
     fn interrupt_string(&mut self) {
         match self.state {
             State::Sixel => self.output.extend_from_slice(ST),
@@ -454,7 +457,7 @@ impl Filter {
         self.state = State::Ground;
     }
 
-    /// Passes or removes the sequence that is held.
+    /// Passes or removes the held sequence.
     fn finish(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Pass => self.output.append(&mut self.pending),
@@ -465,7 +468,7 @@ impl Filter {
         }
     }
 
-    /// Removes an unfinished sequence; a string goes on.
+    /// Removes an incomplete sequence; a string continues.
     fn abandon(&mut self) {
         if let State::Escape | State::Csi | State::DcsHeader = self.state {
             self.remove();
@@ -474,7 +477,7 @@ impl Filter {
         }
     }
 
-    /// Ends a string behind whose ESC something comes that is no terminator.
+    /// Ends a string if its ESC was not the start of a terminator.
     fn settle_string_escape(&mut self) {
         if core::mem::take(&mut self.has_string_escape) {
             self.interrupt_string();
@@ -486,9 +489,9 @@ impl Filter {
     }
 }
 
-/// Returns how many bytes at the front are text of ASCII and controls without a state.
+/// Returns the number of bytes at the front that are ASCII text and stateless controls.
 fn harmless_run(bytes: &[u8]) -> usize {
-    // Sixteen at a time without a branch among them, which the compiler makes one comparison of.
+    // Blocks of sixteen without branches, which the compiler turns into one vector comparison.
     let (blocks, _) = bytes.as_chunks::<16>();
     let whole = blocks.iter().take_while(|block| {
         block.iter().fold(true, |are_harmless, byte| are_harmless & is_harmless(*byte))

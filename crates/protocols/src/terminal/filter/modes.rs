@@ -1,10 +1,10 @@
-//! The modes that a remote host has set at the terminal, and the bytes that reset them.
+//! The terminal modes that a remote host has set, and the bytes that reset them.
 
 use super::policy::{Csi, split_code};
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Private modes that are known, and whether a terminal that was just started has them set.
+/// Known private modes, and whether each is set initially.
 const PRIVATE: [(u32, bool); 29] = [
     (2026, false),
     (1, false),
@@ -31,39 +31,41 @@ const PRIVATE: [(u32, bool); 29] = [
     (9001, false),
     (1035, true),
     (1036, true),
-    // The cursor moves with these; they are the last.
+    // These move the cursor, so they come last.
     (6, false),
     (47, false),
     (1047, false),
     (1049, false),
 ];
-/// The same for the modes of ECMA-48: keyboard locked, insertion, no local echo, new line.
+/// Known modes of ECMA-48, and whether each is set initially: keyboard locked, insertion, no local
+/// echo, new line.
 const ANSI: [(u32, bool); 4] = [(2, false), (4, false), (12, true), (20, false)];
-/// Origin mode, and the alternate screen in its three forms.
+/// Origin mode, and the three modes of the alternate screen.
 const ORIGIN: u32 = 6;
 const ALTERNATE: [u32; 3] = [47, 1047, 1049];
 
-/// What differs from a terminal that was just started.
+/// Differences from the initial state of a terminal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Modes {
-    /// A bit for each of [`PRIVATE`].
+    /// One bit for each of [`PRIVATE`].
     private: u32,
-    /// A bit for each of [`ANSI`].
+    /// One bit for each of [`ANSI`].
     ansi: u32,
     has_margins: bool,
     has_style: bool,
-    /// G0 is another set than ASCII, or G1 is in use.
+    /// G0 is not ASCII, or G1 is in use.
     has_charset: bool,
     is_shifted: bool,
     has_keypad: bool,
     has_cursor_shape: bool,
     has_link: bool,
-    /// Whether text, background or cursor has a colour of the host's, by its OSC less 10.
+    /// Whether the host has set the color of text, background or cursor, indexed by OSC number
+    /// minus 10.
     colours: [bool; 3],
     has_palette: bool,
     modifies_keys: bool,
     sets_keys: bool,
-    /// How many keyboard flags of kitty's protocol were pushed.
+    /// Number of pushed keyboard flags of kitty's protocol.
     pushed_keys: u32,
 }
 
@@ -72,7 +74,7 @@ impl Modes {
         self.is_shifted = is_shifted;
     }
 
-    /// Follows what came behind ESC.
+    /// Tracks the effect of a sequence after ESC.
     pub(super) fn escape(&mut self, sequence: &[u8]) {
         match sequence {
             b"=" => self.has_keypad = true,
@@ -85,7 +87,7 @@ impl Modes {
         }
     }
 
-    /// Follows what came behind CSI.
+    /// Tracks the effect of a sequence after CSI.
     pub(super) fn csi(&mut self, sequence: &[u8]) {
         let Some(csi) = Csi::read(sequence) else { return };
         let first = csi.numbers().next().unwrap_or(0);
@@ -112,7 +114,7 @@ impl Modes {
         }
     }
 
-    /// Follows an operating system command.
+    /// Tracks the effect of an operating system command.
     pub(super) fn osc(&mut self, content: &[u8]) {
         let (code, rest) = split_code(content);
         match code {
@@ -129,7 +131,7 @@ impl Modes {
         }
     }
 
-    /// DECSTR resets these.
+    /// Resets the modes that DECSTR resets.
     fn soft_reset(&mut self) {
         self.ansi = 0;
         for (place, (mode, _)) in PRIVATE.iter().enumerate() {
@@ -141,7 +143,7 @@ impl Modes {
         (self.is_shifted, self.has_keypad) = (false, false);
     }
 
-    /// Appends the bytes that reset all that is set.
+    /// Appends the bytes that reset everything that is set.
     pub(super) fn reset(&self, bytes: &mut Vec<u8>) {
         let is_set = |mode: u32| {
             let place = PRIVATE.iter().position(|(known, _)| *known == mode);
@@ -157,7 +159,7 @@ impl Modes {
             (self.is_shifted, b"\x0f"),
             (self.has_keypad, b"\x1b>"),
             (self.has_cursor_shape, b"\x1b[0 q"),
-            // The cursor goes home with the margins.
+            // Resetting the margins moves the cursor home.
             (self.has_margins && is_alternate, b"\x1b[r"),
             (self.has_margins && !is_alternate, b"\x1b7\x1b[r\x1b8"),
             (self.modifies_keys, b"\x1b[>4;0m"),
@@ -176,20 +178,20 @@ impl Modes {
         put(bytes, self.ansi, &ANSI, "");
         put(bytes, self.private, &PRIVATE, "?");
         if is_set(ORIGIN) && !is_alternate {
-            // It has sent the cursor home, above what is displayed.
+            // Resetting origin mode moves the cursor home, above the displayed text.
             bytes.extend_from_slice(b"\x1b[999;1H");
         }
     }
 }
 
-/// Keeps whether a mode differs from what a terminal has from the start.
+/// Records whether a mode differs from its initial value.
 fn set(bits: &mut u32, known: &[(u32, bool)], mode: u32, last: u8) {
     let Some(place) = known.iter().position(|(of, _)| *of == mode) else { return };
     let is_usual = known.get(place).is_some_and(|(_, is_on)| *is_on == (last == b'h'));
     *bits = if is_usual { *bits & !(1 << place) } else { *bits | 1 << place };
 }
 
-/// Appends the sequences that give each mode that differs its usual value.
+/// Appends the sequences that reset each differing mode to its initial value.
 fn put(bytes: &mut Vec<u8>, bits: u32, known: &[(u32, bool)], prefix: &str) {
     for (place, (mode, is_on)) in known.iter().enumerate() {
         if bits & 1 << place != 0 {

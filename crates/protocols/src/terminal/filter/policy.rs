@@ -1,40 +1,43 @@
-//! Which sequences pass.
+//! The filter policy: the sequences that pass.
 //!
 //! | removed | because |
 //! |---|---|
 //! | OSC 52 | writes or reads the clipboard |
-//! | OSC 4, 5, 10 to 19, 21, 22 with `?` | the terminal answers with a colour or a shape |
-//! | OSC 3, 9 (but 9;4), 46, 50, 51, 99, 777, 1337 and each that is not known | properties, files, fonts, notifications, and commands to the program that draws the screen |
-//! | DCS but sixel pictures and synchronized updates | DECRQSS and XTGETTCAP answer; DECUDK, macros and fonts program the terminal; tmux and kitty take commands |
+//! | OSC 4, 5, 10 to 19, 21, 22 with `?` | the terminal answers with a color or a shape |
+//! | OSC 3, 46, 50, 51 | properties, files, fonts, commands to the program that draws the screen |
+//! | OSC 9 (except 9;4), 99, 777, 1337, unknown ones | notifications, commands to that program |
+//! | DCS: DECRQSS, XTGETTCAP | the terminal answers |
+//! | DCS: DECUDK, macros, fonts | programs the terminal |
+//! | any other DCS except sixels and synchronized updates | tmux and kitty execute commands |
 //! | APC, PM, SOS | kitty graphics answer, and read files |
-//! | ESC ] P, ESC ] R where the terminal is not the Linux console | the terminal would wait for an end |
+//! | ESC ] P, ESC ] R except on the Linux console | the terminal would wait for an end |
 //! | CSI 11, 13, 15, 20, 21 t | the terminal answers with the state of its window, or its title |
 //! | CSI i | prints the screen |
-//! | CSI ? n but 6 and 996 | reports of devices |
+//! | CSI ? n except 6 and 996 | reports of devices |
 //! | CSI = c, CSI > q | answers with text |
 //! | CSI $ u, $ w, & u, * y, * z, " v, ' \|, # \|, # R | reports of state and screen, and macros |
-//! | CSI ? 2 l, ESC % but G | the terminal would read what follows otherwise than the filter |
+//! | CSI ? 2 l, ESC % except G | the terminal would parse later input differently from the filter |
 //! | ENQ | the terminal answers with its answerback |
-//! | a count above 32,767, a window of more than 2,000 rows or columns | ties the terminal up |
-//! | titles beyond 32 a second, a combining mark behind 32 others | the same |
+//! | counts above 32,767, windows of more than 2,000 rows or columns | occupies the terminal |
+//! | titles beyond 32 per second, a combining mark after 32 others | occupies the terminal |
 //!
-//! Requests pass whose answer is numbers in a fixed form, because programs wait for them: the
-//! device attributes (CSI c, CSI > c, ESC Z), status and cursor position (CSI 5 n, CSI 6 n), modes
-//! (CSI $ p), keyboard flags (CSI ? u), and sizes (CSI 14, 16, 18, 19 t).
+//! Requests pass if their answer consists of numbers in a fixed form, because programs wait for
+//! these answers: device attributes (CSI c, CSI > c, ESC Z), status and cursor position (CSI 5 n,
+//! CSI 6 n), modes (CSI $ p), keyboard flags (CSI ? u), and sizes (CSI 14, 16, 18, 19 t).
 
 use crate::time::{Duration, Instant};
 
-/// What a filter lets through.
+/// Settings of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Everything passes.
+    /// Whether everything passes.
     pub passes_all: bool,
-    /// The clipboard may be written (OSC 52), and never read.
+    /// Whether the clipboard may be written (OSC 52). It can never be read.
     pub allows_clipboard: bool,
-    /// The terminal reads UTF-8; otherwise each byte is a character.
+    /// Whether the terminal uses UTF-8; otherwise each byte is a character.
     pub is_utf8: bool,
-    /// The terminal is the Linux console, whose commands for its palette (ESC ] P, ESC ] R) have no
-    /// terminator. Any other terminal would take them for the beginning of an operating system
+    /// Whether the terminal is the Linux console, whose palette commands (ESC ] P, ESC ] R) have no
+    /// terminator. Any other terminal would interpret them as the beginning of an operating system
     /// command and hide the text that follows, so they are removed there.
     pub is_linux_console: bool,
 }
@@ -45,14 +48,14 @@ impl Default for Policy {
     }
 }
 
-/// What becomes of a sequence.
+/// Whether a sequence passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
     Remove,
 }
 
-/// What becomes of a device control string.
+/// Treatment of a device control string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dcs {
     Picture,
@@ -60,23 +63,22 @@ pub(super) enum Dcs {
     Remove,
 }
 
-/// The largest count of a sequence that passes: what a terminal may be given at most by xterm.
+/// Largest count that passes: the largest that xterm accepts.
 const COUNT_MAX: u32 = 32_767;
-/// The largest number of rows or columns that a window may be asked to have; ours.
+/// Largest number of rows or columns that a window request may contain (our choice).
 const WINDOW_MAX: u32 = 2_000;
-/// The same in pixels; ours.
+/// Largest number of pixels that a window request may contain (our choice).
 const PIXELS_MAX: u32 = 20_000;
-/// How many titles pass at once, and how many more in each second; ours: a shell sets two for each
-/// command.
+/// Maximum number of titles per second (our choice): a shell sets two for each command.
 const TITLES_MAX: u64 = 32;
-/// The bytes of a colour of the Linux console's palette behind `P`.
+/// Number of bytes of a palette color of the Linux console after `P`.
 const PALETTE_BYTES: usize = 7;
 
 pub(super) fn pass_if(passes: bool) -> Verdict {
     if passes { Verdict::Pass } else { Verdict::Remove }
 }
 
-/// Limits the rate of titles.
+/// Rate limiter for titles.
 #[derive(Debug)]
 pub(super) struct TitleLimit {
     left: u64,
@@ -90,7 +92,7 @@ impl Default for TitleLimit {
 }
 
 impl TitleLimit {
-    /// Takes one title.
+    /// Returns the verdict for one more title.
     pub(super) fn allow(&mut self, now: Instant) -> Verdict {
         if now - self.since >= Duration::from_secs(1) {
             *self = Self { left: TITLES_MAX, since: now };
@@ -101,14 +103,14 @@ impl TitleLimit {
     }
 }
 
-/// Judges what follows ESC.
+/// Returns the verdict for a sequence after ESC.
 pub(super) fn escape(sequence: &[u8], policy: &Policy) -> Verdict {
     pass_if(!(policy.is_utf8 && sequence.starts_with(b"%") && sequence != b"%G"))
 }
 
-/// A control sequence in its parts.
+/// A control sequence, split into its parts.
 pub(super) struct Csi<'a> {
-    /// The private prefix, if there is one.
+    /// The private prefix, if present.
     pub(super) private: Option<u8>,
     pub(super) parameters: &'a [u8],
     pub(super) intermediates: &'a [u8],
@@ -116,7 +118,7 @@ pub(super) struct Csi<'a> {
 }
 
 impl<'a> Csi<'a> {
-    /// Reads what follows CSI, final byte included.
+    /// Parses a sequence after CSI, including its final byte.
     pub(super) fn read(sequence: &'a [u8]) -> Option<Self> {
         let (&last, rest) = sequence.split_last()?;
         let private = rest.first().copied().filter(|first| matches!(first, b'<'..=b'?'));
@@ -126,13 +128,13 @@ impl<'a> Csi<'a> {
         Some(Self { private, parameters, intermediates, last })
     }
 
-    /// Returns the parameters; one that is left out is 0, one that is too large `u32::MAX`.
+    /// Returns the parameters; an omitted one is 0, one that is too large `u32::MAX`.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.parameters.split(|byte| matches!(byte, b';' | b':')).map(number)
     }
 }
 
-/// Reads a number of digits; what is too large is `u32::MAX`, and what is none 0.
+/// Parses a decimal number; `u32::MAX` if it is too large, 0 if there are no digits.
 fn number(digits: &[u8]) -> u32 {
     digits.iter().fold(0_u32, |number, digit| {
         let digit = u32::from(digit.wrapping_sub(b'0')).min(9);
@@ -140,7 +142,7 @@ fn number(digits: &[u8]) -> u32 {
     })
 }
 
-/// Judges what follows CSI.
+/// Returns the verdict for a sequence after CSI.
 pub(super) fn csi(sequence: &[u8]) -> Verdict {
     let Some(csi) = Csi::read(sequence) else { return Verdict::Remove };
     if csi.numbers().any(|number| number > COUNT_MAX) {
@@ -164,7 +166,7 @@ pub(super) fn csi(sequence: &[u8]) -> Verdict {
     }
 }
 
-/// Judges XTWINOPS.
+/// Returns the verdict for XTWINOPS.
 fn window(operation: u32, csi: &Csi<'_>) -> Verdict {
     let largest = csi.numbers().skip(1).max().unwrap_or(0);
     pass_if(match operation {
@@ -175,10 +177,10 @@ fn window(operation: u32, csi: &Csi<'_>) -> Verdict {
     })
 }
 
-/// Judges a device control string by its header, final byte included.
+/// Returns the treatment of a device control string by its header, including the final byte.
 pub(super) fn dcs(header: &[u8]) -> Dcs {
     match header {
-        // Synchronized updates, as some terminals had them first.
+        // Synchronized updates in their original form of some terminals.
         b"=1s" | b"=2s" => Dcs::Pass,
         [parameters @ .., b'q'] if parameters.iter().all(|byte| matches!(byte, b'0'..=b';')) => {
             Dcs::Picture
@@ -187,7 +189,7 @@ pub(super) fn dcs(header: &[u8]) -> Dcs {
     }
 }
 
-/// Judges an operating system command.
+/// Returns the verdict for an operating system command.
 pub(super) fn osc(
     content: &[u8],
     policy: &Policy,
@@ -196,15 +198,15 @@ pub(super) fn osc(
 ) -> Verdict {
     let (code, rest) = split_code(content);
     match code {
-        // Titles, those of Sun's terminals too.
+        // Titles, including those of Sun terminals.
         b"0" | b"1" | b"2" | b"30" => titles.allow(now),
         [b'l' | b'L', ..] => titles.allow(now),
         b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
         | b"19" | b"21" | b"22" => pass_if(!rest.contains(&b'?')),
-        // The same set back; the directory, links, marks of a shell, the size of text.
+        // Resets of the colors; the directory, links, shell marks, and the size of text.
         b"104" | b"105" | b"110" | b"111" | b"112" | b"113" | b"114" | b"115" | b"116" | b"117"
         | b"118" | b"119" | b"7" | b"8" | b"133" | b"66" => Verdict::Pass,
-        // Progress. Other forms run commands in ConEmu.
+        // Progress reports. Other forms run commands in ConEmu.
         b"9" => pass_if(rest.starts_with(b"4;")),
         b"52" => {
             let data = rest.splitn(2, |byte| *byte == b';').nth(1);
@@ -214,14 +216,14 @@ pub(super) fn osc(
     }
 }
 
-/// Splits an operating system command behind its number.
+/// Splits an operating system command after its number.
 pub(super) fn split_code(content: &[u8]) -> (&[u8], &[u8]) {
     let end = content.iter().position(|byte| *byte == b';').unwrap_or(content.len());
     let (code, rest) = content.split_at_checked(end).unwrap_or((content, &[]));
     (code, rest.get(1..).unwrap_or_default())
 }
 
-/// Returns whether this is a command of the Linux console for its palette, which has no terminator.
+/// Returns whether this is a palette command of the Linux console, which has no terminator.
 pub(super) fn is_linux_palette(content: &[u8]) -> bool {
     match content {
         [b'P', colour @ ..] => {

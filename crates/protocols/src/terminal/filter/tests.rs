@@ -1,5 +1,5 @@
-//! Tests of the filter. The oracle is a terminal that does everything that some terminal was once
-//! made to do by a sequence: it writes what it does into a list.
+//! Tests of the filter. The oracle is a terminal that performs every action that some terminal has
+//! ever performed in response to a sequence, and records these actions in a list.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,12 +7,12 @@ use std::format;
 use std::string::{String, ToString};
 use std::vec;
 
-/// A terminal that obeys, over a parser that is not ours.
+/// A terminal that obeys every sequence, based on an independent parser.
 #[derive(Default)]
 struct Victim {
-    /// Clipboard, answers that hold text, printing, commands.
+    /// Actions: clipboard access, answers with text, printing, commands.
     acts: Vec<String>,
-    /// The text that it displays.
+    /// The displayed text.
     text: String,
     device: String,
 }
@@ -50,7 +50,7 @@ impl vte::Perform for Victim {
         let asks = parameters.iter().skip(1).any(|it| it.starts_with(b"?"));
         let is_harmless = match first {
             b"0" | b"1" | b"2" | b"7" | b"8" | b"30" | b"66" | b"133" => true,
-            // Titles of Sun's terminals, whose letter no semicolon follows.
+            // Titles of Sun terminals, whose letter is not followed by a semicolon.
             [b'l' | b'L', ..] => true,
             b"4" | b"5" | b"10" | b"11" | b"12" | b"13" | b"14" | b"15" | b"16" | b"17" | b"18"
             | b"19" | b"21" | b"22" => !asks,
@@ -109,8 +109,8 @@ fn filtered(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     passed(bytes.as_ref(), Policy::default())
 }
 
-/// Checks that a sequence has an effect that the filter takes away, whole and at any cut, and that
-/// text around it stays.
+/// Checks that a sequence has an effect which the filter removes, in one piece or split at any
+/// position, and that the text around it remains.
 fn is_removed(sequence: &[u8]) {
     let hostile = [b"before ", sequence, b"\x1b\\ behind"].concat();
     let victim = Victim::shown(&hostile);
@@ -139,7 +139,7 @@ fn is_passed(bytes: &[u8]) {
     }
 }
 
-// Attacks, by their rows in the table of attacks.
+// Attacks, by their rows in the attack table.
 
 // attack row 65
 #[test]
@@ -190,19 +190,19 @@ fn row_131_controls_of_8_bits_write_no_clipboard_in_either_charset() {
     let sequences =
         [&b"\x9d52;c;ZXZpbA==\x07"[..], b"\xc2\x9d52;c;ZXZpbA==\x9c", b"\x9b21t", b"\xc2\x9b21t"];
     for sequence in sequences {
-        // In UTF-8 the control itself goes, and what is left is text.
+        // In UTF-8 the control itself is removed, and the rest is text.
         let out = String::from_utf8(filtered(sequence)).unwrap();
         assert_eq!(out.find(char::is_control).map(|at| &out[at..]).unwrap_or("\x07"), "\x07");
         let eight = Policy { is_utf8: false, ..Policy::default() };
         assert!(!passed(sequence, eight).contains(&b'2'), "{}", sequence.escape_ascii());
     }
-    // The last byte of a character of UTF-8 is no control.
+    // The last byte of a UTF-8 character is not a control.
     is_passed("❝ quoted ❞ ‛\u{2713}".as_bytes());
     let eight = Policy { is_utf8: false, ..Policy::default() };
     assert_eq!(passed(b"\x9b1m\xe9\x9b0m", eight), b"\x9b1m\xe9\x9b0m".map(as_seven_bits).concat());
 }
 
-/// The filter gives an introducer of 8 bits in its form of 7.
+/// Returns the form in which the filter passes an 8-bit introducer.
 fn as_seven_bits(byte: u8) -> Vec<u8> {
     if byte == 0x9b { vec![ESC, b'['] } else { vec![byte] }
 }
@@ -288,7 +288,7 @@ fn row_74_the_answerback_is_not_asked_for() {
     is_removed(b"\x1b[1;1;1;1;24;80*y");
 }
 
-// What passes.
+// Sequences that pass.
 
 #[test]
 fn programs_of_today_get_all_of_their_sequences() {
@@ -391,7 +391,7 @@ fn a_program_that_tidies_up_leaves_nothing_to_reset() {
     assert_eq!(restored("plain text\r\n"), "");
 }
 
-// Whatever comes.
+// Arbitrary input.
 
 fn benign() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
@@ -464,7 +464,7 @@ proptest! {
             }
         }
         prop_assert_eq!(out.escape_ascii().to_string(), whole.escape_ascii().to_string());
-        // Nothing that was removed has joined two halves of something else.
+        // No removal has joined its surroundings into a new sequence.
         let whole = [whole.as_slice(), b"x"].concat();
         let again = passed(&whole, policy);
         prop_assert_eq!(again.escape_ascii().to_string(), whole.escape_ascii().to_string());

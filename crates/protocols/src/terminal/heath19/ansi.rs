@@ -1,29 +1,29 @@
-//! ANSI mode: what may follow ESC, and the parameters and finals behind ESC [.
+//! ANSI mode: the bytes after ESC, and the parameters and finals after ESC [.
 //!
-//! Parameters are decimal numbers of 8 bits that wrap around, at most 15, and a semicolon between
-//! two. Any other byte is the final, also a control. The final stands in the work area behind the
-//! parameters: a list ends where it meets it, and a position of one parameter takes it for the
-//! column, as the original does.
+//! Parameters are decimal 8-bit numbers that wrap around, at most 15, separated by semicolons. Any
+//! other byte is the final, even a control. The final is stored in the work area after the
+//! parameters: a list ends at the first value equal to it, and a cursor position with one parameter
+//! uses it as the column, as in the original.
 
 use super::{ESC, Heath19, State};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use alloc::format;
 
-/// How many numbers the work area holds, the final among them.
+/// Capacity of the work area, including the final.
 const WORK_MAX: usize = 16;
 
-/// What was read of a parameter string.
+/// State of a parameter string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parameters {
     /// `?` or `>`.
     prefix: Option<u8>,
     work: [u8; WORK_MAX],
     at: usize,
-    /// A byte was read, so that a semicolon is a separator.
+    /// Whether a byte was read, so that a semicolon is a separator.
     has_begun: bool,
     has_number: bool,
-    /// The last number has a digit.
+    /// Whether the last number has a digit.
     is_building: bool,
 }
 
@@ -36,7 +36,8 @@ impl Parameters {
     }
 
     fn separator(&mut self) {
-        // The last two are kept for the last number and the final: a number too many is replaced.
+        // The last two entries are reserved for the last number and the final: further numbers
+        // replace the last one.
         if self.at + 2 < WORK_MAX {
             self.at += 1;
         }
@@ -61,12 +62,12 @@ impl Parameters {
         self.has_number.then(|| self.get(0))
     }
 
-    /// Returns the first number, where 0 and none mean 1.
+    /// Returns the first number; 0 or a missing number means 1.
     fn count(&self) -> usize {
         self.first().unwrap_or(0).max(1).into()
     }
 
-    /// Returns the numbers before the final; one that is equal to it ends the list too.
+    /// Returns the numbers before the final; a number equal to the final also ends the list.
     fn list(&self, last: u8) -> impl Iterator<Item = u8> {
         let numbers = self.work.iter().copied().take_while(move |number| *number != last);
         numbers.take(if self.has_number { WORK_MAX } else { 0 })
@@ -74,21 +75,21 @@ impl Parameters {
 }
 
 impl Heath19 {
-    /// Carries out ESC and `byte`; returns whether it is in the table.
+    /// Executes ESC and `byte`; returns whether it is defined.
     pub(super) fn ansi_sequence(&mut self, byte: u8) -> bool {
         match byte {
             b'=' => self.modes.keys.is_keypad_alternate = true,
             b'>' => self.modes.keys.is_keypad_alternate = false,
             b'M' => self.screen.reverse_index(),
             b'[' => self.state = State::Parameters(Parameters::default()),
-            // A second ESC is swallowed, and ends the sequence.
+            // A second ESC is dropped and ends the sequence.
             ESC => {}
             _ => return false,
         }
         true
     }
 
-    /// Takes a byte of a parameter string, and carries the sequence out if it is its final.
+    /// Processes a byte of a parameter string, and executes the sequence at its final.
     pub(super) fn parameter(&mut self, mut parameters: Parameters, byte: u8, cx: &mut Cx<'_>) {
         match byte {
             b'0'..=b'9' => parameters.digit(byte - b'0'),

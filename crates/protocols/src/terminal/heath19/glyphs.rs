@@ -1,9 +1,9 @@
-//! The 33 glyphs of the graphics mode, and the characters that look like them.
+//! The 33 glyphs of graphics mode, and the Unicode characters that resemble them.
 //!
-//! The four bars are three dots of eight or ten thick; the characters chosen are those that fonts
-//! have, and a little thinner.
+//! The four bars are three dots thick, out of eight or ten; the chosen characters are available in
+//! common fonts and slightly thinner.
 
-/// The first byte that means a glyph while the graphics mode is on.
+/// The first byte that selects a glyph in graphics mode.
 const FIRST: u8 = b'^';
 /// The glyphs of `^` to `~`.
 const GLYPHS: [char; 33] = [
@@ -11,15 +11,15 @@ const GLYPHS: [char; 33] = [
     '▐', '◤', '┬', '┤', '┴', '├', '╳', '╱', '╲', '▔', '▁', '▏', '▕', '¶',
 ];
 
-/// Returns what a byte shows while the graphics mode is on.
+/// Returns the character that a byte displays in graphics mode.
 pub(super) fn glyph(byte: u8) -> char {
     let place = byte.checked_sub(FIRST).map(usize::from);
     place.and_then(|place| GLYPHS.get(place)).copied().unwrap_or(char::from(byte))
 }
 
-/// Returns the byte that shows `character` while the graphics mode is on, if it is a glyph.
+/// Returns the byte that displays `character` in graphics mode, if it is a glyph.
 pub(super) fn byte_of(character: char) -> Option<u8> {
-    // Nearly all cells hold ASCII, and no glyph does.
+    // Fast path: nearly all cells hold ASCII, and no glyph is ASCII.
     if character.is_ascii() {
         return None;
     }

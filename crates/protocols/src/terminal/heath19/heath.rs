@@ -1,10 +1,10 @@
-//! Heath mode: what each byte after ESC means.
+//! Heath mode: the meaning of each byte after ESC.
 
 use super::{CAN, ESC, Heath19, State};
 use crate::cx::Cx;
 
 impl Heath19 {
-    /// Carries out ESC and `byte`; returns whether it is in the table.
+    /// Executes ESC and `byte`; returns whether it is defined.
     pub(super) fn heath_sequence(&mut self, byte: u8, cx: &mut Cx<'_>) -> bool {
         match byte {
             ESC => self.state = State::Escape,
@@ -18,7 +18,7 @@ impl Heath19 {
             b'#' => self.transmit_page(cx.meter),
             b']' => self.transmit_line_25(cx.meter),
             b'z' => self.reset(),
-            // It is in no table, but it ends what is pending.
+            // CAN has no function of its own, but ends a pending sequence.
             CAN => {}
             _ => return self.heath_motion(byte) || self.heath_edit(byte) || self.heath_mode(byte),
         }
@@ -97,7 +97,7 @@ impl Heath19 {
     fn report_place(&mut self, cx: &mut Cx<'_>) {
         let cursor = self.screen.cursor();
         let [row, column] = [cursor.row, cursor.column].map(|side| {
-            // Both are below 80, so that the sum is a printable character.
+            // Both values are below 80, so the sum is a printable character.
             u8::try_from(side).unwrap_or(0) + b' '
         });
         self.reply(&[ESC, b'Y', row, column], cx.meter);

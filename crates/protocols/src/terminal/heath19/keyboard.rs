@@ -1,18 +1,19 @@
-//! The keyboard: which bytes a key makes in each mode.
+//! The keyboard: the bytes of each key in each mode.
 //!
-//! Heath mode sends ESC and a letter. ANSI mode puts `[` between them for letters before P, and
-//! `O` for the others. The keypad is shifted if exactly one of shift key and keypad-shifted mode
-//! is on, and in the alternate mode its keys that are not shifted send a prefix of their own.
+//! Heath mode sends ESC and a letter. ANSI mode inserts `[` before letters up to O, and `O` before
+//! the others. The keypad is shifted if exactly one of SHIFT and keypad-shifted mode is on; in
+//! alternate keypad mode its unshifted keys send a prefix of their own.
 //!
-//! CTRL and a function or editing key is performed by the terminal itself: its bytes go to the
-//! screen and not to the line.
+//! CTRL with a function or editing key is executed by the terminal itself: its bytes go to the
+//! screen and not to the serial line.
 //!
-//! CAPS LOCK, REPEAT, BREAK and OFF LINE make no bytes, and are left to who reads real keys.
+//! CAPS LOCK, REPEAT, BREAK and OFF LINE produce no bytes; the code that reads the physical
+//! keyboard handles them.
 
-/// A key, as its cap says.
+/// A key, named by its cap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A key of one code, from 00 to 7F: what it makes alone or with SHIFT.
+    /// A key with a single code, from 00 to 7F: the code of the key alone or with SHIFT.
     Character(u8),
     /// f1.
     F1,
@@ -32,17 +33,17 @@ pub enum Key {
     Gray,
     /// ERASE.
     Erase,
-    /// SCROLL: lets a held screen go on, by a line or with SHIFT by 24.
+    /// SCROLL: releases a held screen, by one line or with SHIFT by 24.
     Scroll,
-    /// A digit of the keypad, from 0 to 9; any other number makes nothing.
+    /// A digit of the keypad, from 0 to 9; other numbers produce nothing.
     Pad(u8),
-    /// The point of the keypad.
+    /// The decimal point of the keypad.
     PadPoint,
     /// ENTER of the keypad.
     PadEnter,
 }
 
-/// The keys that are held down with another.
+/// Modifier keys held down with another key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modifiers {
     /// SHIFT.
@@ -51,12 +52,12 @@ pub struct Modifiers {
     pub control: bool,
 }
 
-/// The modes on which the bytes of a key depend.
+/// The modes that determine the bytes of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyModes {
-    /// ANSI mode, and not Heath mode.
+    /// ANSI mode; otherwise Heath mode.
     pub is_ansi: bool,
-    /// Insert-character mode: its key ends it.
+    /// Insert-character mode, in which the key of that mode sends the sequence that ends it.
     pub inserts: bool,
     /// Keypad-shifted mode.
     pub is_keypad_shifted: bool,
@@ -64,7 +65,7 @@ pub struct KeyModes {
     pub is_keypad_alternate: bool,
 }
 
-/// What a key makes.
+/// The bytes of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyCode {
     bytes: [u8; 4],
@@ -79,13 +80,13 @@ impl KeyCode {
         Self { bytes, length: code.len().min(4), is_local }
     }
 
-    /// Returns the bytes: none for what only the terminal itself knows.
+    /// Returns the bytes; empty for keys that have no code.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Returns whether they go to the screen and not to the line.
+    /// Returns whether the bytes go to the screen and not to the serial line.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         self.is_local
@@ -96,7 +97,7 @@ const ESC: u8 = 0x1b;
 const CR: u8 = b'\r';
 
 impl Key {
-    /// Returns what the key makes.
+    /// Returns the bytes of the key.
     #[must_use]
     pub fn code(self, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
         let letter = match self {
@@ -133,7 +134,7 @@ fn character(byte: u8, control: bool) -> KeyCode {
     }
 }
 
-/// Makes ESC and a letter, as the mode has them.
+/// Returns ESC and a letter, in the format of the mode.
 fn escape(letter: u8, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
     match modes.is_ansi {
         false => KeyCode::new(&[ESC, letter], modifiers.control),
@@ -142,7 +143,7 @@ fn escape(letter: u8, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
     }
 }
 
-/// Makes what a key of the alternate keypad sends, which is never performed locally.
+/// Returns the code of a key of the alternate keypad, which is never executed locally.
 fn alternate(letter: u8, modes: KeyModes) -> KeyCode {
     KeyCode::new(&[ESC, if modes.is_ansi { b'O' } else { b'?' }, letter], false)
 }
@@ -167,7 +168,7 @@ fn pad(digit: u8, modifiers: Modifiers, modes: KeyModes) -> KeyCode {
         _ => None,
     };
     match function {
-        // As a letter P would get an `O`, but this one is Delete Character.
+        // In general P would get the prefix `O`, but here it is Delete Character.
         Some(b'P') => KeyCode::new(b"\x1b[P", modifiers.control),
         Some(letter) => escape(letter, modifiers, modes),
         None if modes.is_keypad_alternate => alternate(b'p' + digit, modes),

@@ -1,22 +1,23 @@
-//! The Heath-19 front end: the terminal of the Heath Company of 1978, whole.
+//! The Heath-19 front end: a complete emulation of the Heath Company's terminal of 1978.
 //!
-//! It has two modes. Heath mode (`heath`) is that of a VT52 with more functions: ESC and a letter.
-//! ANSI mode (`ansi`) is an early reading of ANSI X3.64. What both can do is in `screen`; which
-//! bytes a key makes in `keyboard`; how the terminal sends its screen in `transmit`.
+//! The terminal has two modes. Heath mode (`heath`) is a superset of the VT52: ESC and a letter.
+//! ANSI mode (`ansi`) is an early implementation of ANSI X3.64. The operations of both are in
+//! `screen`, the bytes of the keys in `keyboard`, and the transmission of the screen in `transmit`.
 //!
-//! Received bytes lose bit 7, NUL is dropped, and the rest enters an input FIFO of 128 bytes. It
-//! is emptied at once, unless the screen is held: in hold screen mode a line feed on the last row
-//! costs one of a budget of lines, and at the end of the budget the terminal sends XOFF and waits
-//! for the SCROLL key. From 112 waiting bytes on each further one is answered by XOFF, and when
-//! fewer than 96 are left XON is sent. A FIFO that is full lets one line go.
+//! Bit 7 of received bytes is cleared, NUL is dropped, and the rest enters an input FIFO of 128
+//! bytes. The FIFO is processed at once, unless the screen is held: in hold screen mode a line feed
+//! on the last row consumes one of a budget of lines, and when the budget is exhausted the terminal
+//! sends XOFF and waits for the SCROLL key. From 112 queued bytes on each further byte is answered
+//! with XOFF; when fewer than 96 are left, XON is sent. A full FIFO releases one line.
 //!
-//! Programs of today write private sequences of ECMA-48 whatever the terminal is: bash 5.1 begins
-//! each prompt by `ESC [ ? 2004 h`. To the ROM `ESC [` enters hold screen mode and the rest is text.
-//! [`Heath19::ignore_private_sequences`] drops `ESC [ ?` up to its final byte instead.
+//! Current programs send private sequences of ECMA-48 to every terminal: bash 5.1 begins each
+//! prompt with `ESC [ ? 2004 h`. The ROM interprets `ESC [` as entering hold screen mode and
+//! displays the rest as text. [`Heath19::ignore_private_sequences`] drops `ESC [ ?` up to its final
+//! byte instead.
 //!
-//! Left out: the defects of the original that spoil its own memory (lines inserted on the 25th
-//! line, mode 0), the half of the duplex by which replies of the terminal reach its own screen,
-//! and what has no place without the hardware: parity, stop bits, mains frequency.
+//! Not implemented: the defects of the original that corrupt its own memory (lines inserted on the
+//! 25th line, mode 0), the local echo in half duplex of the terminal's own replies, and properties
+//! of the hardware: parity, stop bits, mains frequency.
 
 mod ansi;
 mod glyphs;
@@ -40,18 +41,18 @@ use alloc::vec::Vec;
 use ansi::Parameters;
 use screen::{ROWS, Screen};
 
-/// The bytes of the input FIFO.
+/// Capacity of the input FIFO in bytes.
 const INPUT_MAX: usize = 128;
-/// With so many bytes in the input FIFO, another one is answered by XOFF.
+/// Number of bytes in the input FIFO from which on each further byte is answered with XOFF.
 const XOFF_THRESHOLD: usize = 112;
-/// With fewer bytes than that XON follows.
+/// Number of bytes in the input FIFO below which XON is sent.
 const XON_THRESHOLD: usize = 96;
-/// How many bytes of replies and keys wait to be sent, beside a page that is transmitted.
+/// Maximum number of queued bytes of replies and keys, in addition to a transmitted page.
 const OUTPUT_MAX: usize = 256;
-/// The longest private sequence that is dropped, in bytes behind its `?`; ours. Text behind it is
-/// displayed.
+/// Maximum length of a private sequence that is dropped, in bytes after its `?` (our choice). Text
+/// after it is displayed.
 const PRIVATE_MAX: u8 = 32;
-/// The lines that SCROLL with SHIFT lets go.
+/// Number of lines released by SCROLL with SHIFT.
 const PAGE_LINES: u8 = 24;
 
 const BEL: u8 = 0x07;
@@ -62,42 +63,42 @@ const DEL: u8 = 0x7f;
 const XON: u8 = 0x11;
 const XOFF: u8 = 0x13;
 
-/// The rates in bit/s of the baud codes 1 to 13; code 0 is taken as 1.
+/// Rates in bit/s of the baud codes 1 to 13; code 0 is treated as 1.
 const BAUD_RATES: [u32; 13] =
     [110, 150, 300, 600, 1200, 1800, 2000, 2400, 3600, 4800, 7200, 9600, 19_200];
 
-/// What the switches in the terminal say it is when it is switched on.
+/// Settings of the switches inside the terminal, which determine its initial state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
-    /// Rate of the line in bit/s.
+    /// Rate of the serial line in bit/s.
     pub baud_rate: u32,
-    /// Keys go to the line alone; otherwise to the screen too.
+    /// Whether keys are sent only to the serial line; otherwise they are also displayed.
     pub is_full_duplex: bool,
-    /// The cursor is a block.
+    /// Whether the cursor is a block.
     pub has_block_cursor: bool,
-    /// Keys do not click.
+    /// Whether key clicks are off.
     pub is_silent: bool,
-    /// A full row goes on in the next.
+    /// Whether a full row continues in the next one.
     pub wraps: bool,
-    /// CR does a line feed too.
+    /// Whether CR implies a line feed.
     pub feeds_on_return: bool,
-    /// LF does a carriage return too.
+    /// Whether LF implies a carriage return.
     pub returns_on_feed: bool,
-    /// ANSI mode, and not Heath mode.
+    /// ANSI mode; otherwise Heath mode.
     pub is_ansi: bool,
     /// Keypad-shifted mode.
     pub is_keypad_shifted: bool,
 }
 
 impl Default for Switches {
-    /// 9600 bit/s, full duplex, and a row that goes on in the next, as terminfo's `h19` wants it.
+    /// Returns 9600 bit/s, full duplex, and wrapping, as terminfo's `h19` expects.
     fn default() -> Self {
         Self { baud_rate: 9600, wraps: true, ..Self::from_settings(0x80, 0) }
     }
 }
 
 impl Switches {
-    /// Reads the two switches S401 and S402, bit by bit.
+    /// Decodes the switch banks S401 and S402.
     #[must_use]
     pub fn from_settings(s401: u8, s402: u8) -> Self {
         Self {
@@ -114,7 +115,7 @@ impl Switches {
     }
 }
 
-/// The modes that are not of the screen.
+/// The modes that do not belong to the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Modes {
     keys: KeyModes,
@@ -146,7 +147,7 @@ impl Modes {
     }
 }
 
-/// What the next byte is.
+/// Context of the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -156,7 +157,7 @@ enum State {
     CursorRow,
     /// The column of ESC Y.
     CursorColumn,
-    /// The number of ESC x, or of ESC y.
+    /// The mode number of ESC x or ESC y.
     Mode {
         is_set: bool,
     },
@@ -164,34 +165,34 @@ enum State {
     BaudRate,
     /// The parameters of ESC [ in ANSI mode.
     Parameters(Parameters),
-    /// ESC [ has entered hold screen mode; a `?` behind it takes that back.
+    /// ESC [ has entered hold screen mode; a following `?` reverts that.
     Hold {
         held_before: bool,
         budget: u8,
     },
-    /// A private sequence of ECMA-48, of which so many bytes have come.
+    /// A private sequence of ECMA-48, with the number of bytes received.
     Private {
         count: u8,
     },
 }
 
-/// What the terminal has to tell who holds it. News of the same kind that wait are one.
+/// An event for the caller. Pending events of the same kind are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The bell rang.
+    /// The bell has sounded.
     Bell,
-    /// The host wants another rate of the line, in bit/s.
+    /// The host has selected another rate for the serial line, in bit/s.
     BaudRate(u32),
 }
 
-/// A Heath-19.
+/// A Heath-19 terminal.
 #[derive(Debug)]
 pub struct Heath19 {
     switches: Switches,
     screen: Screen,
     modes: Modes,
     state: State,
-    /// Line feeds on the last row until the screen is held.
+    /// Number of line feeds on the last row before the screen is held.
     hold_budget: u8,
     is_held: bool,
     is_off_line: bool,
@@ -199,16 +200,16 @@ pub struct Heath19 {
     input: VecDeque<u8>,
     has_sent_xoff: bool,
     output: Vec<u8>,
-    /// The host may have the screen sent.
+    /// Whether the host may request the transmission of the screen.
     transmits: bool,
-    /// The last of XOFF and XON that found no room in the output.
+    /// The last XOFF or XON that did not fit into the output.
     owed_flow: Option<u8>,
     has_rung: bool,
     baud_rate: Option<u32>,
 }
 
 impl Heath19 {
-    /// Switches a terminal on.
+    /// Creates a terminal in its initial state.
     #[must_use]
     pub fn new(switches: Switches) -> Self {
         Self {
@@ -230,7 +231,7 @@ impl Heath19 {
         }
     }
 
-    /// Takes bytes from the host.
+    /// Processes bytes from the host.
     pub fn receive(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> Written {
         if self.is_off_line {
             return Written::default();
@@ -252,7 +253,7 @@ impl Heath19 {
         })
     }
 
-    /// Takes a key; what it brings to the screen by itself is returned.
+    /// Processes a key; returns its effect on the screen if it is executed locally.
     pub fn key(&mut self, key: Key, modifiers: Modifiers, cx: &mut Cx<'_>) -> Written {
         if self.modes.is_keyboard_off {
             return Written::default();
@@ -273,25 +274,28 @@ impl Heath19 {
         })
     }
 
-    /// Switches between on-line and off-line: off-line nothing is received, and keys go to the
-    /// screen.
+    /// Switches between on-line and off-line: off-line the terminal receives nothing, and keys go
+    /// to the screen.
     pub fn set_off_line(&mut self, is_off_line: bool) {
         self.is_off_line = is_off_line;
     }
 
-    /// Drops private sequences of ECMA-48 (`ESC [ ?` up to the final byte) in Heath mode, where the
-    /// ROM enters hold screen mode and displays the rest. The default is the ROM's behaviour.
+    /// Sets whether private sequences of ECMA-48 (`ESC [ ?` up to the final byte) are dropped in
+    /// Heath mode, where the ROM enters hold screen mode and displays the rest. The default is the
+    /// behavior of the ROM.
     pub fn ignore_private_sequences(&mut self, is_on: bool) {
         self.ignores_private = is_on;
     }
 
-    /// Lets the host have page and 25th line sent, which it may not from the start: what it has
-    /// written would come back to it as if it was typed, with a CR at the end.
+    /// Sets whether the host may request the transmission of the page and the 25th line. The
+    /// default is off: text that the host has written would be returned to it like typed input,
+    /// with a CR at the end.
     pub fn transmit_on_request(&mut self, is_on: bool) {
         self.transmits = is_on;
     }
 
-    /// Switches it off and on again, but for what waits to be sent and what the host may do.
+    /// Resets the terminal to its initial state, except for the queued output and the permissions
+    /// of the host.
     pub fn reset(&mut self) {
         let counts = (self.screen.cells_written, self.screen.new_lines);
         self.screen = Screen::new(self.switches.wraps);
@@ -302,7 +306,7 @@ impl Heath19 {
         self.baud_rate = Some(self.switches.baud_rate);
     }
 
-    /// Returns the next news, until there are none.
+    /// Returns the next event, or `None`.
     pub fn event(&mut self) -> Option<Event> {
         if core::mem::take(&mut self.has_rung) {
             return Some(Event::Bell);
@@ -310,13 +314,13 @@ impl Heath19 {
         self.baud_rate.take().map(Event::BaudRate)
     }
 
-    /// Returns the replies, keys, XOFF and XON that wait to be sent to the host.
+    /// Returns the replies, keys, XOFF and XON that are queued for the host.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Says that `count` bytes of [`Heath19::output`] were sent.
+    /// Removes `count` bytes of [`Heath19::output`] that were sent.
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
         if self.output.len() < OUTPUT_MAX {
@@ -324,25 +328,25 @@ impl Heath19 {
         }
     }
 
-    /// Returns whether the screen is held until SCROLL is struck.
+    /// Returns whether the screen is held until SCROLL is pressed.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// Returns how many bytes wait in the input FIFO.
+    /// Returns the number of bytes in the input FIFO.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.input.len()
     }
 
-    /// Returns whether keys click.
+    /// Returns whether key clicks are on.
     #[must_use]
     pub fn clicks(&self) -> bool {
         !self.modes.is_silent
     }
 
-    /// Returns the modes on which the bytes of a key depend.
+    /// Returns the modes that determine the bytes of a key.
     #[must_use]
     pub fn key_modes(&self) -> KeyModes {
         KeyModes { inserts: self.screen.inserts, ..self.modes.keys }
@@ -363,13 +367,14 @@ impl Heath19 {
 
     /// Returns the cell at `row`, from 0 to 24, and `column`, from 0 to 79.
     ///
-    /// That of a 25th line that is off is what would be seen if it was not erased when turned on.
+    /// If the 25th line is off, its cells hold the content that would be visible if turning it on
+    /// did not erase it.
     #[must_use]
     pub fn cell(&self, row: u16, column: u16) -> Option<&Cell> {
         self.screen.grid().cell(row.into(), column.into())
     }
 
-    /// Returns the text of a row without the blanks at its end; empty if there is no such row.
+    /// Returns the text of a row without trailing blanks; empty if there is no such row.
     #[must_use]
     pub fn row_text(&self, row: u16) -> String {
         let mut text = String::new();
@@ -379,7 +384,7 @@ impl Heath19 {
         text
     }
 
-    /// Returns rows 0 to 23 as lines, without the blanks at their ends and the rows at the end.
+    /// Returns rows 0 to 23 as lines, without trailing blanks and trailing blank rows.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -391,7 +396,7 @@ impl Heath19 {
         text
     }
 
-    /// Returns what is seen: 80 columns, 24 rows, and the 25th line below them.
+    /// Returns a snapshot of the display: 80 columns, 24 rows, and the 25th line below them.
     #[must_use]
     pub fn picture(&self) -> Picture {
         let has_line = self.has_line_25();
@@ -418,14 +423,14 @@ impl Heath19 {
         }
     }
 
-    // The input FIFO and the hold screen mode.
+    // Input FIFO and hold screen mode.
 
-    /// Returns whether a byte that comes now is looked at at once and begins nothing.
+    /// Returns whether a received byte would be processed at once as the start of new input.
     fn is_idle(&self) -> bool {
         self.input.is_empty() && !self.is_held && self.state == State::Ground
     }
 
-    /// Takes a byte as the interrupt for it does.
+    /// Processes a byte like the receive interrupt handler of the original.
     fn arrive(&mut self, byte: u8, cx: &mut Cx<'_>) {
         if byte == 0 {
             return;
@@ -447,7 +452,7 @@ impl Heath19 {
         self.input.push_back(byte);
     }
 
-    /// Empties the input FIFO, unless the screen is or becomes held.
+    /// Processes the input FIFO until it is empty or the screen is held.
     fn work(&mut self, cx: &mut Cx<'_>) {
         loop {
             if self.is_held {
@@ -465,7 +470,7 @@ impl Heath19 {
         }
     }
 
-    /// Does the line feed that is held, with a new budget.
+    /// Executes the held line feed and sets a new budget.
     fn release(&mut self, budget: u8, meter: &mut Meter) {
         (self.is_held, self.hold_budget) = (false, budget);
         self.feed_line(meter);
@@ -537,11 +542,11 @@ impl Heath19 {
         }
     }
 
-    /// Takes a byte of a private sequence, which has no effect.
+    /// Processes a byte of a private sequence, which has no effect.
     fn private_sequence(&mut self, count: u8, byte: u8, cx: &mut Cx<'_>) {
         match byte {
             ESC => self.state = State::Escape,
-            // ECMA-48 has controls inside of a sequence act at once.
+            // In ECMA-48 controls inside a sequence take effect at once.
             ..b' ' if byte != CAN => self.character(byte, cx),
             b' '..=b'?' if count < PRIVATE_MAX => self.state = State::Private { count: count + 1 },
             _ => {
@@ -569,7 +574,7 @@ impl Heath19 {
         }
     }
 
-    /// LF from the host, which the hold screen mode may hold.
+    /// LF from the host, which hold screen mode may hold.
     fn line_feed(&mut self, meter: &mut Meter) {
         if self.modes.holds && self.screen.is_on_last_row() {
             self.hold_budget = self.hold_budget.wrapping_sub(1);
@@ -588,7 +593,7 @@ impl Heath19 {
         }
     }
 
-    /// Sets or resets a mode by its number, which is the same in both modes.
+    /// Sets or resets a mode by its number, which is the same in Heath and ANSI mode.
     fn set_mode(&mut self, number: u8, is_set: bool) {
         match number {
             1 if is_set => self.screen.show_line_25(),
@@ -612,7 +617,7 @@ impl Heath19 {
         }
     }
 
-    // The way to the host.
+    // Output to the host.
 
     /// Queues a reply of the terminal.
     fn reply(&mut self, reply: &[u8], meter: &mut Meter) {
@@ -621,7 +626,7 @@ impl Heath19 {
         }
     }
 
-    /// Queues what a key makes, or rings if there is no room.
+    /// Queues the bytes of a key, or sounds the bell if they do not fit.
     fn send(&mut self, code: &[u8], meter: &mut Meter) {
         self.has_rung |= !self.queue(code, meter);
     }
@@ -636,7 +641,7 @@ impl Heath19 {
         has_room
     }
 
-    /// Queues XOFF or XON. The last one must reach the host, or it would wait for ever.
+    /// Queues XOFF or XON. The last one must reach the host, or the host would wait indefinitely.
     fn send_flow(&mut self, flow: u8) {
         if self.output.len() < OUTPUT_MAX {
             self.output.push(flow);
@@ -650,7 +655,7 @@ fn baud_rate(code: u8) -> Option<u32> {
     BAUD_RATES.get(usize::from(code.saturating_sub(1))).copied()
 }
 
-/// Returns how many bytes at the front are printable when bit 7 is gone, and have it not.
+/// Returns the number of printable 7-bit bytes at the front.
 fn printable_run(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| (b' '..DEL).contains(*byte)).count()
 }

@@ -1,10 +1,10 @@
-//! What the Heath-19 does to its screen: cursor, 25th line, and the edits of the grid.
+//! Screen operations of the Heath-19: cursor, 25th line, and edits of the grid.
 //!
-//! Rows 0 to 23 scroll, row 24 is the 25th line and never does. The cursor is always inside the
-//! grid. There is no pending wrap: who writes the last column is on the next row at once, if the
-//! terminal wraps at all, and writes the last column again if it does not.
+//! Rows 0 to 23 scroll; row 24 is the 25th line and never does. The cursor is always inside the
+//! grid. There is no pending wrap: after a character in the last column the cursor moves to the
+//! next row at once if wrapping is on, and otherwise stays in the last column.
 //!
-//! An erased cell is a plain space, also while reverse video is on.
+//! An erased cell is a plain space, even in reverse video.
 
 use super::glyphs;
 use crate::meter::{Meter, Work};
@@ -12,29 +12,29 @@ use crate::terminal::cell::{Attributes, Cell, Style};
 use crate::terminal::grid::Grid;
 use core::ops::Range;
 
-/// The columns of a row.
+/// Number of columns.
 pub(super) const COLUMNS: usize = 80;
-/// The rows that scroll; the number of the 25th line.
+/// Number of rows that scroll, and row number of the 25th line.
 pub(super) const ROWS: usize = 24;
-/// The distance of the tab stops, which are fixed.
+/// Distance between the tab stops, which are fixed.
 const TAB_DISTANCE: usize = 8;
 const LAST_COLUMN: usize = COLUMNS - 1;
 const LAST_ROW: usize = ROWS - 1;
 
-/// Where the cursor is.
+/// Position of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) row: usize,
     pub(super) column: usize,
 }
 
-/// The video memory, and the modes that say how it is written.
+/// The video memory, and the modes that affect writing to it.
 #[derive(Debug)]
 pub(super) struct Screen {
     grid: Grid,
     cursor: Place,
     saved: Place,
-    /// The 25th line is displayed.
+    /// Whether the 25th line is displayed.
     has_line_25: bool,
     pub(super) wraps: bool,
     pub(super) is_reverse: bool,
@@ -45,7 +45,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Makes a blank screen without a 25th line.
+    /// Creates a blank screen without a 25th line.
     pub(super) fn new(wraps: bool) -> Self {
         Self {
             grid: Grid::new(COLUMNS, ROWS + 1),
@@ -84,7 +84,7 @@ impl Screen {
         if self.is_reverse { reverse } else { Style::PLAIN }
     }
 
-    /// Prints printable ASCII, in the glyphs of the mode.
+    /// Prints printable ASCII, as glyphs in graphics mode.
     pub(super) fn print(&mut self, text: &[u8], meter: &mut Meter) {
         if self.is_graphic || self.inserts {
             text.iter().for_each(|byte| self.print_one(*byte, meter));
@@ -101,7 +101,7 @@ impl Screen {
             self.put(part);
             self.cursor.column = LAST_COLUMN;
             if !self.wraps {
-                // Each of the rest goes over the one before it, so the last of them stays.
+                // Each further character overwrites the previous one, so only the last one remains.
                 if let Some((_, others)) = later.split_last() {
                     self.cells_written += others.len() as u64;
                     self.put(&[last]);
@@ -145,7 +145,7 @@ impl Screen {
 
     // Controls.
 
-    /// LF: goes one row down, and scrolls at the last; nothing happens on the 25th line.
+    /// LF: moves one row down, and scrolls on the last; no effect on the 25th line.
     pub(super) fn line_feed(&mut self, meter: &mut Meter) {
         self.new_lines += 1;
         meter.work(Work::NewLine, 1);
@@ -166,14 +166,14 @@ impl Screen {
         self.cursor.column = 0;
     }
 
-    /// HT: goes to the next multiple of eight; behind the last of them one column further.
+    /// HT: moves to the next multiple of eight; after the last of them one column to the right.
     pub(super) fn tab(&mut self) {
         let stop = (self.cursor.column / TAB_DISTANCE + 1) * TAB_DISTANCE;
         self.cursor.column = if stop < COLUMNS { stop } else { self.cursor.column + 1 };
         self.cursor.column = self.cursor.column.min(LAST_COLUMN);
     }
 
-    /// Reverse index: goes one row up, and scrolls down at the first.
+    /// Reverse index: moves one row up, and scrolls down on the first.
     pub(super) fn reverse_index(&mut self) {
         match self.cursor.row {
             0 => self.grid.scroll_down(0..ROWS, 1, Cell::BLANK),
@@ -208,14 +208,14 @@ impl Screen {
         self.cursor = Place::default();
     }
 
-    /// Goes to a row; one that is not displayed leaves the cursor where it is.
+    /// Moves to a row; no effect if that row is not displayed.
     pub(super) fn set_row(&mut self, row: usize) {
         if row < ROWS || (row == ROWS && self.has_line_25) {
             self.cursor.row = row;
         }
     }
 
-    /// Goes to a column; one that does not exist means the last.
+    /// Moves to a column; a column beyond the last means the last.
     pub(super) fn set_column(&mut self, column: usize) {
         self.cursor.column = column.min(LAST_COLUMN);
     }
@@ -224,14 +224,14 @@ impl Screen {
         self.saved = self.cursor;
     }
 
-    /// Goes where the cursor was saved, also to a 25th line that is no longer displayed.
+    /// Moves to the saved position, even on a 25th line that is no longer displayed.
     pub(super) fn restore_cursor(&mut self) {
         self.cursor = self.saved;
     }
 
     // Edits.
 
-    /// Turns the 25th line on, blank, or leaves it as it is if it is on.
+    /// Turns the 25th line on, blank; no effect if it is already on.
     pub(super) fn show_line_25(&mut self) {
         if !self.has_line_25 {
             self.has_line_25 = true;
@@ -244,7 +244,7 @@ impl Screen {
         self.has_line_25 = false;
     }
 
-    /// Clears rows 0 to 23 and homes; on the 25th line clears that alone.
+    /// Clears rows 0 to 23 and moves the cursor home; on the 25th line clears only that line.
     pub(super) fn clear(&mut self) {
         if self.is_on_line_25() {
             return self.erase_line();
@@ -287,8 +287,8 @@ impl Screen {
         }
     }
 
-    /// Opens lines at the cursor's row. On the 25th line it is blanked: the original spoils its
-    /// memory there.
+    /// Inserts lines at the cursor's row. On the 25th line it blanks that line, where the original
+    /// corrupts its memory.
     pub(super) fn insert_lines(&mut self, count: usize) {
         if self.is_on_line_25() {
             self.erase_line();
@@ -298,7 +298,7 @@ impl Screen {
         self.cursor.column = 0;
     }
 
-    /// Takes lines away at the cursor's row; on the 25th line as [`Self::insert_lines`].
+    /// Deletes lines at the cursor's row; on the 25th line as [`Self::insert_lines`].
     pub(super) fn delete_lines(&mut self, count: usize) {
         if self.is_on_line_25() {
             self.erase_line();
@@ -308,7 +308,7 @@ impl Screen {
         self.cursor.column = 0;
     }
 
-    /// Takes characters away at the cursor.
+    /// Deletes characters at the cursor.
     pub(super) fn delete_characters(&mut self, count: usize) {
         let Place { row, column } = self.cursor;
         if let Some(row) = self.grid.row_mut(row) {

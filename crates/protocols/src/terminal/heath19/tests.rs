@@ -1,5 +1,5 @@
-//! Tests of the Heath-19 through its public face. Those of the first part are the conformance
-//! list of the terminal, by number.
+//! Tests of the Heath-19 through its public interface. The first part is the conformance list of
+//! the terminal, by number.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -12,7 +12,7 @@ use std::string::String;
 use std::vec::Vec;
 use transmit::PAGE_BYTES_MAX;
 
-/// A terminal with the laboratory that it stands in.
+/// A terminal with its test context.
 struct Bench {
     terminal: Heath19,
     lab: Lab,
@@ -54,7 +54,7 @@ fn is_reverse(cell: &Cell) -> bool {
     cell.style().attributes.contains(Attributes::REVERSE)
 }
 
-/// ESC Y for a place.
+/// Returns ESC Y with a position.
 fn to(row: u8, column: u8) -> String {
     format!("\x1bY{}{}", char::from(row + b' '), char::from(column + b' '))
 }
@@ -237,7 +237,7 @@ fn item_15_the_25th_line_is_sent_alone_and_when_off_as_an_end_of_line() {
     assert_eq!(bench.said(), format!("{}\x1bF^_\r", " ".repeat(78)));
 }
 
-/// A terminal in hold screen mode that has been given so many lines more than the screen has.
+/// Returns a terminal in hold screen mode that has received `lines` more lines than the screen has.
 fn held(lines: usize) -> Bench {
     let mut bench = Bench::with(to(23, 0) + "\x1b[");
     bench.receive("x\r\n".repeat(lines));
@@ -311,13 +311,13 @@ fn item_17_a_full_fifo_lets_one_line_go() {
     assert_eq!(bench.terminal.row_text(23), "a".repeat(79));
 }
 
-/// What the keypad makes: the text on the keys 0 to 9, the point and ENTER, separated by blanks.
+/// Returns the bytes of the keypad keys 0 to 9, the point and ENTER, separated by blanks.
 fn keypad(is_ansi: bool, is_shifted: bool, is_keypad_alternate: bool, inserts: bool) -> String {
     let keys = (0..10).map(Key::Pad).chain([Key::PadPoint, Key::PadEnter]);
     let modes = KeyModes { is_ansi, inserts, is_keypad_shifted: is_shifted, is_keypad_alternate };
     let codes = keys.map(|key| {
         let code = key.code(Modifiers::default(), modes);
-        // The shift key and the mode undo each other, and each does what the other does.
+        // SHIFT and keypad-shifted mode cancel each other, and each alone has the same effect.
         let other = KeyModes { is_keypad_shifted: !is_shifted, ..modes };
         assert_eq!(key.code(Modifiers { shift: true, control: false }, other), code);
         String::from_utf8(code.bytes().to_vec()).unwrap().replace('\x1b', "^").replace('\r', "CR")
@@ -355,7 +355,7 @@ fn item_19_every_graphics_byte_has_its_glyph() {
     assert!(glyphs.chars().zip(b'^'..).all(|(glyph, byte)| glyphs::byte_of(glyph) == Some(byte)));
 }
 
-// The rest of the two modes.
+// The remaining functions of the two modes.
 
 #[test]
 fn the_cursor_stops_at_the_edges_and_never_wraps() {
@@ -560,7 +560,7 @@ fn the_largest_page_has_both_changes_at_each_cell() {
         bench.receive("\x1b[7;10ma\x1b[0;11ma".repeat(40));
     }
     bench.receive("\x1b[p");
-    // Each second change of a kind is a byte shorter.
+    // Every second change of a kind is one byte shorter.
     let expected = 1920 + 960 * (5 + 4) + 960 * (5 + 3) - 8 + 8 + 1 - (5 + 3) + (5 + 3);
     assert!(bench.terminal.output().len() <= PAGE_BYTES_MAX);
     assert_eq!(bench.terminal.output().len(), expected);
@@ -602,9 +602,9 @@ fn a_picture_has_the_25th_line_below_and_the_cursor_as_it_is_seen() {
     assert_eq!(bench.terminal.picture().cursor(), None);
 }
 
-// Any bytes.
+// Arbitrary bytes.
 
-/// Bytes of which most make sense.
+/// Generates bytes that are mostly meaningful.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[ -~]{1,90}".prop_map(String::into_bytes),

@@ -1,10 +1,11 @@
-//! The transmission of page and 25th line: the characters with the sequences that would show them.
+//! Transmission of the page and the 25th line: the characters with the sequences that display them.
 //!
-//! There is no separator between lines. A change of glyphs comes before a change of reverse video,
-//! and what is on at the end is not turned off.
+//! There is no separator between lines. A change of graphics mode precedes a change of reverse
+//! video, and modes that are on at the end are not turned off.
 //!
-//! It is the one reply that holds what a host has written. A text that is merely shown could have a
-//! command written on the screen and sent, so that it is done only where the person has allowed it.
+//! This is the only reply that contains text written by a host. Merely displayed text could write a
+//! command to the screen and have it transmitted, so transmission requires the permission of the
+//! user.
 
 use super::screen::{COLUMNS, ROWS};
 use super::{Heath19, OUTPUT_MAX, glyphs};
@@ -13,23 +14,24 @@ use crate::terminal::cell::{Attributes, Cell};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The most bytes of a page: for each cell both changes of ANSI mode and the character, and CR.
+/// Maximum length of a page in bytes: for each cell both changes in ANSI mode and the character,
+/// and CR.
 #[cfg(test)]
 pub(super) const PAGE_BYTES_MAX: usize = ROWS * COLUMNS * 10 + 1;
 
 impl Heath19 {
-    /// Sends rows 0 to 23, CR, and rings.
+    /// Transmits rows 0 to 23 and CR, and sounds the bell.
     pub(super) fn transmit_page(&mut self, meter: &mut Meter) {
         self.transmit(0..ROWS, meter);
     }
 
-    /// Sends the 25th line, if it is displayed, CR, and rings.
+    /// Transmits the 25th line, if it is displayed, and CR, and sounds the bell.
     pub(super) fn transmit_line_25(&mut self, meter: &mut Meter) {
         self.transmit(if self.has_line_25() { ROWS..ROWS + 1 } else { 0..0 }, meter);
     }
 
     fn transmit(&mut self, rows: Range<usize>, meter: &mut Meter) {
-        // One page may wait beside the replies, and not two.
+        // One page may be queued in addition to the replies, but not two.
         if !self.transmits || self.output.len() > OUTPUT_MAX {
             return meter.count(Counter::TerminalReportsRefused);
         }

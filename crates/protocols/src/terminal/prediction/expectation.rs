@@ -1,11 +1,12 @@
-//! What a key is expected to bring: where it leads to, and what it writes.
+//! The expected effect of a key: the cursor position that follows, and the change of the row.
 //!
-//! A line that is longer than a row goes on in the next one, and far sides differ in how they get
-//! there: a shell that edits its line goes at once, by a character more or by CR; where the kernel
-//! echoes, the terminal's wrap is pending until the next character. Both are what is expected of
-//! the key that fills a row, and what follows is the same. Back over the edge only the first kind
-//! erases, so that is predicted once the far side has been seen to be of it. In the last row the
-//! wrap scrolls: rows are counted as if it had not, and what has scrolled is counted beside.
+//! A line that is longer than a row continues in the next one, and hosts differ in how they get
+//! there. A shell that edits its line moves to the next row at once, by an additional character or
+//! by CR. If the kernel echoes, the terminal's wrap is pending until the next character. Both
+//! positions are accepted for the key that fills a row, and the following keys are predicted alike.
+//! Only the first kind erases back across the edge, so that is predicted only after the host has
+//! been observed to wrap at once. In the last row the wrap scrolls: rows are counted as if it had
+//! not, and the number of scrolled rows is counted separately.
 
 use super::super::cell::{Cell, Style};
 use super::keys::Key;
@@ -14,33 +15,33 @@ use super::{Place, Predictor};
 use alloc::vec;
 use unicode_width::UnicodeWidthChar;
 
-/// What is expected of a key.
+/// Expected effect of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
-    /// Where it leads to.
+    /// Cursor position after the key.
     pub(super) spot: Spot,
-    /// What then stands at a place of the row that it writes to.
+    /// Column and character expected in the row that the key changes.
     pub(super) cell: Option<(usize, char)>,
-    /// What it does to that row.
+    /// Change of that row.
     pub(super) edit: Edit,
-    /// Which row that is, as if nothing had scrolled.
+    /// Number of that row, counted as if nothing had scrolled.
     pub(super) edit_row: usize,
-    /// That it is confirmed says that the far side echoes.
+    /// Whether its confirmation proves that the host echoes.
     pub(super) is_evidence: bool,
 }
 
-/// Where a key leads to.
+/// Cursor position after a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
-    /// The place of the cursor, where the far side goes to the next row at once.
+    /// Position of the cursor if the host moves to the next row at once.
     pub(super) place: Place,
-    /// By how many rows everything has scrolled by then.
+    /// Number of rows by which the screen has scrolled by then.
     pub(super) scrolled: usize,
-    /// The place where the far side leaves the wrap pending.
+    /// Position at which the host leaves the wrap pending.
     pub(super) pending: Option<Place>,
 }
 
-/// What a key does to a row.
+/// Change of a row by a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Edit {
     None,
@@ -49,26 +50,25 @@ pub(super) enum Edit {
     Remove { column: usize, width: usize },
 }
 
-/// How a far side goes on where a row is full.
+/// Behavior of a host when a row is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrap {
-    /// At once.
+    /// Moves to the next row at once.
     Immediate,
-    /// With the next character.
+    /// Moves to the next row with the next character.
     Pending,
 }
 
 impl Spot {
-    /// Returns the row, as if nothing had scrolled.
+    /// Returns the row, counted as if nothing had scrolled.
     fn row(self) -> usize {
         self.place.row + self.scrolled
     }
 
-    /// Returns by how many rows everything has scrolled where the cursor is at `place`, if this is
-    /// the spot.
+    /// Returns the number of scrolled rows if the cursor at `place` is at this position.
     pub(super) fn matches(self, place: Place) -> Option<usize> {
         match self.pending {
-            // The wrap that would scroll is still to come.
+            // The wrap that would scroll has not happened yet.
             Some(pending) if pending == place => {
                 Some(self.scrolled - usize::from(pending.row == self.place.row))
             }
@@ -78,7 +78,7 @@ impl Spot {
 }
 
 impl Predictor {
-    /// Foresees what a key does behind those of the queue.
+    /// Predicts the effect of a key after those in the queue.
     pub(super) fn expect(&mut self, key: Key) -> Option<Expected> {
         let from = match self.queue.back() {
             Some(last) => last.expected.map(|expected| expected.spot),
@@ -97,7 +97,7 @@ impl Predictor {
         expected
     }
 
-    /// Returns where the next key begins if none is under way.
+    /// Returns the position before the next key if the queue is empty.
     fn base_spot(&self) -> Spot {
         let spot = Spot { place: self.base, scrolled: self.base_scrolled, pending: None };
         match self.base.is_wrap_pending {
@@ -106,7 +106,7 @@ impl Predictor {
         }
     }
 
-    /// Returns the start of the row below, which may have to scroll in.
+    /// Returns the start of the row below, which may require scrolling.
     fn row_below(&self, from: Spot) -> Spot {
         let last = self.rows().saturating_sub(1);
         let scrolled = from.scrolled + usize::from(from.place.row >= last);
@@ -123,7 +123,7 @@ impl Predictor {
         if !(fits || is_at_end && column + width <= view.cells.len()) {
             return None;
         }
-        // What stands in a row that was not the line's is not known to give way.
+        // Existing text in a row that was not part of the line may not be moved by the host.
         if from.pending.is_some() && !is_at_end {
             return None;
         }
@@ -153,7 +153,7 @@ impl Predictor {
         self.erasable = self.erasable.checked_sub(1)?;
         let mut from = from;
         if from.place.column == 0 {
-            // Where the wrap is pending, the kernel's way back ends in the wrong column.
+            // With a pending wrap, the kernel's erasure ends in the wrong column.
             let is_pending = self.queue.is_empty() && self.base.is_wrap_pending;
             let goes_back = self.wrap == Some(Wrap::Immediate) && !is_pending;
             let is_empty = self.view_of(from.row()).is_blank_from(0);
@@ -164,7 +164,7 @@ impl Predictor {
         let mut view = self.view_of(from.row());
         let width = width_before(&view, from.place.column)?;
         let column = from.place.column.checked_sub(width)?;
-        // What stood beneath a character that was written over, only the host knows.
+        // Only the host knows the character under one that was overwritten.
         let is_at_end = view.is_blank_from(column + width);
         if !is_at_end && (!view.has_room() || self.keeps_tail()) {
             return None;
@@ -224,7 +224,8 @@ impl Predictor {
 }
 
 impl Edit {
-    /// Returns the same for a host that keeps what stands behind the cursor, or moves it.
+    /// Returns the edit for a host that overwrites the text after the cursor (`is_kept`) or moves
+    /// it.
     pub(super) fn with_tail_kept(self, is_kept: bool) -> Self {
         match self {
             Self::Insert { column, character, width }
@@ -236,7 +237,7 @@ impl Edit {
         }
     }
 
-    /// Returns whether a row has room for it, and no wide character that it would cut.
+    /// Returns whether the edit fits into a row and cuts no wide character.
     pub(super) fn fits(self, view: &View) -> bool {
         let is_cut = |column: usize| view.cells.get(column).is_none_or(Cell::is_tail);
         match self {
@@ -273,7 +274,7 @@ impl Edit {
     }
 }
 
-/// Returns how many columns the character before `column` has.
+/// Returns the width of the character before `column` in columns.
 fn width_before(view: &View, column: usize) -> Option<usize> {
     let cell = view.cells.get(column.checked_sub(1)?)?;
     Some(1 + usize::from(cell.is_tail()))

@@ -1,15 +1,15 @@
-//! Typed bytes as keys, as far as an echo can be foreseen.
+//! Decoder from typed bytes to keys, as far as their echo can be predicted.
 
 use unicode_width::UnicodeWidthChar;
 
 const ESC: u8 = 0x1b;
 
-/// A key as a prediction sees it.
+/// A key, classified for prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     /// A character of one or two columns.
     Text(char),
-    /// Backspace or delete: takes away the character before the cursor.
+    /// Backspace or delete: removes the character before the cursor.
     Erase,
     /// The end of a line.
     Enter,
@@ -17,11 +17,11 @@ pub(super) enum Key {
     Left,
     /// The arrow to the right.
     Right,
-    /// Anything else: what it does, only the far side knows.
+    /// Any other key, whose effect only the host knows.
     Other,
 }
 
-/// Makes keys of bytes; what is cut short at the end of one read goes on in the next.
+/// Incremental key decoder; a key that is incomplete at the end of one read continues in the next.
 #[derive(Debug, Default)]
 pub(super) struct KeyReader {
     state: State,
@@ -32,11 +32,11 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// Behind CSI or SS3.
+    /// After CSI or SS3.
     Sequence {
         has_parameters: bool,
     },
-    /// Inside a character of UTF-8: its bits so far, and how many bytes are missing.
+    /// Inside a UTF-8 character: its bits so far, and the number of missing bytes.
     Character {
         code: u32,
         missing: u8,
@@ -44,7 +44,7 @@ enum State {
 }
 
 impl KeyReader {
-    /// Takes one byte; returns the key that it ends.
+    /// Processes one byte; returns the key that it completes.
     pub(super) fn push(&mut self, byte: u8) -> Option<Key> {
         let (state, key) = match (self.state, byte) {
             (_, ESC) => (State::Escape, None),
@@ -69,7 +69,7 @@ impl KeyReader {
         key
     }
 
-    /// Takes the end of a read; returns the key of an escape that nothing follows.
+    /// Handles the end of a read; returns the key of an escape that nothing follows.
     ///
     /// A terminal sends the sequence of a key in one piece, so this is the key Esc.
     pub(super) fn pause(&mut self) -> Option<Key> {

@@ -1,48 +1,49 @@
-//! Prediction of echo: what a key will bring is on the screen before the far side has said it.
+//! Echo prediction: displays the effect of a key before the remote host has echoed it.
 //!
-//! All that goes to the real terminal passes through here unchanged, so that its scrollback, its
-//! modes and its own colours stay as the far side makes them; a [`Terminal`] of our own follows it.
-//! Over the row of the cursor lies what the keys under way are expected to bring. Before any byte
-//! of the far side is passed on, that is taken away, and afterwards what is left of it is laid
-//! again; so nothing that was predicted can stay. The alternative, to draw the whole screen from
-//! our own grid, costs the scrollback and every sequence that the grid does not know.
+//! All output for the real terminal passes through unchanged, so that its scrollback, modes and
+//! colors stay as the host sets them; a [`Terminal`] of our own tracks it. The expected effect of
+//! the keys in flight is laid over the row of the cursor. Before host output is passed on, the
+//! overlay is removed, and afterwards the remaining part is laid again, so no prediction can
+//! persist. The alternative, drawing the whole screen from our own grid, would lose the scrollback
+//! and every sequence that the grid does not support.
 //!
-//! **Keys.** Each key that goes out enters a queue with the place of the cursor that it is expected
-//! to lead to, and the character that should then stand at a place. A character inserts itself,
-//! backspace removes what was typed before, arrows to the sides move, Enter leads to the first
-//! column of the next row. Where two characters in a row have not moved what stands behind them, as
-//! in an editor that overwrites or has a window beside it, the next ones are predicted to overwrite.
-//! What other keys do only the far side knows: no key behind one of them
-//! is predicted until it has had its time. A line that is longer than its row goes on in the next
-//! one, and is erased back from there (`expectation`).
+//! **Keys.** Each sent key enters a queue with the expected cursor position and the character that
+//! is then expected at a position. A character inserts itself, backspace removes the typed
+//! character before it, left and right arrows move, Enter leads to the first column of the next
+//! row. If two consecutive characters have not moved the text after them, as in an editor that
+//! overwrites or has a window beside it, the next ones are predicted to overwrite. Only the host
+//! knows the effect of other keys: no key after one of them is predicted until it has timed out. A
+//! line that is longer than its row continues in the next one, and is erased back from there
+//! (`expectation`).
 //!
-//! **Confirmation.** The far side's output is looked at in pieces, before each CR and behind each
-//! LF. When the cursor stands where some key of the queue leads to, and the characters stand where
-//! they should, that key and all before it are confirmed. A key is late when the usual time of an
-//! echo and a grace of 50 ms are over; the round trip is smoothed as RFC 6298 has it, and the grace
-//! grows with its variation. Late keys are hidden. If the cursor then stands where no key explains
-//! it, the prediction was wrong. If it has not moved, nothing may have come at all, as when a
-//! segment is lost: the key waits on in secret, five seconds at most. An answer to a TIMING-MARK
-//! (RFC 860), or to whatever else says that all keys up to some moment were read, ends that wait; an
-//! acknowledgment of the echo itself ends it at once.
+//! **Confirmation.** Host output is examined in pieces, before each CR and after each LF. If the
+//! cursor is at the expected position of a key in the queue, and the expected characters are
+//! displayed, that key and all before it are confirmed. A key is late after the usual echo time
+//! plus a grace of 50 ms; the round trip is smoothed according to RFC 6298, and the grace grows
+//! with its variation. Late keys are hidden. If the cursor is then at a position that no key
+//! explains, the prediction was wrong. If it has not moved, possibly nothing has arrived, for
+//! example because a segment was lost: the key stays queued but hidden for at most five seconds. An
+//! answer to a TIMING-MARK (RFC 860), or any other notification that all keys up to some time were
+//! read, ends that wait; an acknowledgment of the echo itself ends it at once.
 //!
-//! **Epochs.** Keys that are predicted on the same grounds are an epoch: Enter, arrows, text after
-//! arrows, and keys of unknown effect begin another one, as does output that no key explains, so
-//! also a prompt for a password. What belongs to an epoch is shown only when the far side has
-//! confirmed one key of it by a character that was not there before, and which was typed behind the
-//! answer to the last Enter: a terminal echoes what is typed ahead until a program that asks for a
-//! password switches its echo off. A wrong prediction takes its
-//! whole epoch with it, and keys that are not due yet are predicted again from where the cursor is.
+//! **Epochs.** Keys that are predicted on the same evidence form an epoch: Enter, arrows, text
+//! after arrows, and keys of unknown effect begin another one, and so does output that no key
+//! explains, such as a password prompt. Predictions of an epoch are displayed only after the host
+//! has confirmed one key of it by a character that was not there before, and which was typed after
+//! the answer to the last Enter: a terminal echoes typed-ahead input until a program that asks for
+//! a password disables echo. A wrong prediction invalidates its whole epoch, and keys that are not
+//! due yet are predicted again from the current cursor position.
 //!
-//! **What is shown.** In the mode [`Mode::Auto`] predictions are shown while echoes take more than
-//! 30 ms (until 20), and underlined above 80 ms (until 50). They are not shown while the column of
-//! the real terminal is unknown, which is so at the beginning and after a change of the window's
-//! width, up to the next CR; nor while the far side is inside a sequence, inserts, uses another set
-//! of characters, or has left and right margins; nor in a row with protected or large characters.
+//! **Display.** In [`Mode::Auto`] predictions are displayed while echoes take more than 30 ms
+//! (until 20), and underlined above 80 ms (until 50). They are not displayed while the column of
+//! the real terminal is unknown, which is the case after a resize, after other output, and after
+//! prediction was enabled, up to the next CR; nor while the host is inside a sequence, inserts,
+//! uses another character set, or has left and right margins; nor in a row with protected or large
+//! characters.
 //!
-//! Left out: to show what lies in another row than the cursor's before the cursor is there, because
-//! the row of the real terminal is not known, and a wrap at its bottom scrolls; and REP of a character that was sent in an earlier piece, whose place the overlay
-//! may have taken.
+//! Not implemented: displaying predictions in a row other than the cursor's before the cursor is
+//! there, because the row of the real terminal is not known and a wrap at its bottom scrolls; and
+//! REP of a character that was sent in an earlier piece, whose cell the overlay may have replaced.
 
 mod expectation;
 mod keys;
@@ -63,56 +64,57 @@ use keys::{Key, KeyReader};
 use overlay::View;
 use round_trip::RoundTrip;
 
-/// More bytes than this in one piece were not typed by hand.
+/// Number of bytes in one piece above which they were not typed by hand.
 const PASTE_MIN: usize = 100;
-/// How many keys may wait for their echo; ours: more than ten seconds of a fast typist.
+/// Maximum number of keys that wait for their echo (our choice): more than ten seconds of a fast
+/// typist.
 const KEYS_MAX: usize = 128;
-/// Into how many pieces the far side's output is cut at most.
+/// Maximum number of pieces into which host output is split.
 const PIECES_MAX: usize = 64;
-/// After this time without any answer a key has none.
+/// Time without any answer after which a key is dropped.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// What the far side may take for an echo once it has read the key.
+/// Time that the host may need for an echo after it has read the key.
 const READ_GRACE: Duration = Duration::from_millis(50);
-/// After so many characters that have not moved what stands behind them, the next ones are predicted
-/// to overwrite it.
+/// Number of consecutive characters that have not moved the text after them, from which on the next
+/// ones are predicted to overwrite it.
 const UNMOVED_MIN: u8 = 2;
-/// Less output than this is not worth a look at what of it scrolls away.
+/// Minimum length in bytes of output that is searched for lines that scroll away.
 const FLOOD_MIN: usize = 16 * 1024;
 
-/// When predictions are shown.
+/// Display mode of predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// While echoes take longer than an eye would notice.
+    /// While echoes are noticeably slow.
     #[default]
     Auto,
-    /// However long echoes take.
+    /// Regardless of the echo time.
     Always,
-    /// Never, and nothing is predicted.
+    /// Never; nothing is predicted.
     Never,
 }
 
-/// What became of the keys.
+/// Statistics of keys and predictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Keys that went out.
+    /// Keys that were sent.
     pub keys: u64,
     /// Keys whose echo was predicted.
     pub predicted: u64,
-    /// Predictions that were on the screen in the moment of the key.
+    /// Predictions that were displayed immediately when the key was typed.
     pub shown: u64,
-    /// Predictions that the far side confirmed.
+    /// Predictions that the host confirmed.
     pub confirmed: u64,
-    /// Predictions that the host refuted, or did not answer, after it had confirmed others of their
+    /// Predictions that the host refuted or did not answer, after it had confirmed others of their
     /// epoch.
     pub wrong: u64,
-    /// Those of them that were displayed.
+    /// Wrong predictions that were displayed.
     pub wrong_seen: u64,
     /// Predictions that were dropped without a verdict: those of an epoch that the host never
-    /// confirmed, as behind a prompt for a password, and those that an interruption overtook.
+    /// confirmed, for example after a password prompt, and those that were interrupted.
     pub discarded: u64,
 }
 
-/// Where the cursor is.
+/// Position of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     row: usize,
@@ -120,35 +122,35 @@ struct Place {
     is_wrap_pending: bool,
 }
 
-/// A key under way.
+/// A key in flight.
 #[derive(Clone, Copy, Debug)]
 struct Typed {
     key: Key,
-    /// The number of the key, counted from 1.
+    /// Number of the key, counted from 1.
     number: u64,
     typed_at: Instant,
     epoch: u64,
-    /// None where only the far side knows.
+    /// The expected effect; `None` if only the host knows it.
     expected: Option<Expected>,
-    /// By when its echo has come if it ever does, because the far side has said so.
+    /// Time by which the echo has arrived, if there is one, according to the host.
     settled_at: Option<Instant>,
     past: Past,
 }
 
-/// What was told of a key already.
+/// Facts about a key that persist when it is predicted again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
     is_predicted: bool,
-    /// The prediction was on the screen in the moment of the key.
+    /// Whether the prediction was displayed immediately when the key was typed.
     is_seen: bool,
-    /// Its fate is counted, and what becomes of it later is not.
+    /// Whether the outcome is already in the statistics; later outcomes are not counted.
     is_counted: bool,
-    /// It was typed before the answer to an Enter, and may be echoed before a program asks for a
-    /// password: its echo says nothing of the keys behind it.
+    /// Whether the key was typed before the answer to an Enter. Its echo may precede a password
+    /// prompt, so it is no evidence for later keys.
     is_ahead: bool,
 }
 
-/// What becomes of a prediction.
+/// Outcome of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Confirmed,
@@ -156,37 +158,38 @@ enum Fate {
     Discarded,
 }
 
-/// The prediction of one session's echo.
+/// Echo predictor of one session.
 #[derive(Debug)]
 pub struct Predictor {
     mode: Mode,
-    /// The screen as the far side has made it.
+    /// The screen without predictions, as the host has drawn it.
     far: Terminal,
     reader: KeyReader,
     queue: VecDeque<Typed>,
-    /// Where the cursor was before the first key of the queue.
+    /// Position of the cursor before the first key of the queue.
     base: Place,
-    /// By how many rows the confirmed keys before it have scrolled everything, as the queue counts.
+    /// Number of rows by which confirmed keys have scrolled the screen, in the row count of the
+    /// queue.
     base_scrolled: usize,
-    /// The row of the first key of the queue, as it was before that; empty where nothing stands
-    /// behind the cursor.
+    /// The row of the first key of the queue, as it was before that key; empty if there is no text
+    /// after the cursor.
     base_row: Vec<Cell>,
-    /// How many characters in a row have not moved what stands behind them.
+    /// Number of consecutive characters that have not moved the text after them.
     unmoved: u8,
-    /// How the far side goes on where a row is full, if that was seen.
+    /// Behavior of the host at a full row, if it was observed.
     wrap: Option<Wrap>,
     epoch: u64,
     confirmed_epoch: u64,
     last_key: Key,
-    /// How many characters were typed that backspace would remove.
+    /// Number of typed characters that backspace would remove.
     erasable: usize,
     round_trip: RoundTrip,
-    /// The first key of the queue is late.
+    /// Whether the first key of the queue is late.
     is_late: bool,
     is_column_known: bool,
-    /// How many rows at the bottom are not the far side's.
+    /// Number of rows at the bottom that do not belong to the host.
     reserved_rows: usize,
-    /// What stands on the real terminal where that is not what the far side has made.
+    /// The content of the real terminal's row where it differs from the host's.
     laid: Option<View>,
     output: Vec<u8>,
     wants_mark: bool,
@@ -195,7 +198,7 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Starts with the cursor in the first column of the real terminal.
+    /// Creates a predictor. The cursor must be in the first column of the real terminal.
     #[must_use]
     pub fn new(mode: Mode, columns: u16, rows: u16) -> Self {
         Self {
@@ -224,16 +227,16 @@ impl Predictor {
         }
     }
 
-    /// Returns when predictions are shown.
+    /// Returns the display mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Sets when predictions are shown.
+    /// Sets the display mode.
     pub fn set_mode(&mut self, mode: Mode) {
         if self.mode == Mode::Never && mode != Mode::Never {
-            // Nothing was followed meanwhile.
+            // The output was not tracked in the meantime.
             let (columns, rows) = self.far.size();
             self.far = Terminal::new(columns, rows);
             self.is_column_known = false;
@@ -242,7 +245,7 @@ impl Predictor {
         self.interrupt();
     }
 
-    /// Returns what became of the keys so far.
+    /// Returns the statistics so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
@@ -254,18 +257,18 @@ impl Predictor {
         self.round_trip.smoothed()
     }
 
-    /// Returns the bytes that wait for the real terminal.
+    /// Returns the bytes that are queued for the real terminal.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Says that all of [`Self::output`] was written.
+    /// Reports that all of [`Self::output`] was written.
     pub fn written(&mut self) {
         self.output.clear();
     }
 
-    /// Takes keys that go to a far side which is to echo them.
+    /// Processes keys that are sent to a host which is expected to echo them.
     pub fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if self.mode == Mode::Never {
             return;
@@ -285,10 +288,10 @@ impl Predictor {
         self.lay();
     }
 
-    /// Forgets the keys under way: nothing is shown until the far side has confirmed another one.
+    /// Drops the keys in flight: nothing is displayed until the host has confirmed another key.
     ///
-    /// To be called where keys go elsewhere, and where the far side says that it begins or ends to
-    /// echo.
+    /// Call it when keys are sent elsewhere, and when the host announces that it starts or stops
+    /// echoing.
     pub fn interrupt(&mut self) {
         self.take_away();
         for mut typed in core::mem::take(&mut self.queue) {
@@ -298,13 +301,13 @@ impl Predictor {
         self.begin_epoch();
     }
 
-    /// Says that somebody else has written to the real terminal.
+    /// Reports that other output was written to the real terminal.
     pub fn disturb(&mut self) {
         self.interrupt();
         self.is_column_known = false;
     }
 
-    /// Takes the new size of the real terminal.
+    /// Sets the new size of the real terminal.
     pub fn resize(&mut self, columns: u16, rows: u16) {
         if self.far.size() != (columns, rows) {
             self.disturb();
@@ -312,8 +315,8 @@ impl Predictor {
         }
     }
 
-    /// Says that as many rows at the bottom of the real terminal are not the far side's, as one with
-    /// a line of status: nothing is predicted in them, and no Enter leads there.
+    /// Sets the number of rows at the bottom of the real terminal that do not belong to the host,
+    /// such as a status line: nothing is predicted in them, and no Enter leads there.
     pub fn reserve_rows(&mut self, rows: u16) {
         if self.reserved_rows != usize::from(rows) {
             self.interrupt();
@@ -321,7 +324,7 @@ impl Predictor {
         }
     }
 
-    /// Passes on what is to be shown by the real terminal.
+    /// Passes host output on to the real terminal.
     pub fn show(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         if bytes.is_empty() {
             return;
@@ -337,26 +340,26 @@ impl Predictor {
         if self.far.is_alternate() != was_alternate {
             self.interrupt();
         }
-        // What our own terminal would answer, the real one answers.
+        // The real terminal sends the replies, so those of our terminal are discarded.
         self.far.sent(self.far.output().len());
         self.judge(cx);
         self.lay();
     }
 
-    /// Returns whether the far side should be asked to say when it has read the keys so far; what
-    /// asks calls [`Self::mark_asked`].
+    /// Returns whether the host should be asked to report when it has read the keys so far. After
+    /// asking, the caller calls [`Self::mark_asked`].
     #[must_use]
     pub fn wants_mark(&self) -> bool {
         self.wants_mark && self.mark_asked_at.is_none()
     }
 
-    /// Takes that a mark was asked for, behind all keys.
+    /// Records that a mark was requested, after all keys.
     pub fn mark_asked(&mut self, cx: &Cx<'_>) {
         self.wants_mark = false;
         self.mark_asked_at = Some(cx.now);
     }
 
-    /// Takes the answer: the keys before it were read.
+    /// Processes the answer: the keys before the mark were read.
     pub fn mark_answered(&mut self, cx: &mut Cx<'_>) {
         let Some(asked_at) = self.mark_asked_at.take() else { return };
         for typed in self.queue.iter_mut().filter(|typed| typed.typed_at <= asked_at) {
@@ -372,8 +375,8 @@ impl Predictor {
         self.statistics.keys
     }
 
-    /// Takes the acknowledgment of the echo of all keys up to that number: their output has been
-    /// given to [`Self::show`].
+    /// Processes the acknowledgment of the echo of all keys up to `last_key`, whose output has
+    /// already been passed to [`Self::show`].
     pub fn echo_acknowledged(&mut self, last_key: u64, cx: &mut Cx<'_>) {
         for typed in self.queue.iter_mut().filter(|typed| typed.number <= last_key) {
             typed.settled_at = Some(typed.settled_at.map_or(cx.now, |at| at.min(cx.now)));
@@ -388,7 +391,7 @@ impl Predictor {
         Some(if self.is_late { self.end_of_silence(first) } else { self.overdue(first) })
     }
 
-    /// Looks for what is late.
+    /// Processes late keys.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         self.judge(cx);
         self.lay();
@@ -415,7 +418,7 @@ impl Predictor {
         }
     }
 
-    /// A paste is not predicted: it comes back as fast as it went, and may be anything.
+    /// Handles a paste, which is not predicted: its echo has arbitrary content and arrives quickly.
     fn pasted(&mut self, bytes: usize, cx: &mut Cx<'_>) {
         self.statistics.keys += bytes as u64;
         self.interrupt();
@@ -449,7 +452,7 @@ impl Predictor {
         self.queue.push_back(Typed { key, number, typed_at, epoch, expected, settled_at, past });
     }
 
-    /// Counts what has become of a prediction, once.
+    /// Counts the outcome of a prediction, once.
     fn count(&mut self, past: &mut Past, fate: Fate) {
         if !past.is_predicted || core::mem::replace(&mut past.is_counted, true) {
             return;
@@ -464,7 +467,7 @@ impl Predictor {
         }
     }
 
-    /// Returns how many rows are the far side's.
+    /// Returns the number of rows that belong to the host.
     fn rows(&self) -> usize {
         usize::from(self.far.size().1).saturating_sub(self.reserved_rows)
     }
@@ -474,7 +477,7 @@ impl Predictor {
         self.erasable = 0;
     }
 
-    // The far side.
+    // Host output.
 
     fn place(&self) -> Place {
         let (row, column) = self.far.cursor();
@@ -486,7 +489,8 @@ impl Predictor {
         self.place() == self.base
     }
 
-    /// Gives output to our own terminal, and looks at it wherever a key may have been answered.
+    /// Passes host output to our terminal, and checks for confirmed keys wherever one may be
+    /// answered.
     fn follow(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         let mut rest = bytes;
         for _ in 0..PIECES_MAX {
@@ -504,10 +508,11 @@ impl Predictor {
         self.confirm(false, cx);
     }
 
-    /// Leaves out what has scrolled away by the end of a flood of lines.
+    /// Removes lines that will have scrolled away by the end of a flood of lines.
     ///
-    /// That is so where all rows scroll, and enough lines follow what is left out; and nothing of
-    /// it is left where it ends a line and changes no state, so has neither sequences nor shifts.
+    /// This is possible if all rows scroll and enough lines follow. The removed part has no other
+    /// effect if it ends with a line end and changes no state, that is, contains neither sequences
+    /// nor shifts.
     fn without_flood<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         if bytes.len() < FLOOD_MIN || !self.far.is_ground() || !self.far.scrolls_whole() {
             return bytes;
@@ -524,10 +529,10 @@ impl Predictor {
         if has_state { bytes } else { rest }
     }
 
-    /// Looks for the last key that is answered by what the far side's screen shows.
+    /// Finds the last key that is confirmed by the host's screen.
     ///
-    /// Where the cursor is about to return in its row, a shell may have written a blank behind a
-    /// full row for the wrap alone, which is no echo of the key behind it.
+    /// If the cursor is about to return in its row, a shell may have written a blank after a full
+    /// row only to wrap, which is not the echo of the next key.
     fn confirm(&mut self, is_returning: bool, cx: &mut Cx<'_>) {
         let place = self.place();
         let is_full = |typed: &Typed| typed.expected.is_some_and(|it| it.spot.pending.is_some());
@@ -536,7 +541,7 @@ impl Predictor {
         let answered = |at: usize| {
             let typed = self.queue.get(at).filter(|_| first_full.is_none_or(|full| at <= full))?;
             let scrolled = typed.expected?.spot.matches(place)?;
-            // Keys that lead back to where they began are not told from none, but by time.
+            // If a key leads back to the start, only the elapsed time indicates an answer.
             let is_early = !self.round_trip.may_have_come(typed.typed_at, cx.now);
             let is_answered = !(is_early && is_at_base) && self.has_cells(at, scrolled);
             is_answered.then_some((at, scrolled, is_early))
@@ -550,10 +555,10 @@ impl Predictor {
         if !self.base_row.is_empty() {
             self.learn_tail(last);
         }
-        // One echo in less than half the usual time may be output of something else.
+        // A single echo in less than half the usual time may be unrelated output.
         let is_believed = !is_early || self.round_trip.is_early_again();
         let mut queue = core::mem::take(&mut self.queue);
-        // A key whose effect is not known stands before none that is.
+        // Keys of unknown effect are not confirmed.
         for (at, mut typed) in queue.drain(..=last).enumerate() {
             let Some(expected) = typed.expected else {
                 self.count(&mut typed.past, Fate::Discarded);
@@ -584,13 +589,13 @@ impl Predictor {
         }
     }
 
-    /// Returns whether characters overwrite what stands in their place.
+    /// Returns whether characters are predicted to overwrite existing text.
     fn keeps_tail(&self) -> bool {
         self.unmoved >= UNMOVED_MIN
     }
 
-    /// Learns whether the characters up to that key have moved what stood behind them. One that
-    /// seems not to have may be an echo of which the rest is still to come.
+    /// Detects whether the characters up to key `last` have moved the text after them. If they
+    /// apparently have not, the rest of the echo may still be in flight.
     fn learn_tail(&mut self, last: usize) {
         let mut view = View { cells: self.base_row.clone(), column: 0, style: Style::PLAIN };
         for typed in self.queue.iter().take(last + 1) {
@@ -614,14 +619,14 @@ impl Predictor {
         }
     }
 
-    /// Returns whether the far side has what the keys up to one of them have written, where
-    /// everything has scrolled by so many rows.
+    /// Returns whether the host's screen has the characters of the keys up to `last`, after
+    /// scrolling by `scrolled` rows.
     fn has_cells(&self, last: usize, scrolled: usize) -> bool {
         let mut places = Vec::new();
         let mut keys = self.queue.iter().take(last + 1).rev();
         while let Some(typed) = keys.next() {
             if typed.key == Key::Enter {
-                // Before it was another row; what was echoed there was confirmed before the CR.
+                // Earlier keys are in another row; their echo was confirmed before the CR.
                 return keys.all(|typed| !matches!(typed.key, Key::Text(_)));
             }
             let Some(Expected { edit_row, cell: Some((column, character)), .. }) = typed.expected
@@ -654,7 +659,7 @@ impl Predictor {
         }
     }
 
-    /// Drops what has had its time.
+    /// Drops keys whose time has expired.
     fn judge(&mut self, cx: &mut Cx<'_>) {
         self.is_late = false;
         while let Some(first) = self.queue.front().copied() {
@@ -668,8 +673,8 @@ impl Predictor {
         }
     }
 
-    /// Drops the keys that are due, and predicts the others from where the cursor is now; all of
-    /// the `wrong` epoch were wrong.
+    /// Drops the keys that are due, and predicts the others again from the current cursor position;
+    /// all predictions from epoch `wrong` on were wrong.
     fn start_again(&mut self, wrong: Option<u64>, cx: &mut Cx<'_>) {
         self.take_away();
         let queue = core::mem::take(&mut self.queue);
@@ -699,7 +704,7 @@ impl Predictor {
 
     // The overlay.
 
-    /// Returns whether the echo takes so long that predictions are worth it.
+    /// Returns whether echoes are slow enough for predictions.
     fn is_wanted(&self) -> bool {
         match self.mode {
             Mode::Auto => self.round_trip.is_long,
@@ -708,9 +713,9 @@ impl Predictor {
         }
     }
 
-    /// Returns whether anything may be shown now.
+    /// Returns whether predictions may be displayed now.
     fn may_show(&self) -> bool {
-        // No byte but the character of the last column makes a wrap pending again.
+        // Only rewriting the character in the last column could make a wrap pending again.
         let is_known = self.is_column_known
             && self.is_at_base()
             && !self.base.is_wrap_pending
@@ -719,13 +724,13 @@ impl Predictor {
         self.is_wanted() && is_known && !self.is_late
     }
 
-    /// Returns the far side's row of the cursor, as it is.
+    /// Returns the host's row at the cursor, without predictions.
     fn far_view(&self) -> View {
         let Place { row, column, .. } = self.place();
         View { cells: self.far.row_cells(row).to_vec(), column, style: self.far.style() }
     }
 
-    /// Lays the keys that may be shown over the far side's row.
+    /// Lays the predictions that may be displayed over the host's row.
     fn lay(&mut self) {
         if !self.may_show() || self.queue.is_empty() {
             return self.take_away();
@@ -739,7 +744,8 @@ impl Predictor {
         let confirmed = self.confirmed_epoch;
         for typed in self.queue.iter().take_while(|typed| typed.epoch <= confirmed) {
             let Some(expected) = typed.expected else { break };
-            // The row may have changed since the key was struck; and another row waits for its turn.
+            // The row may have changed since the key was typed, and other rows are not displayed
+            // yet.
             let is_here = expected.edit_row == self.base.row + self.base_scrolled;
             if !is_here || !expected.edit.fits(&view) {
                 break;
@@ -754,14 +760,14 @@ impl Predictor {
         }
         let from = self.laid.as_ref().unwrap_or(&far);
         if *from != view {
-            // How the next character looks is the far side's when this is taken away.
+            // The style of the next character is the host's again when the overlay is removed.
             view.style = style;
             from.turn_into(&view, &mut self.output);
             self.laid = Some(view);
         }
     }
 
-    /// Makes the real terminal what the far side has made of it.
+    /// Restores the row of the real terminal as the host has drawn it.
     fn take_away(&mut self) {
         if let Some(laid) = self.laid.take() {
             laid.turn_into(&self.far_view(), &mut self.output);
@@ -769,7 +775,7 @@ impl Predictor {
     }
 }
 
-/// Returns how far the next piece goes: to before a CR, or to behind an LF.
+/// Returns the length of the next piece: up to before a CR, or to after an LF.
 fn piece_len(bytes: &[u8]) -> usize {
     let is_end = |(at, byte): (usize, &u8)| match byte {
         b'\n' => Some(at + 1),

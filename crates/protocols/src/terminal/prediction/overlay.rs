@@ -1,16 +1,16 @@
-//! What stands on the real terminal over the far side's row, and the bytes that lay it there and
-//! take it away.
+//! The overlay: the content of the cursor's row on the real terminal, and the bytes that draw and
+//! remove it.
 //!
-//! The overlay changes cells of the cursor's row alone and moves by BS, CR and CUF alone, so it
-//! does not matter in which row of the real terminal that is, and it neither scrolls nor uses the
-//! one place where a terminal saves its cursor: that belongs to the far side. A wrap that is pending
-//! because the last column was written is ended by the CR that follows.
+//! The overlay only changes cells of the cursor's row and only moves by BS, CR and CUF, so the row
+//! number on the real terminal is irrelevant. It neither scrolls nor uses the terminal's single
+//! saved cursor, which belongs to the host. A wrap that is pending because the last column was
+//! written is ended by the CR that follows.
 
 use super::super::cell::{Cell, Style};
 use super::super::draw::{Painter, changes};
 use alloc::vec::Vec;
 
-/// The cells of a row, the cursor in it, and how the next character would look.
+/// The cells of a row, the column of the cursor, and the style of the next character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) cells: Vec<Cell>,
@@ -19,12 +19,12 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Appends the bytes that make `new` of a terminal that shows this.
+    /// Appends the bytes that change the display of a terminal from this view to `new`.
     pub(super) fn turn_into(&self, new: &Self, bytes: &mut Vec<u8>) {
         let mut painter = Painter::at(self.column, self.style);
         let changed = changes(&self.cells, &new.cells);
         for (column, cell) in new.cells.iter().enumerate() {
-            // The left half brings the right one.
+            // The right half is written together with the left half.
             if changed.get(column) == Some(&true) && !cell.is_tail() {
                 painter.go_in_row(column);
                 painter.cell(cell, new.cells.len());
@@ -35,7 +35,7 @@ impl View {
         bytes.extend(painter.into_bytes());
     }
 
-    /// Puts a character at `column`; what stands there and behind moves to the right.
+    /// Inserts a character at `column`; existing characters from there on move to the right.
     pub(super) fn insert(&mut self, column: usize, character: char, width: usize, style: Style) {
         let cells = self.cells.get_mut(column..).unwrap_or_default();
         if cells.iter().any(|cell| cell.character() != ' ') && width <= cells.len() {
@@ -44,7 +44,7 @@ impl View {
         self.overwrite(column, character, width, style);
     }
 
-    /// Puts a character at `column`, in the place of what stands there.
+    /// Overwrites the character at `column`.
     pub(super) fn overwrite(&mut self, column: usize, character: char, width: usize, style: Style) {
         let written = Cell::wide(character, style);
         let written = if width == 2 { written } else { [Cell::new(character, style); 2] };
@@ -54,7 +54,7 @@ impl View {
         }
     }
 
-    /// Takes `width` cells away at `column`; what stands behind moves to the left.
+    /// Removes `width` cells at `column`; the following characters move to the left.
     pub(super) fn remove(&mut self, column: usize, width: usize) {
         let cells = self.cells.get_mut(column..).unwrap_or_default();
         if width <= cells.len() {
@@ -64,12 +64,12 @@ impl View {
         }
     }
 
-    /// Returns whether there is nothing in the row from `column` on.
+    /// Returns whether the row is blank from `column` on.
     pub(super) fn is_blank_from(&self, column: usize) -> bool {
         self.cells.iter().skip(column).all(|cell| cell.character() == ' ')
     }
 
-    /// Returns whether the row has room for one character more before its last column.
+    /// Returns whether the row has room for one more character before its last column.
     pub(super) fn has_room(&self) -> bool {
         let end = self.cells.len().saturating_sub(3);
         self.cells.iter().skip(end).all(|cell| cell.character() == ' ')

@@ -1,8 +1,8 @@
-//! Passwords that are typed before their prompt has come.
+//! Passwords that are typed before their prompt has arrived.
 
 use super::*;
 
-/// A terminal that echoes the first key of a password typed ahead, until the program asks for it.
+/// A terminal that echoes the first key of a typed-ahead password, until the program asks for it.
 fn slow_login() -> Program {
     let mut keys_behind_enter: Option<u32> = None;
     Box::new(move |bytes| {

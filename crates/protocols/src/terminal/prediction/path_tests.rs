@@ -1,10 +1,10 @@
-//! Tests of paths that are fast or become so, of what is counted, and of editors that overwrite.
+//! Tests of paths that are or become fast, of the statistics, and of editors that overwrite.
 
 use super::*;
 
 #[test]
 fn echoes_in_a_third_of_the_usual_time_are_confirmed_and_none_is_wrong() {
-    // The login program needed 3 ms for its first echo, the shell needs less than 1 ms.
+    // The login program took 3 ms for its first echo, the shell takes less than 1 ms.
     let mut world = World::new(6, 80, cooked());
     world.types(b"a");
     world.rest(120);
@@ -53,7 +53,7 @@ fn keys_typed_in_the_same_moment_are_acknowledged_one_by_one() {
     assert_eq!(world.statistics().wrong, 0);
 }
 
-/// An editor that writes over what stands in its row, or moves only the first 20 columns of it.
+/// An editor that overwrites its row, or moves only the first 20 columns of it.
 fn overwriting(is_split: bool) -> Program {
     let mut text: Vec<u8> = b"abcdefghijklmnopqrst|other window".to_vec();
     let (mut at, mut is_open) = (0, false);
@@ -90,7 +90,7 @@ fn behind_two_characters_that_moved_nothing_the_rest_of_the_row_stays() {
         world.types(b"!");
         let row = world.real.row_text(0);
         assert_eq!(row.get(..5), Some("wxyz!"), "{is_split}");
-        // What is behind the character stands where it stood.
+        // The text after the character has not moved.
         assert_eq!(row.get(5..), before.get(5..), "{is_split}");
         world.rest(2000);
         assert!(world.is_as_the_far_side_made_it());

@@ -1,15 +1,15 @@
-//! How long an echo takes, and what follows from that.
+//! The measured echo time, and the thresholds derived from it.
 
 use crate::time::{Duration, Instant};
 
-/// The round trip assumed before one is known (RFC 6298 §2.1).
+/// The round trip assumed before the first measurement (RFC 6298 §2.1).
 const INITIAL: Duration = Duration::from_secs(1);
-/// Ours: what the far side itself may take for an echo.
+/// Time that the host itself may need for an echo (our choice).
 const GRACE_MIN: Duration = Duration::from_millis(50);
 
-/// Above this, and until it is down to the second, predictions are shown; as in mosh.
+/// Predictions are displayed above the first value, until the time falls to the second; as in mosh.
 const SHOWN: (Duration, Duration) = (Duration::from_millis(30), Duration::from_millis(20));
-/// The same for the underlining of what is not confirmed.
+/// The same for underlining unconfirmed predictions.
 const MARKED: (Duration, Duration) = (Duration::from_millis(80), Duration::from_millis(50));
 
 /// The smoothed time from a key to its echo.
@@ -17,17 +17,17 @@ const MARKED: (Duration, Duration) = (Duration::from_millis(80), Duration::from_
 pub(super) struct RoundTrip {
     smoothed: Option<Duration>,
     variation: Duration,
-    /// The last echo came in less than half the usual time.
+    /// Whether the last echo arrived in less than half the usual time.
     was_early: bool,
-    /// It is worth showing predictions.
+    /// Whether predictions are worth displaying.
     pub(super) is_long: bool,
-    /// It is worth telling them from what is confirmed.
+    /// Whether predictions should be distinguishable from confirmed text.
     pub(super) is_very_long: bool,
 }
 
 impl RoundTrip {
-    /// Takes note of an echo in less than half the usual time. Returns whether it is the second one
-    /// in a row: the path has changed, and the next measurement is the first of another one.
+    /// Records an echo in less than half the usual time. Returns whether it is the second one in a
+    /// row: the path has changed, and the next measurement restarts the estimate.
     pub(super) fn is_early_again(&mut self) -> bool {
         let is_again = core::mem::replace(&mut self.was_early, true);
         if is_again {
@@ -36,12 +36,13 @@ impl RoundTrip {
         is_again
     }
 
-    /// Takes one measurement (RFC 6298 §2).
+    /// Adds one measurement (RFC 6298 §2).
     pub(super) fn sample(&mut self, sample: Duration) {
         self.was_early = false;
         let smoothed = match self.smoothed {
             None => {
-                // Ours, less than there: an echo is late by SRTT and 50 ms at 100 ms.
+                // Smaller than in RFC 6298 (our choice): at 100 ms an echo is late after SRTT and
+                // 50 ms.
                 self.variation = sample / 8;
                 sample
             }
@@ -55,22 +56,23 @@ impl RoundTrip {
         self.is_very_long = passes(self.is_very_long, smoothed, MARKED);
     }
 
-    /// Returns the smoothed round trip, if there is one.
+    /// Returns the smoothed round trip, if measured.
     pub(super) fn smoothed(&self) -> Option<Duration> {
         self.smoothed
     }
 
-    /// Returns whether an echo may have come by `now`: none comes in half the usual time.
+    /// Returns whether an echo may have arrived by `now`: none arrives in half the usual time.
     pub(super) fn may_have_come(&self, typed_at: Instant, now: Instant) -> bool {
         self.smoothed.is_none_or(|smoothed| now - typed_at >= smoothed / 2)
     }
 
-    /// Returns when the echo of a key is expected.
+    /// Returns the expected time of the echo of a key.
     pub(super) fn due(&self, typed_at: Instant) -> Instant {
         typed_at + self.smoothed.unwrap_or(INITIAL)
     }
 
-    /// Returns when it is late: what is usual and 50 ms, or more where the time varies by more.
+    /// Returns the time at which the echo is late: the expected time plus 50 ms, or more if the
+    /// variation is large.
     pub(super) fn overdue(&self, typed_at: Instant) -> Instant {
         self.due(typed_at) + GRACE_MIN.max(self.variation * 4)
     }

@@ -1,4 +1,4 @@
-//! Tests of the prediction in virtual time, with a far side that is simulated.
+//! Tests of the prediction in virtual time, with a simulated host.
 
 use super::*;
 use crate::cx::testing::Lab;
@@ -14,16 +14,16 @@ mod paths;
 #[path = "wrap_tests.rs"]
 mod wrapped;
 
-/// What runs at the far side: takes what arrives, returns what it writes.
+/// A program on the host: a function from input to output.
 type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
-/// A person, the line, and a far side.
+/// A user, the connection, and a host.
 struct World {
     lab: Lab,
     predictor: Predictor,
     /// The real terminal.
     real: Terminal,
-    /// A terminal that sees the far side's bytes and nothing else.
+    /// A terminal that receives only the host's bytes.
     only: Terminal,
     program: Program,
     delay: Duration,
@@ -47,7 +47,7 @@ impl World {
         world
     }
 
-    /// A shell whose echo is known to come, and how long it takes.
+    /// Returns a world with a shell whose echo and echo time are already known.
     fn warm(round_trip_ms: u64, columns: u16, program: Program) -> Self {
         let mut world = Self::new(round_trip_ms, columns, program);
         world.types(b"w");
@@ -72,7 +72,7 @@ impl World {
         self.up.push_back((self.lab.now + self.delay, keys.to_vec()));
     }
 
-    /// Types one key after the other, each `gap_ms` after the one before.
+    /// Types keys one after the other, with `gap_ms` between them.
     fn types_slowly(&mut self, keys: &str, gap_ms: u64) {
         let mut buffer = [0; 4];
         for key in keys.chars() {
@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// The kernel's terminal, in front of programs that answer each line by a prompt.
+/// The kernel's terminal driver, with programs that answer each line with a prompt.
 fn cooked() -> Program {
     Box::new(|keys| {
         keys.iter().fold(Vec::new(), |mut said, key| {
@@ -132,7 +132,7 @@ fn cooked() -> Program {
     })
 }
 
-/// A shell that edits its line: it writes what follows the cursor again.
+/// A shell with line editing: it rewrites the text after the cursor.
 fn editor(line: &'static str) -> Program {
     let (mut text, mut at, mut escape) = (line.as_bytes().to_vec(), line.len(), Vec::new());
     Box::new(move |keys| {
@@ -182,7 +182,7 @@ fn editor(line: &'static str) -> Program {
     })
 }
 
-/// Echoes lines, but none behind its prompt for a password, which every second line is.
+/// Echoes lines, except after its password prompt, which follows every other line.
 fn login() -> Program {
     let mut is_secret = false;
     Box::new(move |keys| {
@@ -202,7 +202,7 @@ fn login() -> Program {
     })
 }
 
-/// An editor of full screens, with a mode for commands and one for text.
+/// A full-screen editor with a command mode and a text mode.
 fn vi() -> Program {
     let (mut is_open, mut is_text) = (false, false);
     Box::new(move |keys| {
@@ -232,12 +232,12 @@ fn vi() -> Program {
     })
 }
 
-/// Nothing that is typed comes back.
+/// A program that echoes nothing.
 fn silent() -> Program {
     Box::new(|_| Vec::new())
 }
 
-// What is shown.
+// Displayed predictions.
 
 #[test]
 fn the_first_key_waits_for_its_echo_and_the_next_are_shown_at_once() {
@@ -316,7 +316,7 @@ fn the_cells_of_the_far_side_keep_their_look() {
     assert_eq!(world.real.style(), world.only.style());
 }
 
-// Lines that are edited.
+// Edited lines.
 
 #[test]
 fn backspace_is_predicted_back_to_where_typing_began() {
@@ -414,7 +414,7 @@ fn more_keys_than_the_queue_has_room_for_are_not_predicted() {
     assert!(world.lab.counted(Counter::PredictionsRefused) > 0);
 }
 
-// Lines that end.
+// Line ends.
 
 #[test]
 fn what_is_typed_behind_enter_is_shown_when_the_new_line_has_echoed() {
@@ -444,7 +444,7 @@ fn a_line_typed_ahead_at_the_bottom_is_confirmed_before_it_scrolls_away() {
     assert!(world.is_as_the_far_side_made_it());
 }
 
-/// A shell in rows 1 to 7, and a line of status below.
+/// A shell in rows 1 to 7, with a status line below.
 fn above_a_status_line() -> World {
     let mut world = World::warm(100, 40, cooked());
     world.predictor.reserve_rows(1);
@@ -493,7 +493,7 @@ fn keys_typed_ahead_of_a_prompt_come_to_their_place() {
     assert_eq!(world.statistics().wrong_seen, 0);
 }
 
-// What must not be seen.
+// Predictions that must not be displayed.
 
 #[test]
 fn a_password_is_never_on_the_screen() {
@@ -615,13 +615,13 @@ fn commands_of_an_editor_are_not_shown_and_its_text_is() {
     assert_eq!(world.statistics().wrong_seen, 0);
 }
 
-// Bad lines.
+// Lossy connections.
 
 #[test]
 fn a_segment_that_is_lost_hides_the_keys_and_its_repetition_brings_them() {
     let mut world = World::warm(100, 80, cooked());
     world.types_slowly("ab", 10);
-    // The repetition comes 400 ms later.
+    // The retransmission arrives 400 ms later.
     world.up.iter_mut().for_each(|(at, _)| *at = *at + Duration::from_millis(400));
     assert_eq!(world.row(), "$ wab");
     world.rest(300);
@@ -703,9 +703,9 @@ fn keys_that_have_no_room_any_more_in_a_row_that_has_changed_are_not_laid() {
     assert!(world.is_as_the_far_side_made_it());
 }
 
-// Whatever happens.
+// Arbitrary events.
 
-/// What may happen between a person and a far side.
+/// An event between a user and a host.
 #[derive(Clone, Debug)]
 enum Step {
     Types(Vec<u8>),
@@ -720,7 +720,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => "(\x1b\\[[A-D]|\r|\t|é|界|\x1b)".prop_map(String::into_bytes),
         1 => prop::collection::vec(any::<u8>(), 1..4),
     ];
-    // REP is left out: the character that it repeats may be one of the overlay.
+    // REP is excluded, since the character that it repeats may be one of the overlay.
     let is_rep = |stream: &[u8]| stream.contains(&b'b');
     let streams = super::super::tests::streams().prop_map(move |stream| match is_rep(&stream) {
         true => stream.into_iter().filter(|byte| *byte != b'b').collect(),
@@ -773,7 +773,7 @@ proptest! {
         prop_assert_eq!(world.predictor.deadline(), None);
         prop_assert!(world.is_as_the_far_side_made_it());
         prop_assert!(world.predictor.far.picture() == world.only.picture());
-        // What does not show, as a wrap that is pending or the look of the next character.
+        // Hidden state, such as a pending wrap or the style of the next character.
         world.show(b"xy\r\nz\x1b8u");
         prop_assert!(world.is_as_the_far_side_made_it());
         let statistics = world.statistics();

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A shell that edits its line, which begins in column 2: it leaves a full row by a blank and CR,
-/// and goes back over the edge.
+/// A shell with line editing, which starts in column 2: it leaves a full row by a blank and CR, and
+/// erases back across the edge.
 fn shell(columns: usize) -> Program {
     let mut at = 2;
     Box::new(move |keys| {
@@ -48,7 +48,7 @@ fn a_line_is_predicted_through_a_wrap_that_the_far_side_leaves_pending() {
     let statistics = world.statistics();
     assert_eq!((statistics.wrong, statistics.confirmed), (0, statistics.keys));
     assert_eq!(world.predictor.wrap, Some(Wrap::Pending));
-    // What was typed behind the wrap before it had come was not laid.
+    // Keys typed after the wrap, before its echo arrived, were not displayed.
     assert!(statistics.shown + 4 >= statistics.keys, "{statistics:?}");
 }
 
@@ -115,13 +115,13 @@ fn where_the_kernel_echoes_the_way_back_over_the_edge_is_left_to_it() {
 #[test]
 fn a_wrap_that_the_far_side_has_left_pending_stays_pending() {
     let mut world = World::warm(100, 40, shell(40));
-    // A shell has wrapped at once before; now the kernel echoes.
+    // The shell has wrapped at once before; now the kernel echoes.
     world.types_slowly(TEXT.get(..40).unwrap(), 60);
     world.types_slowly("\r", 1000);
     assert_eq!(world.predictor.wrap, Some(Wrap::Immediate));
     world.program = cooked();
     world.types_slowly(TEXT.get(..37).unwrap(), 200);
-    // The echo of the last column comes between that key and the one that erases it.
+    // The echo of the last column arrives between that key and the one that erases it.
     world.types_slowly("X", 60);
     world.types_slowly("\x7f", 45);
     assert!(world.only.is_wrap_pending());

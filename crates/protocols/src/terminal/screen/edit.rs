@@ -1,4 +1,5 @@
-//! What changes cells: erasures, insertions, deletions, and scrolling between the margins.
+//! Operations that change cells: erasures, insertions, deletions, and scrolling between the
+//! margins.
 
 use super::{Erase, Protection, Screen};
 use crate::terminal::cell::{Cell, Style};
@@ -7,12 +8,12 @@ use core::mem;
 use core::ops::Range;
 
 impl Screen {
-    /// Returns what an erasure leaves now.
+    /// Returns the cell that an erasure leaves in the current style.
     pub(in crate::terminal) fn blank(&self) -> Cell {
         Cell::erased(self.cursor.style)
     }
 
-    /// ED and DECSED.
+    /// ED and DECSED: erases in the display.
     pub(in crate::terminal) fn erase_display(&mut self, erase: Erase, is_selective: bool) {
         let (row, rows) = (self.cursor.row, self.grid.rows());
         if let Erase::ToEnd | Erase::FromStart = erase {
@@ -32,7 +33,7 @@ impl Screen {
         }
     }
 
-    /// EL and DECSEL.
+    /// EL and DECSEL: erases in the line.
     pub(in crate::terminal) fn erase_line(&mut self, erase: Erase, is_selective: bool) {
         let (column, columns) = (self.cursor.column, self.grid.columns());
         self.cursor.wrap_pending = false;
@@ -44,14 +45,14 @@ impl Screen {
         self.erase_cells_of(self.cursor.row, columns, is_selective);
     }
 
-    /// ECH.
+    /// ECH: erases `count` characters.
     pub(in crate::terminal) fn erase_cells(&mut self, count: usize) {
         let column = self.cursor.column;
         self.cursor.wrap_pending = false;
         self.erase_cells_of(self.cursor.row, column..column.saturating_add(count), false);
     }
 
-    /// Erases cells of a row, as far as protection allows.
+    /// Erases cells of a row, except protected ones where protection applies.
     pub(in crate::terminal) fn erase_cells_of(
         &mut self,
         row: usize,
@@ -66,23 +67,24 @@ impl Screen {
         }
     }
 
-    /// Returns whether an erasure leaves protected cells.
+    /// Returns whether an erasure preserves protected cells.
     fn spares_protected(&self, is_selective: bool) -> bool {
         self.protection == if is_selective { Protection::Dec } else { Protection::Iso }
     }
 
-    /// DECSCA, SPA and EPA: whether what is written is protected, and against which erasures.
+    /// DECSCA, SPA and EPA: sets whether written characters are protected, and against which
+    /// erasures.
     pub(in crate::terminal) fn protect(&mut self, is_protected: bool, against: Protection) {
         self.cursor.is_protected = is_protected;
         self.protection = against;
     }
 
-    /// Returns whether what is written is protected by DECSCA.
+    /// Returns whether written characters are protected by DECSCA.
     pub(in crate::terminal) fn is_protecting(&self) -> bool {
         self.cursor.is_protected && self.protection == Protection::Dec
     }
 
-    /// ICH; nothing happens outside the left and right margins.
+    /// ICH: inserts characters; no effect outside the left and right margins.
     pub(in crate::terminal) fn insert_cells(&mut self, count: usize) {
         let (column, blank) = (self.cursor.column, self.blank());
         self.cursor.wrap_pending = false;
@@ -93,7 +95,7 @@ impl Screen {
         }
     }
 
-    /// DCH; nothing happens outside the left and right margins.
+    /// DCH: deletes characters; no effect outside the left and right margins.
     pub(in crate::terminal) fn delete_cells(&mut self, count: usize) {
         let (column, blank) = (self.cursor.column, self.blank());
         self.cursor.wrap_pending = false;
@@ -104,7 +106,7 @@ impl Screen {
         }
     }
 
-    /// IL; nothing happens outside the margins.
+    /// IL: inserts lines; no effect outside the margins.
     pub(in crate::terminal) fn insert_lines(&mut self, count: usize) {
         if self.is_within_margins() {
             self.scroll(self.cursor.row..self.margins.end, count, false);
@@ -112,7 +114,7 @@ impl Screen {
         }
     }
 
-    /// DL; nothing happens outside the margins.
+    /// DL: deletes lines; no effect outside the margins.
     pub(in crate::terminal) fn delete_lines(&mut self, count: usize) {
         if self.is_within_margins() {
             self.scroll(self.cursor.row..self.margins.end, count, true);
@@ -120,14 +122,14 @@ impl Screen {
         }
     }
 
-    /// DECIC and DECDC: puts in or takes away columns; nothing happens outside the margins.
+    /// DECIC and DECDC: inserts or deletes columns; no effect outside the margins.
     pub(in crate::terminal) fn shift_columns(&mut self, count: usize, is_in: bool) {
         if self.is_within_margins() {
             self.shift_from(self.cursor.column, count, is_in);
         }
     }
 
-    /// DECBI: goes to the left, or moves what is between the margins to the right.
+    /// DECBI: moves to the left, or scrolls the area between the margins to the right.
     pub(in crate::terminal) fn back_index(&mut self) {
         if self.cursor.column != self.columns.start {
             self.cursor.wrap_pending = false;
@@ -137,7 +139,7 @@ impl Screen {
         }
     }
 
-    /// DECFI: goes to the right, or moves what is between the margins to the left.
+    /// DECFI: moves to the right, or scrolls the area between the margins to the left.
     pub(in crate::terminal) fn forward_index(&mut self) {
         if self.cursor.column + 1 != self.columns.end {
             let end = self.line_end();
@@ -164,12 +166,12 @@ impl Screen {
         self.margins.contains(&self.cursor.row) && self.columns.contains(&self.cursor.column)
     }
 
-    /// SU.
+    /// SU: scrolls up by `count` rows.
     pub(in crate::terminal) fn scroll_up(&mut self, count: usize) {
         self.scroll(self.margins.clone(), count, true);
     }
 
-    /// SD.
+    /// SD: scrolls down by `count` rows.
     pub(in crate::terminal) fn scroll_down(&mut self, count: usize) {
         self.scroll(self.margins.clone(), count, false);
     }
@@ -186,7 +188,7 @@ impl Screen {
         }
     }
 
-    /// DECSWL, DECDWL and DECDHL: says how large the characters of the row are.
+    /// DECSWL, DECDWL and DECDHL: sets the size of the characters of the row.
     pub(in crate::terminal) fn set_line_size(&mut self, size: LineSize) {
         if let Some(row) = self.grid.row_mut(self.cursor.row) {
             row.size = size;
@@ -196,8 +198,8 @@ impl Screen {
         self.settle();
     }
 
-    /// DECCOLM, where mode 40 allows it: the width is the person's and stays, and the screen is
-    /// cleared unless DECNCSM is set.
+    /// DECCOLM, if mode 40 allows it: the width belongs to the user and does not change, but the
+    /// screen is cleared unless DECNCSM is set.
     pub(in crate::terminal) fn set_132_columns(&mut self, is_on: bool) {
         if !self.modes.may_change_columns {
             return;
@@ -221,7 +223,7 @@ impl Screen {
         self.grid.fill(0..self.grid.rows(), Cell::new('E', Style::PLAIN));
     }
 
-    /// Shows the alternate screen or the main one.
+    /// Switches to the alternate screen or to the main one.
     pub(in crate::terminal) fn show_alternate(&mut self, is_alternate: bool) {
         if self.modes.is_alternate != is_alternate {
             mem::swap(&mut self.grid, &mut self.hidden);

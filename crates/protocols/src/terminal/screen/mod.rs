@@ -1,15 +1,15 @@
-//! What an xterm or VT100 does to its screen: cursor, margins, modes, and the edits of the grid.
+//! Screen operations of an xterm or VT100: cursor, margins, modes, and edits of the grid.
 //!
 //! The cursor is always inside the grid. A character in the last column leaves it there and sets
-//! `wrap_pending`; the next one goes to the next row first (DECAWM as the VT100 does it). Whatever
-//! moves the cursor or edits the row takes that back.
+//! `wrap_pending`; the next character moves to the next row first (DECAWM as on the VT100). Every
+//! operation that moves the cursor or edits the row clears `wrap_pending`.
 //!
-//! Four margins bound what scrolls (DECSTBM, DECSLRM). Lines end at the right one for a cursor that
-//! is not beyond it. What moves the cursor and the margins is in `motion`, what changes cells in
-//! `edit`, and what changes a rectangle of them in `rectangle`.
+//! Four margins bound the scrolling area (DECSTBM, DECSLRM). Lines end at the right margin unless
+//! the cursor is beyond it. Operations on the cursor and the margins are in `motion`, those on
+//! cells in `edit`, and those on rectangles in `rectangle`.
 //!
-//! Every line feed, also the one that wrapping does, is charged as [`Work::NewLine`], and printed
-//! ASCII is charged row by row, so that the charges stand in the order of what is seen.
+//! Every line feed, including those of wrapping, is charged as [`Work::NewLine`], and printed ASCII
+//! is charged row by row, so that the charges are in display order.
 
 mod edit;
 mod motion;
@@ -31,41 +31,41 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use unicode_width::UnicodeWidthChar;
 
-/// The distance of the tab stops of a terminal that was just switched on.
+/// Initial distance of the tab stops.
 const TAB_DISTANCE: usize = 8;
-/// How many bytes of replies wait to be sent; the longest reply has some sixty.
+/// Maximum number of queued reply bytes; the longest reply has about sixty.
 const OUTPUT_MAX: usize = 256;
 
-/// The screen of a terminal, and all that its sequences can change.
+/// The screen of a terminal, and everything that its sequences can change.
 #[derive(Debug)]
 pub(in crate::terminal) struct Screen {
     grid: Grid,
-    /// The one of main and alternate screen that is not shown.
+    /// The grid of the main or alternate screen that is not displayed.
     hidden: Grid,
     cursor: Cursor,
     saved_main: Cursor,
     saved_alternate: Cursor,
-    /// The rows between upper and lower margin.
+    /// The rows between the upper and lower margin.
     margins: Range<usize>,
-    /// The columns between left and right margin: all of them without DECLRMM.
+    /// The columns between the left and right margin: all of them without DECLRMM.
     columns: Range<usize>,
-    /// Some row may have been made of double width.
+    /// Whether any row may have large characters.
     has_large_rows: bool,
-    /// Which erasures leave protected cells as they are.
+    /// The erasures that preserve protected cells.
     protection: Protection,
-    /// DECSACE: what changes the look of a rectangle changes it, and not the lines within.
+    /// DECSACE: attribute changes apply to a rectangle, and not to the stream of lines within.
     pub(in crate::terminal) changes_rectangles: bool,
     tabs: Vec<bool>,
     last_printed: Option<char>,
-    /// What combines with it.
+    /// The combining marks of the last printed character.
     last_marks: [Option<char>; 2],
     output: Vec<u8>,
     pub(in crate::terminal) modes: Modes,
-    /// XTSAVE: private modes as they were.
+    /// XTSAVE: saved private modes.
     pub(in crate::terminal) saved_modes: Vec<(usize, bool)>,
-    /// DECRQSS, while it is read.
+    /// DECRQSS, while it is being read.
     pub(in crate::terminal) status_request: StatusRequest,
-    /// DECRQCRA is answered.
+    /// Whether DECRQCRA is answered.
     pub(in crate::terminal) reports_checksums: bool,
     pub(in crate::terminal) title: String,
     pub(in crate::terminal) bells: u64,
@@ -73,33 +73,33 @@ pub(in crate::terminal) struct Screen {
     pub(in crate::terminal) new_lines: u64,
 }
 
-/// The cursor and what DECSC saves with it.
+/// The cursor, and the state that DECSC saves with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::terminal) struct Cursor {
     pub(in crate::terminal) row: usize,
     pub(in crate::terminal) column: usize,
     wrap_pending: bool,
     pub(in crate::terminal) style: Style,
-    /// G0 to G3.
+    /// The character sets G0 to G3.
     charsets: [Charset; 4],
-    /// Which of them is in force.
+    /// The set that is in use.
     shift: usize,
-    /// SS2 and SS3: which of them is in force for one character.
+    /// SS2 and SS3: the set that is in use for one character.
     single_shift: Option<usize>,
     /// DECOM: rows and columns count from the upper and left margin.
     has_origin: bool,
-    /// DECSCA or SPA: what is written is protected.
+    /// DECSCA or SPA: written characters are protected.
     is_protected: bool,
 }
 
-/// Which erasures leave protected cells as they are: as the last sequence that protected says.
+/// The erasures that preserve protected cells, as determined by the last protecting sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::terminal) enum Protection {
     #[default]
     None,
-    /// DECSCA: the selective ones.
+    /// DECSCA: the selective erasures.
     Dec,
-    /// SPA and EPA (ECMA-48): the ordinary ones.
+    /// SPA and EPA (ECMA-48): the ordinary erasures.
     Iso,
 }
 
@@ -113,7 +113,7 @@ impl Cursor {
         (self.row, self.column, self.wrap_pending) = (place.row, place.column, place.is_behind);
     }
 
-    /// Returns whether the next character goes to the next row first.
+    /// Returns whether the next character wraps to the next row first.
     pub(in crate::terminal) fn is_wrap_pending(&self) -> bool {
         self.wrap_pending
     }
@@ -124,7 +124,7 @@ impl Cursor {
     }
 }
 
-/// A set of characters for the codes 20 to 7E.
+/// A character set for the codes 20 to 7E.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::terminal) enum Charset {
     #[default]
@@ -138,35 +138,35 @@ pub(in crate::terminal) enum Charset {
 /// The modes that are on or off.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::terminal) struct Modes {
-    /// DECAWM.
+    /// DECAWM: autowrap.
     pub(in crate::terminal) wraps: bool,
-    /// IRM.
+    /// IRM: insert mode.
     pub(in crate::terminal) inserts: bool,
     /// DECLRMM: there are left and right margins.
     pub(in crate::terminal) has_side_margins: bool,
-    /// Mode 45: backspace at the left margin goes to the row before, if that is the same line.
+    /// Mode 45: backspace at the left margin moves to the previous row, if that is the same line.
     pub(in crate::terminal) wraps_back: bool,
-    /// Mode 1045: as 45, and to any row.
+    /// Mode 1045: like 45, but to any row.
     pub(in crate::terminal) wraps_back_far: bool,
     /// DECNCSM: a change of the number of columns does not clear the screen.
     pub(in crate::terminal) keeps_screen: bool,
-    /// DECCOLM: 132 columns were asked for.
+    /// DECCOLM: 132 columns were requested.
     pub(in crate::terminal) is_132_columns: bool,
-    /// Mode 40: DECCOLM is obeyed.
+    /// Mode 40: DECCOLM is accepted.
     pub(in crate::terminal) may_change_columns: bool,
-    /// DECSCNM.
+    /// DECSCNM: reverse video of the whole screen.
     pub(in crate::terminal) is_reverse: bool,
     /// Mode 12: the cursor blinks.
     pub(in crate::terminal) cursor_blinks: bool,
-    /// Those that change nothing here.
+    /// Modes without an effect on this screen.
     pub(in crate::terminal) kept: KeptModes,
-    /// LNM: a line feed also returns.
+    /// LNM: a line feed also returns to the left margin.
     pub(in crate::terminal) feeds_and_returns: bool,
-    /// DECTCEM.
+    /// DECTCEM: the cursor is visible.
     pub(in crate::terminal) shows_cursor: bool,
-    /// The alternate screen is shown.
+    /// The alternate screen is displayed.
     pub(in crate::terminal) is_alternate: bool,
-    /// DECSCUSR.
+    /// DECSCUSR: the shape of the cursor.
     pub(in crate::terminal) cursor_shape: CursorShape,
     pub(in crate::terminal) input: InputModes,
 }
@@ -194,7 +194,7 @@ impl Default for Modes {
     }
 }
 
-/// What an erasure erases, as the parameter of ED and EL says it.
+/// Extent of an erasure, as given by the parameter of ED and EL.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::terminal) enum Erase {
     ToEnd,
@@ -203,7 +203,7 @@ pub(in crate::terminal) enum Erase {
 }
 
 impl Screen {
-    /// Makes a blank screen of at least one cell.
+    /// Creates a blank screen of at least one cell.
     pub(in crate::terminal) fn new(columns: usize, rows: usize) -> Self {
         let (columns, rows) = (columns.max(1), rows.max(1));
         Self {
@@ -244,7 +244,7 @@ impl Screen {
         &mut self.cursor.style
     }
 
-    /// Changes the size. Lines of the main screen are folded anew.
+    /// Changes the size. Lines of the main screen are rewrapped.
     pub(in crate::terminal) fn resize(&mut self, columns: usize, rows: usize) {
         let (columns, rows) = (columns.max(1), rows.max(1));
         let places = [self.cursor.place(), self.saved_main.place(), self.saved_alternate.place()];
@@ -270,7 +270,7 @@ impl Screen {
         self.tabs.extend(stops.get(self.tabs.len()..).unwrap_or_default());
     }
 
-    /// RIS: everything is as it was when the terminal was switched on, but for what was counted.
+    /// RIS: resets everything to its initial state, except the counters.
     pub(in crate::terminal) fn reset(&mut self) {
         self.show_alternate(false);
         self.grid.fill(0..self.grid.rows(), Cell::BLANK);
@@ -283,7 +283,7 @@ impl Screen {
         self.modes = Modes::default();
     }
 
-    /// DECSTR: as RIS, but text, tab stops, cursor, and what the mouse sends stay.
+    /// DECSTR: like RIS, but text, tab stops, cursor, and mouse modes are preserved.
     pub(in crate::terminal) fn reset_modes(&mut self) {
         let input = InputModes {
             has_application_cursor: false,
@@ -304,8 +304,8 @@ impl Screen {
 
     // Printing.
 
-    /// Returns whether a character that is written now changes its cell alone, and appears as any
-    /// other would: nothing moves, is protected or is large.
+    /// Returns whether a character written now changes only its own cell and is displayed
+    /// unmodified: nothing moves, is protected or is large.
     pub(in crate::terminal) fn prints_plainly(&self) -> bool {
         let is_plain =
             |row: &Row| row.size == LineSize::Single && !row.cells().iter().any(Cell::is_protected);
@@ -316,7 +316,7 @@ impl Screen {
             && self.grid.row(self.cursor.row).is_some_and(is_plain)
     }
 
-    /// Returns whether printable ASCII may be printed as it stands.
+    /// Returns whether printable ASCII is printed without conversion.
     pub(in crate::terminal) fn prints_ascii(&self) -> bool {
         self.cursor.single_shift.is_none() && self.cursor.charset() == Charset::Ascii
     }
@@ -342,7 +342,7 @@ impl Screen {
         }
     }
 
-    /// Prints one character, or combines it with the one before.
+    /// Prints one character, or combines it with the previous one.
     pub(in crate::terminal) fn print(&mut self, character: char, meter: &mut Meter) {
         let character = match self.cursor.charset() {
             Charset::Ascii => character,
@@ -362,9 +362,10 @@ impl Screen {
         self.last_marks = [None; 2];
     }
 
-    /// REP: prints the last character again.
+    /// REP: repeats the last character.
     ///
-    /// A few bytes must not cost thousands of cells, so it ends after as many as a row has.
+    /// The count is limited to the number of columns, so that a few bytes cannot cost thousands of
+    /// cells.
     pub(in crate::terminal) fn repeat(&mut self, count: usize, meter: &mut Meter) {
         let Some(character) = self.last_printed else { return };
         for _ in 0..count.min(self.grid.columns()) {
@@ -414,7 +415,7 @@ impl Screen {
         }
     }
 
-    /// Goes on in a line that ends before column `end`.
+    /// Advances the cursor by `cells` in a line that ends before column `end`.
     fn advance(&mut self, cells: usize, end: usize) {
         self.cells_written += cells as u64;
         self.cursor.column += cells;
@@ -422,9 +423,10 @@ impl Screen {
         self.cursor.column -= usize::from(self.cursor.wrap_pending);
     }
 
-    /// Returns the column before which the line of the cursor ends, which is behind the cursor.
+    /// Returns the end column of the cursor's line, which is after the cursor.
     fn line_end(&self) -> usize {
-        // A row of large characters may have scrolled to where a cursor is beyond its end.
+        // Scrolling may have moved a row of large characters to the cursor's row, whose column is
+        // beyond its end.
         let columns = match self.has_large_rows {
             true => self.row_end().max(self.cursor.column + 1),
             false => self.grid.columns(),
@@ -432,7 +434,7 @@ impl Screen {
         if self.cursor.column < self.columns.end { self.columns.end.min(columns) } else { columns }
     }
 
-    /// Returns how many characters the row of the cursor has room for.
+    /// Returns the number of characters that fit into the row of the cursor.
     #[cold]
     fn row_end(&self) -> usize {
         let columns = self.grid.columns();
@@ -459,7 +461,7 @@ impl Screen {
 
     // Controls.
 
-    /// LF, VT and FF.
+    /// LF, VT and FF: moves one row down, and with LNM to the left margin.
     pub(in crate::terminal) fn line_feed(&mut self, meter: &mut Meter) {
         self.index(meter);
         if self.modes.feeds_and_returns {
@@ -467,7 +469,7 @@ impl Screen {
         }
     }
 
-    /// IND: goes one row down, and scrolls at the lower margin.
+    /// IND: moves one row down, and scrolls at the lower margin.
     pub(in crate::terminal) fn index(&mut self, meter: &mut Meter) {
         self.new_lines += 1;
         meter.work(Work::NewLine, 1);
@@ -482,7 +484,7 @@ impl Screen {
         }
     }
 
-    /// RI: goes one row up, and scrolls at the upper margin.
+    /// RI: moves one row up, and scrolls at the upper margin.
     pub(in crate::terminal) fn reverse_index(&mut self) {
         self.cursor.wrap_pending = false;
         if self.cursor.row == self.margins.start {
@@ -495,17 +497,17 @@ impl Screen {
         }
     }
 
-    /// SI, SO, LS2 and LS3: puts one of G0 to G3 in force.
+    /// SI, SO, LS2 and LS3: selects one of G0 to G3.
     pub(in crate::terminal) fn shift(&mut self, set: usize) {
         self.cursor.shift = set;
     }
 
-    /// SS2 and SS3: puts one of them in force for the next character.
+    /// SS2 and SS3: selects one of them for the next character.
     pub(in crate::terminal) fn shift_once(&mut self, set: usize) {
         self.cursor.single_shift = Some(set);
     }
 
-    /// SCS: says what one of G0 to G3 is.
+    /// SCS: designates the character set of one of G0 to G3.
     pub(in crate::terminal) fn designate(&mut self, set: usize, charset: Charset) {
         if let Some(place) = self.cursor.charsets.get_mut(set) {
             *place = charset;
@@ -514,7 +516,7 @@ impl Screen {
 
     // Replies.
 
-    /// Queues a reply, or counts that it found no room.
+    /// Queues a reply, or counts that it did not fit.
     pub(in crate::terminal) fn reply(&mut self, reply: &[u8], meter: &mut Meter) {
         if self.output.len() + reply.len() > OUTPUT_MAX {
             return meter.count(Counter::TerminalReportsRefused);
@@ -532,7 +534,7 @@ impl Screen {
     }
 }
 
-/// Returns how many columns a character takes: the ranges that fill most pages are not looked up.
+/// Returns the width of a character in columns. The most frequent ranges need no table lookup.
 fn width(character: char) -> Option<usize> {
     match character {
         ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' => Some(1),

@@ -1,10 +1,10 @@
-//! What moves the cursor, and the margins and tab stops that it minds.
+//! Operations on the cursor, and on the margins and tab stops that limit it.
 
 use super::{Cursor, Screen};
 use core::ops::Range;
 
 impl Screen {
-    /// Goes to the next tab stop, or to the last column.
+    /// HT: moves to the next tab stop, or to the last column.
     pub(in crate::terminal) fn tab(&mut self, count: usize) {
         let stops = self.tabs.iter().enumerate().skip(self.cursor.column + 1);
         let stop = stops.filter(|(_, is_stop)| **is_stop).nth(count.saturating_sub(1));
@@ -13,7 +13,7 @@ impl Screen {
         self.cursor.column = stop.min(self.line_end() - 1);
     }
 
-    /// CBT: goes back to a tab stop, or to the first column.
+    /// CBT: moves back to a tab stop, or to the first column.
     pub(in crate::terminal) fn tab_back(&mut self, count: usize) {
         let stops = self.tabs.iter().enumerate().take(self.cursor.column).rev();
         let stop = stops.filter(|(_, is_stop)| **is_stop).nth(count.saturating_sub(1));
@@ -37,13 +37,14 @@ impl Screen {
 
     // The cursor.
 
-    /// CUP: goes to a row and a column, counted from the margins with DECOM and then within them.
+    /// CUP: moves to a row and a column; with DECOM these count from the margins and stay within
+    /// them.
     pub(in crate::terminal) fn set_place(&mut self, row: usize, column: usize) {
         self.set_row(row);
         self.set_column(column);
     }
 
-    /// CHA: goes to a column, or to the last one; with DECOM, within the margins.
+    /// CHA: moves to a column, at most the last one; with DECOM, within the margins.
     pub(in crate::terminal) fn set_column(&mut self, column: usize) {
         self.cursor.wrap_pending = false;
         self.cursor.column = if self.cursor.has_origin {
@@ -54,7 +55,7 @@ impl Screen {
         self.settle();
     }
 
-    /// VPA: goes to a row, or to the last one; with DECOM, within the margins.
+    /// VPA: moves to a row, at most the last one; with DECOM, within the margins.
     pub(in crate::terminal) fn set_row(&mut self, row: usize) {
         self.cursor.wrap_pending = false;
         self.cursor.row = if self.cursor.has_origin {
@@ -65,7 +66,7 @@ impl Screen {
         self.settle();
     }
 
-    /// HPR and VPR: goes on by `rows` and `columns`, whatever the margins.
+    /// HPR and VPR: moves by `rows` and `columns`, regardless of the margins.
     pub(in crate::terminal) fn advance_by(&mut self, rows: usize, columns: usize) {
         self.cursor.wrap_pending = false;
         self.cursor.row = self.cursor.row.saturating_add(rows);
@@ -73,7 +74,7 @@ impl Screen {
         self.clamp();
     }
 
-    /// CR: goes to the left margin, or to the first column from before it.
+    /// CR: moves to the left margin, or to the first column if the cursor is left of the margin.
     pub(in crate::terminal) fn carriage_return(&mut self) {
         self.cursor.wrap_pending = false;
         let left = self.columns.start;
@@ -93,7 +94,7 @@ impl Screen {
         self.cursor.has_origin
     }
 
-    /// Returns the row and the column from which they are counted.
+    /// Returns the row and the column that positions are counted from.
     pub(in crate::terminal) fn origin(&self) -> (usize, usize) {
         match self.cursor.has_origin {
             true => (self.margins.start, self.columns.start),
@@ -101,7 +102,7 @@ impl Screen {
         }
     }
 
-    /// Goes up, and stops at the upper margin if it is not above.
+    /// Moves up, and stops at the upper margin unless the cursor is above it.
     pub(in crate::terminal) fn up(&mut self, count: usize) {
         self.cursor.wrap_pending = false;
         let row = self.cursor.row;
@@ -110,7 +111,7 @@ impl Screen {
         self.settle();
     }
 
-    /// Goes down, and stops at the lower margin if it is not below.
+    /// Moves down, and stops at the lower margin unless the cursor is below it.
     pub(in crate::terminal) fn down(&mut self, count: usize) {
         self.cursor.wrap_pending = false;
         let row = self.cursor.row;
@@ -119,14 +120,14 @@ impl Screen {
         self.settle();
     }
 
-    /// Goes to the right, and stops at the right margin if it is not beyond.
+    /// Moves to the right, and stops at the right margin unless the cursor is beyond it.
     pub(in crate::terminal) fn right(&mut self, count: usize) {
         self.cursor.wrap_pending = false;
         self.cursor.column = self.cursor.column.saturating_add(count).min(self.line_end() - 1);
     }
 
-    /// Goes to the left, and stops at the left margin if it is not before it; with mode 45 or 1045,
-    /// goes on at the right margin of the row before.
+    /// Moves to the left, and stops at the left margin unless the cursor is left of it; with mode
+    /// 45 or 1045, continues at the right margin of the previous row.
     pub(in crate::terminal) fn left(&mut self, count: usize) {
         let is_back = self.modes.wraps && (self.modes.wraps_back || self.modes.wraps_back_far);
         let mut rest = count - usize::from(is_back && self.cursor.wrap_pending && count > 0);
@@ -144,7 +145,7 @@ impl Screen {
         }
     }
 
-    /// Goes to the right margin of the row before; returns whether it may.
+    /// Moves to the right margin of the previous row; returns whether that is allowed.
     fn go_to_row_before(&mut self) -> bool {
         let is_first = self.cursor.row == self.margins.start || self.cursor.row == 0;
         let row = match is_first {
@@ -161,12 +162,12 @@ impl Screen {
         may_go
     }
 
-    /// DECSC.
+    /// DECSC: saves the cursor.
     pub(in crate::terminal) fn save_cursor(&mut self) {
         *self.saved() = self.cursor;
     }
 
-    /// DECRC.
+    /// DECRC: restores the cursor.
     pub(in crate::terminal) fn restore_cursor(&mut self) {
         self.cursor = *self.saved();
         if self.cursor.has_origin {
@@ -181,14 +182,14 @@ impl Screen {
         if self.modes.is_alternate { &mut self.saved_alternate } else { &mut self.saved_main }
     }
 
-    /// Takes the cursor back into the row, where that has room for fewer characters.
+    /// Moves the cursor back into its row, if that row has large characters.
     pub(super) fn settle(&mut self) {
         if self.has_large_rows {
             self.cursor.column = self.cursor.column.min(self.row_end() - 1);
         }
     }
 
-    /// Takes the cursor back into the grid.
+    /// Moves the cursor back into the grid.
     pub(super) fn clamp(&mut self) {
         self.cursor.row = self.cursor.row.min(self.grid.rows() - 1);
         self.cursor.column = self.cursor.column.min(self.grid.columns() - 1);
@@ -202,7 +203,7 @@ impl Screen {
         (self.margins.clone(), self.columns.clone())
     }
 
-    /// DECSTBM; margins that hold less than two rows are ignored.
+    /// DECSTBM: sets the upper and lower margin; margins with fewer than two rows are ignored.
     pub(in crate::terminal) fn set_margins(&mut self, margins: Range<usize>) {
         let end = margins.end.min(self.grid.rows());
         if margins.start + 1 < end {
@@ -211,7 +212,7 @@ impl Screen {
         }
     }
 
-    /// DECSLRM; margins that hold less than two columns are ignored.
+    /// DECSLRM: sets the left and right margin; margins with fewer than two columns are ignored.
     pub(in crate::terminal) fn set_side_margins(&mut self, columns: Range<usize>) {
         let end = columns.end.min(self.grid.columns());
         if self.modes.has_side_margins && columns.start + 1 < end {
@@ -220,18 +221,18 @@ impl Screen {
         }
     }
 
-    /// DECLRMM: allows left and right margins, and has none at first.
+    /// DECLRMM: enables left and right margins, initially at the edges.
     pub(in crate::terminal) fn allow_side_margins(&mut self, is_on: bool) {
         self.modes.has_side_margins = is_on;
         self.columns = 0..self.grid.columns();
     }
 
-    /// Returns whether a line feed in the last row moves all rows up.
+    /// Returns whether a line feed in the last row scrolls all rows up.
     pub(in crate::terminal) fn scrolls_whole(&self) -> bool {
         self.margins == (0..self.grid.rows()) && self.columns == (0..self.grid.columns())
     }
 
-    /// DECOM.
+    /// DECOM: sets whether positions count from the margins.
     pub(in crate::terminal) fn set_origin(&mut self, has_origin: bool) {
         self.cursor.has_origin = has_origin;
         self.home();

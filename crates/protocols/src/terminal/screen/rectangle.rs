@@ -1,7 +1,7 @@
-//! What changes a rectangle of cells (DEC STD 070; VT420).
+//! Operations on rectangles of cells (DEC STD 070; VT420).
 //!
-//! Rectangles are given by their first and last row and column, counted from 1 or from the margins
-//! with DECOM. Nothing given is the first or the last. One that is empty does nothing.
+//! Rectangles are given by their first and last row and column, counted from 1, or with DECOM from
+//! the margins. Omitted values are the first or the last. An empty rectangle has no effect.
 
 use super::Screen;
 use crate::terminal::cell::{Attributes, Cell, Style};
@@ -16,7 +16,7 @@ pub(in crate::terminal) struct Rectangle {
 }
 
 impl Screen {
-    /// Reads a rectangle from four parameters.
+    /// Parses a rectangle from four parameters.
     pub(in crate::terminal) fn rectangle(&self, parameters: &Parameters, at: usize) -> Rectangle {
         let (row, column) = self.origin();
         let (rows, columns) = match self.has_origin() {
@@ -37,7 +37,7 @@ impl Screen {
         }
     }
 
-    /// DECFRA: fills with a character, which is one that can be printed.
+    /// DECFRA: fills a rectangle with a printable character.
     pub(in crate::terminal) fn fill_rectangle(&mut self, parameters: &Parameters) {
         let Rectangle { rows, columns } = self.rectangle(parameters, 1);
         let code = parameters.get(0);
@@ -52,14 +52,14 @@ impl Screen {
         }
     }
 
-    /// DECERA and DECSERA: erases.
+    /// DECERA and DECSERA: erases a rectangle.
     pub(in crate::terminal) fn erase_rectangle(&mut self, area: Rectangle, is_selective: bool) {
         for row in area.rows {
             self.erase_cells_of(row, area.columns.clone(), is_selective);
         }
     }
 
-    /// DECCRA: copies within the page; what does not fit there is left out.
+    /// DECCRA: copies a rectangle within the page; cells that do not fit are dropped.
     pub(in crate::terminal) fn copy_rectangle(&mut self, parameters: &Parameters) {
         let Rectangle { rows, columns } = self.rectangle(parameters, 0);
         let (row, column) = self.origin();
@@ -80,10 +80,10 @@ impl Screen {
         }
     }
 
-    /// DECCARA and DECRARA: sets, clears or turns over attributes.
+    /// DECCARA and DECRARA: sets, clears or inverts attributes.
     ///
-    /// With DECSACE 2 the cells of the rectangle change. Else those of the stream do that begins at
-    /// its first corner and ends at its last.
+    /// With DECSACE 2 this applies to the cells of the rectangle. Otherwise it applies to the
+    /// stream of cells from its first corner to its last.
     pub(in crate::terminal) fn restyle(&mut self, parameters: &Parameters, is_reversal: bool) {
         let Rectangle { rows, columns } = self.rectangle(parameters, 0);
         let (first, last) = (rows.start, rows.end.saturating_sub(1));

@@ -1,8 +1,9 @@
 //! SEGMENT ARRIVES (RFC 9293 §3.10.7), one function for each of its checks, in its order.
 //!
-//! The third check, security and compartment, is left out: nobody uses it (RFC 9293 §3.10.7.4
-//! allows that). Blind attacks are answered as RFC 5961 says: what is not exactly right is
-//! answered by a challenge acknowledgment, of which each connection has only so many a second.
+//! The third check, security and compartment, is left out: it is not used today, and RFC 9293
+//! §3.10.7.4 allows the omission. Blind attacks are answered as RFC 5961 specifies: an acceptable
+//! but not exactly matching segment is answered by a challenge acknowledgment, of which each
+//! connection sends a limited number per second.
 
 use super::connection::{AckOwed, Connection, State};
 use super::header::{Flags, Header};
@@ -16,23 +17,24 @@ use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
-/// Challenge acknowledgments a connection sends in a second (RFC 5961 §7; never a limit for all
-/// connections together, which would tell one about the other: attack row 29).
+/// Challenge acknowledgments per connection and second (RFC 5961 §7). The limit is never shared by
+/// all connections, because it would then reveal one connection's activity to another (attack row
+/// 29).
 const CHALLENGES_A_SECOND: u32 = 10;
 
-/// RFC 7323 §5.5: after this time a clock of a tick a millisecond may have come round.
+/// RFC 7323 §5.5: after this time a timestamp clock of one tick per millisecond may have wrapped.
 const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 
-/// The clock of the timestamps.
+/// Tick of the timestamp clock.
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
 /// RFC 9293 §3.8.6.3 (MUST-40): an acknowledgment is delayed by less than 0.5 s.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
 
-/// Duplicate acknowledgments that may wait for output; the peer needs three.
+/// Maximum number of duplicate acknowledgments queued for output; the peer needs three.
 const MAX_DUPLICATE_ACKS: u32 = 64;
 
-/// A segment on its way through the checks; its front is cut off as it turns out to be old.
+/// A segment during the checks. Data already received is cut off its front.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub(super) header: Header,
@@ -43,16 +45,16 @@ pub(super) struct Arrival<'a> {
     pub(super) may_keep: bool,
     /// Bytes by which the buffers may grow.
     pub(super) growth_max: usize,
-    /// How many bytes at the front of the data are not wanted, and how many after them stay in the
-    /// packet for the receive buffer.
+    /// Number of bytes to skip at the front of the data, and number of bytes after them that stay
+    /// in the packet for the receive buffer.
     pub(super) kept: Option<(usize, usize)>,
 }
 
-/// What the caller has to do beyond keeping the connection.
+/// The response to a segment beyond the change of the connection's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Nothing,
-    /// Reset what sent the segment.
+    /// Reset the sender of the segment.
     Reset,
 }
 
@@ -63,20 +65,20 @@ impl Arrival<'_> {
         self.header.flags.has(flags)
     }
 
-    /// SEG.LEN: data, SYN and FIN.
+    /// SEG.LEN: the length of data, SYN and FIN.
     fn seg_len(&self) -> u32 {
         let data = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
         data + u32::from(self.has(Flags::SYN)) + u32::from(self.has(Flags::FIN))
     }
 
-    /// The number behind the data, where a FIN stands.
+    /// Returns the sequence number after the data, which a FIN has.
     pub(super) fn data_end(&self) -> Seq {
         self.header.seq + u32::try_from(self.data.len()).unwrap_or(u32::MAX)
     }
 }
 
 impl Connection {
-    /// Takes a segment in any state but LISTEN and CLOSED.
+    /// Processes a segment in any state but LISTEN and CLOSED.
     pub(super) fn segment_arrives(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Answer {
         self.statistics.segments_in += 1;
         let checks = if self.state == State::SynSent {
@@ -131,7 +133,7 @@ impl Connection {
         self.synchronize(&header);
         (self.ts_recent_at, self.heard_at) = (cx.now, cx.now);
         if !acknowledges {
-            // Simultaneous open (MUST-10): our SYN goes again, now with an acknowledgment.
+            // Simultaneous open (MUST-10): the SYN is sent again, now with an acknowledgment.
             self.state = State::SynReceived;
             self.ack_owed = AckOwed::Now;
             return Continue(());
@@ -141,7 +143,7 @@ impl Connection {
         self.snd_nxt = header.ack;
         self.opened(cx);
         self.ack_owed = AckOwed::Now;
-        // Data and FIN on a SYN may be taken now that the handshake is complete.
+        // Data and FIN on a SYN may be processed now that the handshake is complete.
         let mut rest = arrival;
         rest.header.seq = header.seq + 1;
         rest.header.flags = header.flags.without(Flags::SYN);
@@ -151,12 +153,12 @@ impl Connection {
         Continue(())
     }
 
-    /// Returns whether `ack` acknowledges our SYN, and perhaps data that followed it.
+    /// Returns whether `ack` acknowledges the local SYN, and possibly data after it.
     fn acknowledges_syn(&self, ack: Seq) -> bool {
         ack.is_after(self.iss) && !ack.is_after(self.snd_max)
     }
 
-    /// Enters ESTABLISHED: our SYN is acknowledged.
+    /// Enters ESTABLISHED: the local SYN is acknowledged.
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.is_closing { State::FinWait1 } else { State::Established };
         self.timers.retransmitting = None;
@@ -166,7 +168,7 @@ impl Connection {
             self.rtt.syn_was_lost();
         }
         self.take_measurement(self.snd_una, cx);
-        // An early answer may be out.
+        // An early answer may be outstanding.
         self.restart_retransmit_timer(cx.now);
         self.heard_at = cx.now;
         self.start_keep_alive_timer();
@@ -175,8 +177,8 @@ impl Connection {
         }
     }
 
-    /// In SYN-RECEIVED the peer's SYN may come again, with an acknowledgment in a simultaneous
-    /// open; it is taken as if it began behind its SYN (RFC 9293 figure 7).
+    /// Accepts a repeated SYN of the peer in SYN-RECEIVED, with an acknowledgment in a simultaneous
+    /// open. The segment is processed as if it began after its SYN (RFC 9293 figure 7).
     fn forgive_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
@@ -197,7 +199,7 @@ impl Connection {
             return Continue(());
         };
         let Some((value, _)) = arrival.header.options.heard_stamps() else {
-            // RFC 7323 §3.2: once agreed upon they are in every segment.
+            // RFC 7323 §3.2: once negotiated, timestamps are in every segment.
             cx.meter.count(Counter::TcpPawsDropped);
             return Break(Answer::Nothing);
         };
@@ -214,7 +216,7 @@ impl Connection {
     fn check_sequence(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let (seq, len, window) = (arrival.header.seq, arrival.seg_len(), self.rcv_wnd());
         let is_acceptable = match (len, window) {
-            // MUST-66: at a shut window the rest of a segment still counts.
+            // MUST-66: at a zero window the control bits of a segment are still processed.
             (_, 0) => seq == self.rcv_nxt,
             (0, window) => seq.is_in_window(self.rcv_nxt, window),
             (len, window) => {
@@ -230,25 +232,26 @@ impl Connection {
         if arrival.has(Flags::RST) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if self.state == State::TimeWait && is_last {
-            // Our acknowledgment of the FIN was lost.
+            // The acknowledgment of the FIN was lost.
             self.ack_owed = AckOwed::Now;
             self.wait_out(cx.now);
         } else if len > 0 && !arrival.has(Flags::SYN) {
-            // The segment before that, again: our acknowledgment was lost. Without the echo of
-            // its timestamp the peer would measure from the first time it was sent.
+            // The segment before that was retransmitted: its acknowledgment was lost. Without the
+            // echo of the new timestamp the peer would measure from the first transmission.
             if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
                 self.note_timestamp(arrival, cx.now);
             }
             self.note_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
             self.ack_owed = AckOwed::Now;
         } else {
-            // Two ends that disagree would otherwise answer each other for ever.
+            // The limit prevents an endless exchange of acknowledgments between two ends that
+            // disagree.
             self.challenge(cx);
         }
         Break(Answer::Nothing)
     }
 
-    /// RFC 5961 §5: an honest peer acknowledges nothing else.
+    /// RFC 5961 §5: a legitimate peer acknowledges nothing outside this range.
     fn is_plausible(&self, arrival: &Arrival<'_>) -> bool {
         let oldest = self.snd_una - self.snd_wnd_max;
         arrival.has(Flags::ACK)
@@ -256,7 +259,8 @@ impl Connection {
             && !arrival.header.ack.is_after(self.snd_max)
     }
 
-    /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets what is echoed.
+    /// RFC 7323 §4.3: only a segment that covers the last acknowledgment sets the timestamp to
+    /// echo.
     fn note_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
         if let (Some(recent), Some((value, _))) =
             (&mut self.ts_recent, arrival.header.options.heard_stamps())
@@ -363,7 +367,7 @@ impl Connection {
         }
     }
 
-    /// What the acknowledgment and its blocks mean for what is out (RFC 6675, RFC 8985).
+    /// Applies the acknowledgment and its blocks to the outstanding data (RFC 6675, RFC 8985).
     fn recover(
         &mut self,
         arrival: &Arrival<'_>,
@@ -435,7 +439,7 @@ impl Connection {
         }
     }
 
-    /// The echo of the timestamp is older than the first retransmission (RFC 3522 §3.2).
+    /// Returns whether the echoed timestamp is older than the first retransmission (RFC 3522 §3.2).
     fn is_for_original(&self, arrival: &Arrival<'_>) -> bool {
         let first = self.recovery.as_ref().and_then(|recovery| recovery.first_repeated_at());
         let first = first.filter(|_| self.ts_recent.is_some());
@@ -443,7 +447,7 @@ impl Connection {
         first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.timestamp(at)))
     }
 
-    /// RFC 3168 §6.1.2: the peer has seen a mark.
+    /// RFC 3168 §6.1.2: the peer has received a marked segment (ECE).
     fn take_echo_of_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
         if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.marked()) {
@@ -453,7 +457,7 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 §6.1.3: a mark is echoed until the peer says that it has answered.
+    /// RFC 3168 §6.1.3: a mark is echoed until the peer reports a reduced window (CWR).
     fn take_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         if !self.ecn.is_on {
             return;
@@ -477,9 +481,9 @@ impl Connection {
         }
     }
 
-    /// Takes the round trip that an acknowledgment measures. Where acknowledgments were lost the
-    /// echo of the timestamp knows better, and after a timeout it alone knows which of the
-    /// sendings was answered (RFC 7323 §4.1).
+    /// Takes the round trip measured by an acknowledgment. If acknowledgments were lost, the echoed
+    /// timestamp is more accurate, and after a timeout only the echo shows which transmission was
+    /// answered (RFC 7323 §4.1).
     fn measure(
         &mut self,
         outcome: &Outcome,
@@ -502,17 +506,18 @@ impl Connection {
         cx.meter.record(Quantity::RoundTrip, sample);
     }
 
-    /// The peer has told of a duplicate: all that it acknowledges now it had before, and that answer
-    /// was lost. What is measured from then on would be the timeout and not the round trip; where
-    /// losses are many each would make the next one longer. This is an answer to what left last,
-    /// unless it is too early for that.
+    /// Returns a round trip for an acknowledgment that reports a duplicate. The peer already had
+    /// all the data it acknowledges, and the earlier acknowledgment was lost. A measurement from
+    /// the original transmission would be the timeout instead of the round trip, and with frequent
+    /// losses each would lengthen the next timeout. The acknowledgment answers the last
+    /// transmission, unless it is too early for that.
     fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
         let least = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
         Some(now - self.last_sent_at).filter(|rtt| *rtt >= least && self.rtt.backoffs() > 0)
     }
 
-    /// The time since the peer's echo left here, to the tick; a lie is bounded by the longest time
-    /// that is worth believing.
+    /// Returns the time since the peer's echoed timestamp was sent, in ticks. A false echo is
+    /// bounded by the longest plausible time.
     pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
         self.ts_recent?;
         let (_, echo) = arrival.header.options.heard_stamps()?;
@@ -520,7 +525,7 @@ impl Connection {
         (millis < 120_000).then(|| Duration::from_millis(u64::from(millis)))
     }
 
-    /// RFC 5681 §2: what makes an acknowledgment a duplicate.
+    /// Returns whether the acknowledgment is a duplicate as defined in RFC 5681 §2.
     fn is_duplicate(&self, arrival: &Arrival<'_>) -> bool {
         let window = u32::from(arrival.header.window) << self.snd_shift;
         arrival.header.ack == self.snd_una
@@ -551,7 +556,7 @@ impl Connection {
         }
     }
 
-    /// What the acknowledgment of our FIN leads to.
+    /// Changes the state after the acknowledgment of the local FIN.
     fn closing_acknowledged(&mut self, cx: &mut Cx<'_>) -> Check {
         if !self.fin_is_acknowledged() {
             return Continue(());
@@ -571,7 +576,8 @@ impl Connection {
         Continue(())
     }
 
-    /// In TIME-WAIT nothing is due any more. A peer that goes on is told where we stand.
+    /// In TIME-WAIT nothing more is expected. A peer that continues to send gets the current
+    /// sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let goes_on = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
         if self.state != State::TimeWait || !goes_on {
@@ -581,8 +587,8 @@ impl Connection {
         Break(Answer::Nothing)
     }
 
-    /// Sixth: check the URG bit. The pointer is the offset of the byte behind the urgent data
-    /// (RFC 6093), so that zero points at nothing (attack row 35).
+    /// Sixth: check the URG bit. The pointer is the offset of the byte after the urgent data (RFC
+    /// 6093), so a pointer of zero marks nothing as urgent (attack row 35).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_set = arrival.has(Flags::URG) && arrival.header.urgent > 0;
         if !is_set || !self.state.expects_data() {
@@ -608,7 +614,7 @@ impl Connection {
         self.take_mark(arrival, cx);
         let begins_old = self.cut_off_old(arrival, cx);
         if self.is_released && !arrival.data.is_empty() {
-            // SHLD-3: the peer must not believe that anyone reads this.
+            // SHLD-3: the data will not be read, and the peer must learn that.
             cx.meter.count(Counter::TcpDataAfterClose);
             self.end(Ending::Reset);
             return Break(Answer::Reset);
@@ -622,7 +628,7 @@ impl Connection {
             self.note_duplicate(start, end);
         }
         let had_early = self.receive.has_early();
-        // The packet joins what can be read only later: too late to tell what a FIN ends.
+        // A kept packet becomes readable only later, which is too late to detect what a FIN ends.
         let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
         let may_keep = arrival.may_keep && !is_last;
         let arrived = if may_keep && self.receive.keeps(offset, inside.len()) {
@@ -634,8 +640,8 @@ impl Connection {
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
-            // RFC 5681 §4.2: each of them is answered, also where several arrive before output; but
-            // the blocks of one answer say it all.
+            // RFC 5681 §4.2: each of them is answered, even if several arrive before output. With
+            // SACK the blocks of a single answer are enough.
             if self.ack_owed == AckOwed::Now && !self.has_sack {
                 self.duplicate_acks_owed = MAX_DUPLICATE_ACKS.min(self.duplicate_acks_owed + 1);
             }
@@ -648,14 +654,14 @@ impl Connection {
         self.tune_receive_window(arrival, cx);
         self.note_blocks(offset, inside.len());
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
-        // at once.
+        // immediately.
         let is_odd = offset > 0 || arrived != len || had_early;
         self.owe_acknowledgment(len, is_odd, cx);
         Continue(())
     }
 
-    /// RFC 9293 §3.8.6.3 (MUST-40 and SHLD-18): within less than half a second, whatever the
-    /// profile says, and for every second full segment.
+    /// Schedules an acknowledgment: within less than half a second, independent of the profile, and
+    /// for every second full segment (RFC 9293 §3.8.6.3, MUST-40 and SHLD-18).
     fn owe_acknowledgment(&mut self, len: usize, is_odd: bool, cx: &Cx<'_>) {
         self.unacknowledged += u32::try_from(len).unwrap_or(0);
         let full = self.acknowledged_each(len);
@@ -669,21 +675,23 @@ impl Connection {
         };
     }
 
-    /// Returns after how many bytes an acknowledgment is due, the last segment having had `len`.
+    /// Returns the number of bytes after which an acknowledgment is due, given a last segment of
+    /// `len` bytes.
     ///
-    /// A full segment is as long as the peer makes them, if that is no less than half of what we
-    /// take. In a window of a few segments each is acknowledged: the one that waits for the second
-    /// would be a good part of all that the peer may have out.
+    /// A full segment is as long as the peer makes them, if that is at least half of the local
+    /// maximum. In a window of a few segments each is acknowledged, because the one that waits for
+    /// the second would be a large part of the window.
     fn acknowledged_each(&self, len: usize) -> u32 {
         let mss = u32::from(self.receive_mss()).min(self.snd_mss);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         if self.has_small_window() { (mss / 2).max(1) } else { 2 * len.clamp(mss / 2, mss) }
     }
 
-    /// Eighth: check the FIN bit. A FIN that comes before all the data waits for it.
+    /// Eighth: check the FIN bit. A FIN that arrives before all the data is kept until then.
     fn check_fin(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         if arrival.has(Flags::FIN) && self.state.expects_data() {
-            // An honest peer always says the same; what somebody else said does not last.
+            // A legitimate peer never changes the position of its FIN; a forged one is overwritten
+            // here.
             self.rcv_fin = Some(arrival.data_end());
             self.ack_owed = AckOwed::Now;
         }
@@ -701,9 +709,9 @@ impl Connection {
             State::FinWait2 => self.wait_out(cx.now),
             _ => return,
         }
-        // Nothing behind the FIN is urgent, whatever the pointer said.
+        // Nothing after the FIN is urgent, regardless of the pointer.
         self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        // A FIN takes no room in the buffer, so the window is as large as before.
+        // A FIN takes no space in the buffer, so the window keeps its size.
         (self.rcv_nxt, self.rcv_adv) = (self.rcv_nxt + 1, self.rcv_adv + 1);
         self.rcv_fin = None;
         self.peer_closed = true;
@@ -711,7 +719,7 @@ impl Connection {
         self.tell(Event::PeerClosed);
     }
 
-    /// Answers what is suspicious by an acknowledgment that an honest peer will understand.
+    /// Answers a suspicious segment with an acknowledgment that a legitimate peer understands.
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
         let (since, sent) = &mut self.challenges;
         if cx.now - *since >= Duration::from_secs(1) {

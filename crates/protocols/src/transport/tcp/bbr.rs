@@ -1,29 +1,32 @@
-//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of the path in place
-//! of a window that grows until something is lost.
+//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00): a model of the path instead of
+//! a window that grows until a loss.
 //!
-//! The model is the largest delivery rate of the last ten rounds and the least round trip of the
-//! last ten seconds. Data leaves at that rate, and twice as much as fits into the path may be out.
-//! Now and then a little more leaves to find out whether there is more, and now and then almost
-//! nothing, to see the round trip of an empty path. Losses say nothing about the rate: that makes
-//! it fit for paths that lose by chance, and unfair to those who give way to losses.
+//! The model consists of the maximum delivery rate of the last ten rounds and the minimum round
+//! trip of the last ten seconds. Data is paced at that rate, and at most twice the capacity of the
+//! path is outstanding. From time to time the sender paces slightly faster to probe for more
+//! bandwidth, and from time to time it sends almost nothing to measure the round trip of an empty
+//! path. Losses do not affect the rate. BBR therefore suits paths with random losses, and is unfair
+//! to senders that reduce their window at a loss.
 
 use super::flight::RateSample;
 use crate::time::{Duration, Instant};
 use core::cmp::Ordering;
 
-/// Rounds for which a rate counts (§4.1.1.3).
+/// Number of rounds for which a rate is valid (§4.1.1.3).
 const RATE_ROUNDS: usize = 10;
-/// How long the least round trip counts, and how long the path is kept empty to see it (§4.3.5).
+/// Validity of the minimum round trip, and time during which the path is kept empty to measure it
+/// (§4.3.5).
 const MIN_RTT_VALID: Duration = Duration::from_secs(10);
 const PROBE_RTT_TIME: Duration = Duration::from_millis(200);
 const PROBE_RTT_SEGMENTS: u32 = 4;
 /// 2 / ln 2 and its reciprocal, in parts of a thousand (§4.1.1.4).
 const HIGH_GAIN: u64 = 2885;
 const DRAIN_GAIN: u64 = 347;
-/// In parts of a thousand: one round more, one to let it drain, six as it is (§4.3.4).
+/// Gains in thousandths: one round of probing, one to drain, six at the rate (§4.3.4).
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
 const WINDOW_GAIN: u64 = 2000;
-/// Rounds without a quarter more before the path is full (§4.3.2.3).
+/// Number of rounds with less than a quarter of growth after which the path counts as full
+/// (§4.3.2.3).
 const FULL_ROUNDS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ enum Mode {
         since: Instant,
     },
     ProbeRtt {
-        /// When it is over, once the path is empty.
+        /// End of the phase, once the path is empty.
         until: Option<Instant>,
     },
 }
@@ -44,24 +47,26 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub(super) struct Bbr {
     mode: Mode,
-    /// The largest rate of each of the last rounds.
+    /// Maximum rate of each of the last rounds.
     rates: [u64; RATE_ROUNDS],
     rounds: usize,
-    /// No rate of this round is among them yet.
+    /// No rate of the current round is recorded yet.
     is_fresh_round: bool,
-    /// The round ends when something is delivered that was sent after so much was.
+    /// The round ends when data is delivered that was sent after this number of bytes was
+    /// delivered.
     round_end: u64,
     min_rtt: Option<(Duration, Instant)>,
     full_rate: u64,
     full_rounds: u32,
-    /// The window to come back to after a recovery or a look at the empty path.
+    /// The window to restore after a recovery or a measurement of the empty path.
     prior_cwnd: u32,
-    /// Until so much is delivered no more leaves than arrives: the first round of a recovery.
+    /// Until this number of bytes is delivered, no more is sent than is delivered: the first round
+    /// of a recovery.
     conserves_until: Option<u64>,
     first_phase: usize,
 }
 
-/// What an acknowledgment says to the model.
+/// The input from one acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
     pub(super) rate: Option<RateSample>,
@@ -75,7 +80,7 @@ pub(super) struct Observation {
     pub(super) now: Instant,
 }
 
-/// What follows from it.
+/// The resulting window and rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Control {
     pub(super) cwnd: u32,
@@ -83,7 +88,7 @@ pub(super) struct Control {
 }
 
 impl Bbr {
-    /// Begins without a model; flows with different `seed` probe at different times.
+    /// Returns an empty model. Flows with different `seed` probe at different times.
     pub(super) fn new(seed: u32) -> Self {
         Self {
             mode: Mode::Startup,
@@ -96,7 +101,7 @@ impl Bbr {
             full_rounds: 0,
             prior_cwnd: 0,
             conserves_until: None,
-            // Any but the one that drains what was not put in.
+            // Any phase but the draining one, because nothing was added to the queue before it.
             first_phase: [0, 2, 3, 4, 5, 6, 7].get(seed as usize % 7).copied().unwrap_or(0),
         }
     }
@@ -109,14 +114,14 @@ impl Bbr {
         self.full_rounds >= FULL_ROUNDS
     }
 
-    /// Bytes that fit into the path, times a gain in parts of a thousand.
+    /// Returns the capacity of the path in bytes, times a gain in thousandths.
     fn path(&self, gain: u64) -> u64 {
         let Some((min_rtt, _)) = self.min_rtt else { return u64::MAX };
         let bytes = u128::from(self.rate()) * min_rtt.as_nanos() / 1_000_000_000;
         u64::try_from(bytes * u128::from(gain) / 1000).unwrap_or(u64::MAX)
     }
 
-    /// Takes an acknowledgment into the model, and says what to do.
+    /// Updates the model with an acknowledgment, and returns the resulting window and rate.
     pub(super) fn observe(&mut self, seen: &Observation) -> Control {
         let begins_round = self.take_rate(seen);
         self.change_mode(seen);
@@ -136,8 +141,8 @@ impl Bbr {
             self.is_fresh_round = true;
         }
         if !sample.is_app_limited || sample.bytes_per_s >= self.rate() {
-            // Rounds in which the user gave too little to tell do not age what is known: who has
-            // typed for a while would else send his next file at the pace of his fingers.
+            // Rounds limited by the application do not age the recorded rates. Otherwise a file
+            // transfer after a period of typing would start at the rate of the keystrokes.
             if core::mem::take(&mut self.is_fresh_round) {
                 self.rounds = (self.rounds + 1) % RATE_ROUNDS;
                 self.set_rate(0);
@@ -178,7 +183,7 @@ impl Bbr {
                     Ordering::Less => is_over || seen.pipe <= self.path(1000),
                     Ordering::Equal => is_over,
                 };
-                // A path that does not take more is not asked for ever.
+                // A path that accepts no higher rate is not probed any longer.
                 let rtt = self.min_rtt.map_or(Duration::ZERO, |(rtt, _)| rtt);
                 if may_end || seen.now - since > rtt * 2 {
                     let phase = (phase + 1) % CYCLE.len();
@@ -189,7 +194,8 @@ impl Bbr {
         }
     }
 
-    /// §4.3.5: takes the round trip, and looks at an empty path if it was not seen for long.
+    /// §4.3.5: records the round trip, and starts measuring an empty path if the minimum has
+    /// expired.
     fn look_at_empty_path(&mut self, seen: &Observation, begins_round: bool) {
         let now = seen.now;
         let is_old = self.min_rtt.is_some_and(|(_, at)| now - at > MIN_RTT_VALID);
@@ -230,7 +236,7 @@ impl Bbr {
             Mode::ProbeRtt { .. } => 1000,
         };
         let rtt = self.min_rtt?.0.as_nanos().max(1);
-        // Before there is a model the first window tells the rate.
+        // Before the model has a rate, the initial window determines it.
         let first = u128::from(seen.cwnd) * 1_000_000_000 / rtt;
         let first = u64::try_from(first).unwrap_or(u64::MAX);
         let rate = if self.is_full() { self.rate() } else { self.rate().max(first) };
@@ -252,7 +258,7 @@ impl Bbr {
             cwnd = cwnd.max(core::mem::take(&mut self.prior_cwnd));
         }
         if self.is_full() {
-            // A little more than the path holds, for acknowledgments that come in bursts.
+            // Slightly more than the capacity of the path, to allow for bursts of acknowledgments.
             let target = clip(self.path(gain).saturating_add(u64::from(3 * seen.mss)));
             cwnd = cwnd.min(target);
         }
@@ -262,15 +268,15 @@ impl Bbr {
         }
     }
 
-    /// Notes that a recovery begins with `pipe` bytes out; returns the window. For one round no
-    /// more leaves than arrives.
+    /// Starts a recovery with `pipe` bytes outstanding, and returns the window. During one round no
+    /// more is sent than is delivered.
     pub(super) fn lost(&mut self, cwnd: u32, pipe: u64, delivered: u64, mss: u32) -> u32 {
         self.prior_cwnd = self.prior_cwnd.max(cwnd);
         self.conserves_until = Some(delivered.saturating_add(pipe.max(1)));
         u32::try_from(pipe).unwrap_or(u32::MAX).saturating_add(mss)
     }
 
-    /// Notes that the retransmission timeout has run out.
+    /// Notes that the retransmission timeout has expired.
     pub(super) fn timed_out(&mut self, cwnd: u32) {
         self.prior_cwnd = self.prior_cwnd.max(cwnd);
         self.conserves_until = None;
@@ -284,8 +290,8 @@ mod tests {
     const MSS: u32 = 1000;
     const RTT: Duration = Duration::from_millis(100);
 
-    /// A path of a rate and a round trip, without a queue, that is always given as much as it
-    /// takes: one acknowledgment for each segment.
+    /// A path with a rate, a round trip and no queue, always fully used, with one acknowledgment
+    /// per segment.
     struct Path {
         bbr: Bbr,
         now: Instant,
@@ -301,7 +307,7 @@ mod tests {
             Self { bbr, now, delivered: 0, is_app_limited: false, control }
         }
 
-        /// Lets `time` pass on a path of `bytes_per_s`.
+        /// Advances time by `time` on a path of `bytes_per_s`.
         fn run(&mut self, bytes_per_s: u64, time: Duration) {
             let end = self.now + time;
             while self.now < end {

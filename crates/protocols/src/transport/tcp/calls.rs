@@ -13,18 +13,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl Connection {
-    /// SEND: queues as much of `data` as there is room for.
+    /// SEND: queues as much of `data` as there is space for, and returns that length.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
     }
 
-    /// SEND without a copy: `data` from `start` on.
+    /// SEND without a copy: queues `data` from `start` on.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
         let may_send = !self.is_closing && self.state.takes_data();
         if may_send { self.send.share(data, start) } else { 0 }
     }
 
-    /// Takes over other policies, but for those that the SYN has told the peer.
+    /// Replaces the policies, except those already negotiated by the SYN.
     pub(super) fn tailor(&mut self, profile: Profile) {
         let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
         let told = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
@@ -35,12 +35,13 @@ impl Connection {
         self.send.set_limit(send_limit(&profile, self.snd_mss));
     }
 
-    /// SEND with the urgent flag: what is queued so far, and `data`, is urgent.
+    /// SEND with the urgent flag: all queued data, including `data`, is urgent.
     pub(super) fn send_urgent(&mut self, data: &[u8]) -> usize {
         let taken = self.send(data);
         if taken > 0 {
             self.snd_up = Some(self.send_start + self.send.len());
-            // A shut window must not hold up the notice (RFC 9293 §3.8.5): it goes without data.
+            // A zero window must not delay the notification (RFC 9293 §3.8.5): it is sent without
+            // data.
             if self.state.emits_data() && self.outstanding() >= self.snd_wnd {
                 self.ack_owed = AckOwed::Now;
             }
@@ -48,15 +49,15 @@ impl Connection {
         taken
     }
 
-    /// RECEIVE: drops `count` bytes that the user has read, and gives the packets in which they
-    /// came to `spent`.
+    /// RECEIVE: drops `count` bytes that the user has read, and moves the packets that held them to
+    /// `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         self.receive.consume(count, spent);
         self.forget_read_urgent();
         self.owe_window_update();
     }
 
-    /// Has an acknowledgment that was put off leave at output; returns whether there is one.
+    /// Makes a delayed acknowledgment due at the next output. Returns whether there is one.
     pub(super) fn hurry_acknowledgment(&mut self) -> bool {
         let is_put_off = matches!(self.ack_owed, AckOwed::By(_));
         if is_put_off {
@@ -65,12 +66,12 @@ impl Connection {
         is_put_off
     }
 
-    /// Returns how many bytes must be read until the urgent data is behind the reader.
+    /// Returns the number of bytes up to the end of the urgent data.
     pub(super) fn urgent_ahead(&self) -> Option<usize> {
         self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
     }
 
-    /// Forgets the urgent pointer once all that is urgent was read.
+    /// Clears the urgent pointer once all urgent data is read.
     pub(super) fn forget_read_urgent(&mut self) {
         self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
     }
@@ -80,7 +81,7 @@ impl Connection {
         self.rcv_nxt - unread - u32::from(self.peer_closed)
     }
 
-    /// CLOSE: a FIN follows what is queued; receiving goes on.
+    /// CLOSE: a FIN follows the queued data; receiving continues.
     pub(super) fn close(&mut self) {
         match self.state {
             State::SynSent => self.end(Ending::Aborted),
@@ -97,7 +98,7 @@ impl Connection {
         }
     }
 
-    /// CLOSE in both directions: what the peer has sent and still sends finds no reader.
+    /// CLOSE in both directions: data from the peer is not read any more.
     pub(super) fn release(&mut self) {
         let is_open =
             self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
@@ -107,12 +108,12 @@ impl Connection {
         }
         self.is_released = true;
         if self.state != State::Closed {
-            // It is looked at when the time is known.
+            // The time is set when the timer is first checked, because it is not known here.
             self.timers.released = Some(Instant::ZERO);
         }
     }
 
-    /// ABORT: ends the connection and returns the reset for the peer, if it has to know.
+    /// ABORT: ends the connection and returns the reset for the peer, if one is required.
     pub(super) fn abort(&mut self, now: Instant) -> Option<Reset> {
         let reset = Reset {
             local: self.ends.local,
@@ -126,7 +127,7 @@ impl Connection {
         tells_peer.then_some(reset)
     }
 
-    /// STATUS.
+    /// STATUS: returns the state of the connection.
     pub(super) fn status(&self) -> Status {
         let threshold = self.known().map_or(u32::MAX, Known::ssthresh);
         let window = self.known().map(Known::cwnd);

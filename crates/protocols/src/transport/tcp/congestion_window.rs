@@ -1,9 +1,9 @@
-//! The congestion window: slow start, avoidance, reduction, and the way back if a reduction was a
-//! mistake (RFC 5681, RFC 6928; the growth itself is in `cubic.rs` and `newreno.rs`).
+//! The congestion window: slow start, congestion avoidance, reduction, and the undoing of a
+//! spurious reduction (RFC 5681, RFC 6928; the growth itself is in `cubic.rs` and `newreno.rs`).
 //!
-//! Both phases grow by the bytes that were delivered (RFC 3465), and without its limit of two
-//! segments: an acknowledgment of a super-segment stands for all that it is made of. The window
-//! does not grow while it is not what holds the sender back (RFC 7661 §4.3).
+//! Both phases grow by the number of delivered bytes (RFC 3465), without its limit of two segments,
+//! because an acknowledgment of a super-segment covers all its segments. The window does not grow
+//! while it does not limit the sender (RFC 7661 §4.3).
 
 use super::bbr::{Bbr, Control, Observation};
 use super::cubic::{Cubic, Growth};
@@ -20,11 +20,11 @@ const INITIAL_SEGMENTS: u32 = 10;
 enum Avoidance {
     NewReno(NewReno),
     Cubic(Cubic),
-    /// The model decides.
+    /// The model of the path determines the window.
     None,
 }
 
-/// What stood before a reduction.
+/// The window and the algorithm's state before a reduction.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     cwnd: u32,
@@ -32,25 +32,25 @@ struct Before {
     avoidance: Avoidance,
 }
 
-/// What an acknowledgment says to the window.
+/// The input from one acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivered {
     pub(super) bytes: u64,
-    /// Where the acknowledgment stands, and all that was sent.
+    /// The acknowledged position, and the end of the sent data.
     pub(super) una: u64,
     pub(super) nxt: u64,
-    /// The round trip that it measures.
+    /// The round trip measured by the acknowledgment.
     pub(super) rtt: Option<Duration>,
     pub(super) srtt: Duration,
     pub(super) now: Instant,
 }
 
-/// What is kept of the window of a connection of which nothing is out.
+/// The part of the window's state that is kept while a connection has nothing outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SettledWindow {
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
-    /// The windows that CUBIC remembers.
+    /// The maximum windows that CUBIC remembers.
     w_max: u32,
     cwnd_prior: u32,
     /// The first slow start is not over.
@@ -64,9 +64,9 @@ pub(super) struct CongestionWindow {
     cwnd: u32,
     ssthresh: u32,
     avoidance: Avoidance,
-    /// Only the first slow start is watched (RFC 9406 §4.3).
+    /// Only the first slow start is monitored (RFC 9406 §4.3).
     hystart: Option<Box<HyStart>>,
-    /// Bytes that conservative slow start has not yet counted.
+    /// Bytes that conservative slow start has not counted yet.
     credit: u64,
     before: Option<Box<Before>>,
     bbr: Option<Box<Bbr>>,
@@ -92,7 +92,7 @@ impl CongestionWindow {
         }
     }
 
-    /// Returns what the next flight has to know.
+    /// Returns the state that the next flight needs.
     pub(super) fn settled(&self) -> SettledWindow {
         let (w_max, cwnd_prior) = match self.avoidance {
             Avoidance::Cubic(cubic) => cubic.windows(),
@@ -102,7 +102,7 @@ impl CongestionWindow {
         SettledWindow { cwnd, ssthresh, w_max, cwnd_prior, is_first: self.hystart.is_some() }
     }
 
-    /// Takes up again what was known.
+    /// Restores the state returned by [`Self::settled`].
     pub(super) fn resume(&mut self, settled: SettledWindow) {
         (self.cwnd, self.ssthresh) = (settled.cwnd, settled.ssthresh);
         if let Avoidance::Cubic(cubic) = &mut self.avoidance {
@@ -113,7 +113,7 @@ impl CongestionWindow {
         }
     }
 
-    /// Returns whether a model of the path decides, and not the losses.
+    /// Returns whether a model of the path determines the window instead of the losses.
     pub(super) fn has_model(&self) -> bool {
         self.bbr.is_some()
     }
@@ -126,14 +126,14 @@ impl CongestionWindow {
         bytes_per_s
     }
 
-    /// Begins a recovery by the model, if there is one, with `pipe` bytes out.
+    /// Starts a recovery in the model, if there is one, with `pipe` bytes outstanding.
     pub(super) fn conserve(&mut self, pipe: u64, delivered: u64) {
         if let Some(bbr) = &mut self.bbr {
             self.cwnd = bbr.lost(self.cwnd, pipe, delivered, self.mss);
         }
     }
 
-    /// Takes a new maximum segment size; before anything was sent the window follows it.
+    /// Sets the maximum segment size. Before anything is sent, the window is derived from it.
     pub(super) fn set_mss(&mut self, mss: u32) {
         if self.cwnd == initial_window(self.mss) {
             self.cwnd = initial_window(mss);
@@ -157,12 +157,12 @@ impl CongestionWindow {
         self.cwnd < self.ssthresh
     }
 
-    /// Starts with one segment, because the SYN was lost more than once (RFC 6928 §2).
+    /// Sets the window to one segment, because the SYN was lost more than once (RFC 6928 §2).
     pub(super) fn syn_was_lost(&mut self) {
         self.cwnd = self.mss;
     }
 
-    /// Grows by what was delivered while the window held the sender back.
+    /// Grows by the bytes delivered while the window limited the sender.
     pub(super) fn grow(&mut self, delivered: Delivered) {
         if !self.is_slow_start() {
             return self.avoid(delivered.bytes, delivered.srtt, delivered.now);
@@ -180,7 +180,7 @@ impl CongestionWindow {
         let grown = u32::try_from(self.credit / divisor).unwrap_or(u32::MAX);
         self.credit %= divisor;
         let cwnd = self.cwnd.saturating_add(grown);
-        // What is beyond the threshold counts for avoidance.
+        // Bytes above the threshold count for congestion avoidance.
         let rest = cwnd.saturating_sub(self.ssthresh);
         self.cwnd = cwnd - rest;
         if rest > 0 {
@@ -198,15 +198,15 @@ impl CongestionWindow {
         self.cwnd = self.cwnd.saturating_add(grown);
     }
 
-    /// Says that the window did not hold the sender back.
+    /// Notes that the window did not limit the sender.
     pub(super) fn not_limited(&mut self, now: Instant) {
         if let Avoidance::Cubic(cubic) = &mut self.avoidance {
             cubic.not_limited(now);
         }
     }
 
-    /// Answers a loss or a mark with `flight` bytes out: sets the threshold, to which the window
-    /// is then brought.
+    /// Responds to a loss or a mark with `flight` bytes outstanding: sets the threshold, to which
+    /// the window is then reduced.
     pub(super) fn reduce(&mut self, flight: u64) {
         if self.bbr.is_some() {
             return;
@@ -227,14 +227,14 @@ impl CongestionWindow {
         self.cwnd = cwnd.max(self.mss);
     }
 
-    /// Brings the window to the threshold at the end of a recovery.
+    /// Reduces the window to the threshold at the end of a recovery.
     pub(super) fn finish_reduction(&mut self) {
         if self.bbr.is_none() {
             self.cwnd = self.ssthresh;
         }
     }
 
-    /// Starts again with one segment after a timeout (RFC 5681 §3.1).
+    /// Restarts with a window of one segment after a timeout (RFC 5681 §3.1).
     pub(super) fn timed_out(&mut self) {
         if let Some(bbr) = &mut self.bbr {
             bbr.timed_out(self.cwnd);
@@ -243,7 +243,7 @@ impl CongestionWindow {
         self.credit = 0;
     }
 
-    /// Restores what stood before the last reduction (RFC 4015 §3.2).
+    /// Restores the state before the last reduction (RFC 4015 §3.2).
     pub(super) fn undo(&mut self) {
         if let Some(before) = self.before.take() {
             self.cwnd = self.cwnd.max(before.cwnd);
@@ -258,7 +258,7 @@ impl CongestionWindow {
     }
 }
 
-/// The first window of a connection, in bytes (RFC 6928).
+/// Returns the initial window of a connection, in bytes (RFC 6928).
 pub(super) fn initial_window(mss: u32) -> u32 {
     (INITIAL_SEGMENTS * mss).min(14_600.max(2 * mss))
 }

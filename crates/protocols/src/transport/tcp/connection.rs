@@ -21,13 +21,13 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-/// RFC 9293 §3.7.1 (MUST-15): what the peer takes if it does not say.
+/// RFC 9293 §3.7.1 (MUST-15): the peer's maximum segment size if it sends no option.
 pub(super) const DEFAULT_MSS: u16 = 536;
 const DEFAULT_MSS_V6: u16 = 1220;
-/// The least segment we are brought to by a peer's option (attack row 25).
+/// Lower bound for the segment size requested by a peer's option (attack row 25).
 const MIN_MSS: u16 = 64;
 
-/// The states of RFC 9293 §3.3.2. LISTEN is not one of a connection's own: see `Tcp::listen`.
+/// The states of RFC 9293 §3.3.2. LISTEN is not a state of a connection: see `Tcp::listen`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Waiting for a matching connection request after having sent one.
@@ -42,11 +42,11 @@ pub enum State {
     FinWait2,
     /// The peer has closed; the user has not.
     CloseWait,
-    /// Both have closed at the same time; our FIN is not yet acknowledged.
+    /// Both have closed at the same time; the local FIN is not yet acknowledged.
     Closing,
-    /// The peer has closed, then the user; our FIN is not yet acknowledged.
+    /// The peer has closed, then the user; the local FIN is not yet acknowledged.
     LastAck,
-    /// Waiting until no old segment can be about any more.
+    /// Waiting until old segments have left the network.
     TimeWait,
     /// No connection.
     Closed,
@@ -90,17 +90,17 @@ impl fmt::Display for State {
     }
 }
 
-/// What is owed to the peer in acknowledgments.
+/// Acknowledgments pending for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckOwed {
     Nothing,
-    /// At the latest then; sooner if it can ride on data.
+    /// At this time at the latest; earlier if it can be piggybacked on data.
     By(Instant),
     /// At the next output.
     Now,
 }
 
-/// A SYN whose acknowledgment is timed (Karn: dropped if it is sent again).
+/// A SYN whose acknowledgment is timed (Karn: dropped if the SYN is retransmitted).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed {
     pub(super) end: Seq,
@@ -110,15 +110,15 @@ pub(super) struct Timed {
 /// Explicit congestion notification (RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ecn {
-    /// Both ends have agreed.
+    /// Both ends have negotiated it.
     pub(super) is_on: bool,
-    /// A mark that the peer has not yet answered is echoed.
+    /// Marks are echoed to the peer until it reports a reduced window.
     pub(super) echoes: bool,
-    /// The next new data says that the window was reduced.
+    /// The next new data reports that the window was reduced.
     pub(super) owes_reduced: bool,
 }
 
-/// What must not be guessed about a connection from outside.
+/// Values of a connection that an attacker must not guess.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
     pub(super) iss: Seq,
@@ -126,13 +126,13 @@ pub(super) struct Start {
     pub(super) now: Instant,
 }
 
-/// Where a connection runs from and to, and how large a segment its link takes.
+/// The ends of a connection, and the largest segment that its link and path carry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoints {
     pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) link_mss: u16,
-    /// Data bytes of the longest segment that the way takes, as far as the layer below knows.
+    /// Data bytes of the longest segment that the path carries, as far as the layer below knows.
     pub(super) path_mss: u16,
 }
 
@@ -143,13 +143,13 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// MUST-11: SYN-RECEIVED remembers how it was entered.
     pub(super) is_passive: bool,
-    /// The same for all connections of a listener, until the user changes it for one.
+    /// Shared by all connections of a listener until the user changes it for one.
     pub(super) profile: Arc<Profile>,
 
     pub(super) iss: Seq,
     pub(super) snd_una: Seq,
     pub(super) snd_nxt: Seq,
-    /// The highest number ever sent; the byte that probes a shut window is behind `snd_nxt`.
+    /// The highest sequence number ever sent; the byte of a window probe is after `snd_nxt`.
     pub(super) snd_max: Seq,
     pub(super) snd_wnd: u32,
     pub(super) snd_wnd_max: u32,
@@ -159,80 +159,80 @@ pub(super) struct Connection {
     pub(super) snd_mss: u32,
     pub(super) snd_shift: u8,
     pub(super) send: SendBuffer,
-    /// The number of the first byte in the send buffer.
+    /// Sequence number of the first byte in the send buffer.
     pub(super) send_start: Seq,
     /// The user has closed: a FIN follows the last byte.
     pub(super) is_closing: bool,
 
     pub(super) irs: Seq,
     pub(super) rcv_nxt: Seq,
-    /// The right edge of the window that the peer was told.
+    /// Right edge of the window advertised to the peer.
     pub(super) rcv_adv: Seq,
     pub(super) rcv_up: Option<Seq>,
     pub(super) rcv_shift: u8,
     pub(super) receive: ReceiveBuffer,
-    /// Made when so much has come that the size of the window matters.
+    /// Allocated when enough data has arrived for the size of the window to matter.
     pub(super) tuning: Option<Box<ReceiveTuning>>,
-    /// Where the peer's FIN stands, if it came before all the data.
+    /// Sequence number of the peer's FIN, if it arrived before all the data.
     pub(super) rcv_fin: Option<Seq>,
     /// The peer's FIN is counted in `rcv_nxt`.
     pub(super) peer_closed: bool,
-    /// Data bytes since the last acknowledgment that we sent.
+    /// Data bytes received since the last acknowledgment was sent.
     pub(super) unacknowledged: u32,
 
     /// The timestamp to echo (RFC 7323 §4.3), if both sides use timestamps.
     pub(super) ts_recent: Option<Stamp<Far>>,
     pub(super) ts_recent_at: Instant,
-    /// Hides from the peer how long this host has been up.
+    /// Random offset that hides the host's uptime from the peer.
     pub(super) ts_offset: u32,
     pub(super) last_ack_sent: Seq,
     pub(super) rtt: RttEstimator,
     pub(super) timed: Option<Timed>,
-    /// Made when the first data leaves: a connection that sends nothing does without.
+    /// Allocated when the first data is sent: a connection that only receives needs none.
     pub(super) recovery: Option<Box<Recovery>>,
-    /// What is left of it where others need the memory more.
+    /// The reduced recovery state kept when other connections need the memory more.
     pub(super) settled: Option<Box<Settled>>,
     /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
     pub(super) begins_small: bool,
     pub(super) ecn: Ecn,
     /// Both ends have permitted selective acknowledgments (RFC 2018 §2).
     pub(super) has_sack: bool,
-    /// Made when the first segment comes out of order.
+    /// Allocated when the first segment arrives out of order.
     pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
     pub(super) ack_owed: AckOwed,
-    /// Further acknowledgments owed for segments out of order: the peer counts them.
+    /// Further acknowledgments pending for segments out of order, because the peer counts them.
     pub(super) duplicate_acks_owed: u32,
-    /// Nothing was heard of the last segments for too long (RFC 8985 §7.3).
+    /// The last segments were not acknowledged in time: a tail loss probe is due (RFC 8985 §7.3).
     pub(super) must_probe_tail: bool,
-    /// The segment that is being made is that probe.
+    /// The segment under construction is that probe.
     pub(super) is_tail_probe: bool,
-    /// The window is shut or too small and the persist timer has run out.
+    /// The window is zero or too small and the persist timer has expired.
     pub(super) must_probe: bool,
-    /// The peer is to be asked whether it is still there.
+    /// A keep-alive probe is due.
     pub(super) must_keep_alive: bool,
-    /// R1 timeouts have passed: the layer below should look for another way (MUST-20).
+    /// R1 timeouts have passed: the layer below should try another route (MUST-20).
     pub(super) suspects_route: bool,
-    /// The user timeout that the peer has told (RFC 5482).
+    /// The user timeout advertised by the peer (RFC 5482).
     pub(super) peer_timeout: Option<Duration>,
-    /// Our user timeout is to be told with the next segment.
+    /// The next segment carries the local user timeout.
     pub(super) must_tell_timeout: bool,
-    /// What is said about Fast Open, until it is open.
+    /// State of Fast Open, until the connection is established.
     pub(super) fast_open: Option<Box<fast_open::Part>>,
-    /// The data of the peer's SYN was taken before the handshake has ended.
+    /// The data of the peer's SYN was accepted before the end of the handshake.
     pub(super) is_early: bool,
-    /// Made when segments vanish that may be too long (RFC 8899).
+    /// Allocated when lost segments may be too long for the path (RFC 8899).
     pub(super) path: Option<Box<PathSearch>>,
     pub(super) last_sent_at: Instant,
-    /// When the last segment came that was acceptable.
+    /// Time at which the last acceptable segment arrived.
     pub(super) heard_at: Instant,
     pub(super) challenges: (Instant, u32),
 
-    /// Nobody reads what comes, or waits for what goes.
+    /// The user has released the connection: received data is not read.
     pub(super) is_released: bool,
     /// It was released with data unread.
     pub(super) must_abort: bool,
-    /// What the network last said about a segment since anything was acknowledged.
+    /// The last ICMP error about a segment since the last acknowledgment.
     pub(super) soft_error: Option<ErrorKind>,
     pub(super) ending: Option<Ending>,
     pub(super) news: u8,
@@ -311,17 +311,17 @@ impl Connection {
         }
     }
 
-    /// Returns the largest segment that `remote` takes if it does not say (MUST-15).
+    /// Returns the peer's maximum segment size for `remote` if it sends no option (MUST-15).
     pub(super) fn default_mss(remote: IpAddr) -> u16 {
         if remote.is_ipv4() { DEFAULT_MSS } else { DEFAULT_MSS_V6 }
     }
 
-    /// Returns the largest segment we can take, as our SYN says it.
+    /// Returns the largest segment that this end accepts, as announced in its SYN.
     pub(super) fn receive_mss(&self) -> u16 {
         self.profile.mss_max.unwrap_or(u16::MAX).min(self.ends.link_mss)
     }
 
-    /// Takes what the peer's SYN says: its number, its options and its window.
+    /// Processes the peer's SYN: its number, its options and its window.
     pub(super) fn synchronize(&mut self, syn: &Header) {
         self.irs = syn.seq;
         self.rcv_nxt = syn.seq + 1;
@@ -350,9 +350,9 @@ impl Connection {
         self.snd_wl2 = syn.ack;
     }
 
-    /// Returns what knows about losses and congestion.
+    /// Returns the state of loss recovery and congestion control, allocated if needed.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
-        // In an early answer the SYN is not acknowledged yet, and is no data.
+        // In an early answer the SYN is not acknowledged yet, and is not data.
         let (mss, una) = (self.snd_mss, self.snd_una.max(self.send_start));
         let (congestion, has_sack) = (self.profile.congestion, self.has_sack);
         let (begins_small, settled) = (self.begins_small, &mut self.settled);
@@ -368,13 +368,13 @@ impl Connection {
         })
     }
 
-    /// Returns what is known about losses and congestion, once anything was sent.
+    /// Returns the state of loss recovery and congestion control, once anything was sent.
     pub(super) fn known(&self) -> Option<Known<'_>> {
         let busy = self.recovery.as_deref().map(Known::Busy);
         busy.or_else(|| self.settled.as_deref().map(Known::Settled))
     }
 
-    /// Keeps of the recovery only what the next flight has to know, if nothing is out; returns
+    /// Reduces the recovery state to what the next flight needs, if nothing is outstanding. Returns
     /// whether that is done.
     pub(super) fn settle(&mut self) -> bool {
         let settled = self.recovery.as_ref().and_then(|recovery| recovery.settled());
@@ -388,33 +388,33 @@ impl Connection {
         self.recovery.is_none()
     }
 
-    /// Returns the number behind everything that the user has given, its FIN included.
+    /// Returns the sequence number after all the data of the user, including its FIN.
     pub(super) fn snd_end(&self) -> Seq {
         self.send_start + self.send.len() + u32::from(self.is_closing)
     }
 
-    /// Returns how many numbers were sent and are not acknowledged, as `snd_nxt` counts them.
+    /// Returns the number of sequence numbers sent and not acknowledged, as `snd_nxt` counts them.
     pub(super) fn outstanding(&self) -> u32 {
         self.snd_nxt.since(self.snd_una)
     }
 
-    /// Returns whether the peer has acknowledged our FIN.
+    /// Returns whether the peer has acknowledged the local FIN.
     pub(super) fn fin_is_acknowledged(&self) -> bool {
         self.is_closing && self.snd_una == self.snd_end()
     }
 
-    /// Returns the window that the peer may still use, as it was last told.
+    /// Returns the rest of the window that was last advertised to the peer.
     pub(super) fn rcv_wnd(&self) -> u32 {
         if self.rcv_adv.is_after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
     }
 
-    /// Returns the window to tell the peer now: never less than it was told before, and more only
-    /// when that is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
+    /// Returns the window to advertise now: never less than before, and more only if that is worth
+    /// a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
         let (capacity, growth) = self.window_growth();
         let told = self.rcv_wnd();
-        // With a segment that leaves anyway it may move by one; the peer may make its segments a
-        // little shorter, so that they fill a small window.
+        // With a segment that is sent anyway the window may move by one segment. The peer may make
+        // its segments slightly shorter, so that they fill a small window.
         let is_one = self.has_small_window()
             && self.profile.window_update == WindowUpdate::TwoSegments
             && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
@@ -422,19 +422,19 @@ impl Connection {
         if is_worth_it { told + growth } else { told }
     }
 
-    /// Returns the largest window, and how much more of it is free than the peer was told.
+    /// Returns the largest window, and by how much its free part exceeds the advertised window.
     fn window_growth(&self) -> (u32, u32) {
         let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        // More than the window field can say would always look like news.
+        // A value above the maximum of the window field would always look like a change.
         let capacity = capacity.min(0xFFFF << self.rcv_shift);
         let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
         (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
     }
 
-    /// Decides about a window that has grown by `growth` since it was told, of `capacity`.
+    /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
     fn is_worth_telling(&self, growth: u32, capacity: u32) -> bool {
         match self.profile.window_update {
-            // A reader of single bytes would else open a shut window by single bytes.
+            // Otherwise a reader of single bytes would open a zero window byte by byte.
             WindowUpdate::HalfUsed => {
                 self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
             }
@@ -444,13 +444,13 @@ impl Connection {
         }
     }
 
-    /// Returns whether our window is one of few segments: to wait with an acknowledgment for a
-    /// second one would keep a good part of it from being used.
+    /// Returns whether the receive window is only a few segments long. Delaying an acknowledgment
+    /// until a second segment would then leave a large part of it unused.
     pub(super) fn has_small_window(&self) -> bool {
         self.receive.window() < FEW_SEGMENTS * self.snd_mss as usize
     }
 
-    /// Owes a segment if the window has opened enough since the peer was last told.
+    /// Schedules a segment if the window has grown enough since it was last advertised.
     pub(super) fn owe_window_update(&mut self) {
         let (capacity, growth) = self.window_growth();
         if self.state.expects_data() && growth > 0 && self.is_worth_telling(growth, capacity) {
@@ -458,21 +458,21 @@ impl Connection {
         }
     }
 
-    /// Returns the options of a segment other than a SYN, but for its blocks.
+    /// Returns the options of a segment other than a SYN, except its SACK blocks.
     pub(super) fn options(&self, now: Instant) -> Options {
         let stamped = |recent| Options::stamped(self.timestamp(now), recent);
         self.ts_recent.map(stamped).unwrap_or_default()
     }
 
-    /// Returns how many blocks there is room for in a header, and beside a byte of data in a
-    /// segment: on the narrowest links one with all blocks would be too long.
+    /// Returns the number of SACK blocks that fit into a header, and into a segment with a byte of
+    /// data. On links with a very small MTU a segment with all blocks would be too long.
     pub(super) fn blocks_max(&self) -> usize {
         let most = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
         let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
         (1..=most).rev().find(fits).unwrap_or(0)
     }
 
-    /// Returns the data bytes of the longest segment that also says what blocks there are.
+    /// Returns the data bytes of the longest segment that also carries the pending SACK blocks.
     pub(super) fn data_mss(&self) -> u32 {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
@@ -480,7 +480,7 @@ impl Connection {
         self.recovery.as_ref().map_or(mss, |recovery| recovery.even_len(self.most_out(), mss))
     }
 
-    /// Returns how many bytes may be outstanding, as far as both buffers go.
+    /// Returns the maximum number of outstanding bytes that both buffers allow.
     pub(super) fn most_out(&self) -> u32 {
         self.snd_wnd_max.min(u32::try_from(self.send.limit()).unwrap_or(u32::MAX))
     }
@@ -492,12 +492,12 @@ impl Connection {
         Stamp::new(ticks.wrapping_add(self.ts_offset))
     }
 
-    /// Notes news for the user.
+    /// Queues an event for the user.
     pub(super) fn tell(&mut self, event: Event) {
         self.news |= event.bit();
     }
 
-    /// Returns the next news for the user.
+    /// Returns the next event for the user.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         let event = *Event::ORDER.iter().find(|event| self.news & event.bit() != 0)?;
         self.news &= !event.bit();
@@ -514,7 +514,7 @@ impl Connection {
         self.tell(Event::Closed);
     }
 
-    /// Enters TIME-WAIT, or starts its time again.
+    /// Enters TIME-WAIT, or restarts its timer.
     pub(super) fn wait_out(&mut self, now: Instant) {
         self.state = State::TimeWait;
         (self.sack, self.tuning) = (None, None);
@@ -525,12 +525,13 @@ impl Connection {
     }
 }
 
-/// In a window of fewer segments each of them counts.
+/// In a window of fewer segments each segment matters.
 const FEW_SEGMENTS: usize = 32;
-/// Two maximum segment lifetimes of half a minute: what Linux and the BSDs wait.
+/// Two maximum segment lifetimes of 30 s: the value of Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
-/// RFC 3168 §6.1.1: a SYN that offers ECN has both bits, and one that accepts it has the first.
+/// RFC 3168 §6.1.1: a SYN that offers ECN has both bits (ECE and CWR), and one that accepts it has
+/// only ECE.
 fn is_ecn_setup(flags: Flags) -> bool {
     flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
 }
@@ -542,7 +543,7 @@ pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     }
 }
 
-/// The least shift with which the window field can say `window`.
+/// Returns the smallest shift with which the window field can express `window`.
 pub(super) fn shift_for(window: usize) -> u8 {
     (0..14).find(|shift| window >> shift <= 0xFFFF).unwrap_or(14)
 }

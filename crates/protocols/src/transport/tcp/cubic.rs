@@ -1,7 +1,7 @@
 //! CUBIC (RFC 9438): the window grows with the cube of the time since the last loss.
 //!
-//! All in whole bytes and microseconds, and exact but for the last microsecond of K, so that runs
-//! repeat everywhere.
+//! All arithmetic is in whole bytes and microseconds, and exact except for the last microsecond of
+//! K, so that runs are reproducible everywhere.
 
 use crate::time::{Duration, Instant};
 
@@ -11,37 +11,39 @@ const C_TENTHS: u128 = 4;
 const BETA_TENTHS: u64 = 7;
 /// §4.3: 3 (1 - beta) / (1 + beta) is 9/17.
 const ALPHA: (u64, u64) = (9, 17);
-/// Micro cubed, and the ten of C.
+/// Cubed microseconds per cubed second, times the ten of C.
 const SCALE: u128 = 10 * 1_000_000_000_000_000_000;
-/// No epoch counts for longer: its cube would not fit.
+/// Maximum duration of an epoch: a longer one would overflow when cubed.
 const MAX_MICROS: u64 = 100_000_000_000;
 
-/// Where a time of growth began.
+/// The start of a growth epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Epoch {
     since: Instant,
-    /// When the window is again what it was before the loss (figure 2), in microseconds.
+    /// Time at which the window reaches its value before the loss again (figure 2), in
+    /// microseconds.
     k_us: u64,
-    /// The window of a Reno-friendly sender (§4.3), in bytes, and the part of a byte beyond.
+    /// The window of a Reno-friendly sender (§4.3), in bytes, and the fraction of a byte beyond it.
     w_est: u64,
     w_est_rest: u64,
-    /// The part of a byte by which the window has grown beyond what it shows.
+    /// The fraction of a byte by which the window has grown beyond its integral value.
     rest: u64,
 }
 
 /// The state of RFC 9438 §4.1.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cubic {
-    /// The window just before the last reduction, less if it had not come up to the one before.
+    /// The window just before the last reduction, or less if it had not reached the one before
+    /// that.
     w_max: u32,
     /// The window before the last reduction.
     cwnd_prior: u32,
     epoch: Option<Epoch>,
-    /// When the window was last found to be what holds the sender back.
+    /// Time at which the window last limited the sender.
     limited_at: Option<Instant>,
 }
 
-/// What an acknowledgment says in congestion avoidance.
+/// The input from one acknowledgment in congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Growth {
     pub(super) cwnd: u32,
@@ -52,7 +54,7 @@ pub(super) struct Growth {
 }
 
 impl Cubic {
-    /// Begins with the windows that [`Self::windows`] gave, and nothing that is known by time.
+    /// Returns a state with the windows that [`Self::windows`] returned and without an epoch.
     pub(super) fn remembering(w_max: u32, cwnd_prior: u32) -> Self {
         Self { w_max, cwnd_prior, epoch: None, limited_at: None }
     }
@@ -62,7 +64,7 @@ impl Cubic {
         (self.w_max, self.cwnd_prior)
     }
 
-    /// Returns by how much the window grows (§4.2 to §4.5).
+    /// Returns the growth of the window (§4.2 to §4.5).
     pub(super) fn acknowledged(&mut self, growth: Growth) -> u32 {
         let Growth { cwnd, mss, acked, srtt, now } = growth;
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(cwnd, mss, now));
@@ -86,15 +88,15 @@ impl Cubic {
 
     fn begin(&mut self, cwnd: u32, mss: u32, now: Instant) -> Epoch {
         if self.w_max <= cwnd {
-            // §4.10: after slow start without a loss the curve begins where it is flat.
+            // §4.10: after slow start without a loss the curve begins at its plateau.
             self.w_max = cwnd;
         }
         let k_us = time_to(self.w_max - cwnd, mss);
         Epoch { since: now, k_us, w_est: u64::from(cwnd), w_est_rest: 0, rest: 0 }
     }
 
-    /// Says that the window did not hold the sender back until now: that time does not count
-    /// (§4.2).
+    /// Notes that the window did not limit the sender until now. That time does not count as growth
+    /// time (§4.2).
     pub(super) fn not_limited(&mut self, now: Instant) {
         if let (Some(epoch), Some(at)) = (&mut self.epoch, self.limited_at) {
             epoch.since = epoch.since + (now - at);
@@ -113,19 +115,20 @@ impl Cubic {
 }
 
 impl Epoch {
-    /// §4.3: as Reno would with the same average, and as Reno itself once it is where it was.
+    /// §4.3: grows with the same average as Reno, and exactly like Reno once W_est has reached the
+    /// prior window.
     fn grow_reno(&mut self, mss_times_acked: u64, cwnd: u64, cwnd_prior: u32) {
         let is_caught_up = self.w_est >= u64::from(cwnd_prior);
         let (above, below) = if is_caught_up { (ALPHA.1, ALPHA.1) } else { ALPHA };
         let whole = cwnd * below;
-        // The rest is in parts of a window of another size: a fraction of a byte either way.
+        // The remainder refers to a window of another size: the error is a fraction of a byte.
         let credit = mss_times_acked * above + self.w_est_rest.min(whole);
         self.w_est += credit / whole;
         self.w_est_rest = credit % whole;
     }
 }
 
-/// W_cubic of figure 1, in bytes.
+/// Returns W_cubic of figure 1, in bytes.
 fn window_at(elapsed: Duration, k_us: u64, w_max: u32, mss: u32) -> u64 {
     let micros = u64::try_from(elapsed.as_micros()).unwrap_or(MAX_MICROS).min(MAX_MICROS);
     let distance = u128::from(micros.abs_diff(k_us));
@@ -138,10 +141,10 @@ fn window_at(elapsed: Duration, k_us: u64, w_max: u32, mss: u32) -> u64 {
     }
 }
 
-/// K of figure 2, in microseconds: the time in which the curve grows by `bytes`.
+/// Returns K of figure 2, in microseconds: the time in which the curve grows by `bytes`.
 fn time_to(bytes: u32, mss: u32) -> u64 {
     let cube = u128::from(bytes) * SCALE / (C_TENTHS * u128::from(mss.max(1)));
-    // The root, bit by bit from the highest: the cube of 2^37 has 112 bits.
+    // The root is computed bit by bit from the highest: the cube of 2^37 has 112 bits.
     (0..=37).rev().fold(0_u64, |root, bit| {
         let tried = root | (1 << bit);
         if u128::from(tried).pow(3) <= cube { tried } else { root }
@@ -155,7 +158,7 @@ mod tests {
 
     const MSS: u32 = 1460;
 
-    /// Figure 1, in segments, as it stands.
+    /// Figure 1, in segments, as written in the RFC.
     fn formula(t: f64, w_max: f64, cwnd: f64) -> f64 {
         let k = ((w_max - cwnd) / 0.4).cbrt();
         0.4 * (t - k).powi(3) + w_max
@@ -176,7 +179,7 @@ mod tests {
         }
     }
 
-    /// Acknowledges a window each round trip, a segment at a time, for `rounds`.
+    /// Acknowledges one window per round trip, segment by segment, for `rounds`.
     fn run(cubic: &mut Cubic, mut cwnd: u32, rtt: Duration, rounds: u32) -> u32 {
         for round in 0..rounds {
             let segments = (cwnd / MSS).max(1);
@@ -207,7 +210,8 @@ mod tests {
         let mut cubic = Cubic::default();
         let cwnd = cubic.lost(40 * MSS, MSS);
         let rtt = Duration::from_millis(5);
-        // 0.529 segments a round trip until it is 40 again, after about 23 of them, then one.
+        // 0.529 segments per round trip until the window is 40 again, after about 23 round trips,
+        // then one.
         let after = run(&mut cubic, cwnd, rtt, 43);
         let segments = after / MSS;
         assert!((58..=62).contains(&segments), "{segments}");

@@ -1,10 +1,10 @@
-//! Fast Open (RFC 7413): data on the SYN, from a peer that has proved its address before.
+//! Fast Open (RFC 7413): data on the SYN, from a peer that has proven its address before.
 //!
-//! The proof is a cookie: a keyed hash of both addresses, which the server gives to whoever asks,
-//! in the answer to a SYN, and which the client keeps. A SYN that brings it is believed not to be
-//! forged, and its data goes to the application before the handshake has ended. So many half-open
-//! connections with data are allowed to a listener and no more (§5.1): beyond that a SYN is
-//! treated as if it had no cookie. It is off unless a profile asks for it.
+//! The proof is a cookie: a keyed hash of both addresses. The server returns it to any client that
+//! requests one, in the answer to a SYN, and the client keeps it. A SYN with a valid cookie is
+//! considered not forged, and its data is delivered to the application before the end of the
+//! handshake. The number of half-open connections with data is limited per listener (§5.1). Beyond
+//! the limit a SYN is treated as if it had no cookie. Fast Open is off unless a profile enables it.
 
 use super::arrives::Arrival;
 use super::connection::{Connection, State};
@@ -17,13 +17,13 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
 
-/// How many half-open connections of a listener may hold data.
+/// Maximum number of half-open connections with data per listener.
 pub(super) const PENDING_MAX: usize = 16;
-/// How many servers' cookies a client keeps.
+/// Maximum number of servers whose cookies a client keeps.
 const KEPT_MAX: usize = 64;
-/// Room that the options of a SYN may take from its data, in bytes.
+/// Bytes of a SYN reserved for options and not available for data.
 const SYN_OPTIONS_MAX: u16 = 40;
-/// The length of the cookies we give, in bytes.
+/// Length of the cookies issued here, in bytes.
 const COOKIE_LEN: u8 = 8;
 const COOKIE_LEN_MAX: usize = 16;
 
@@ -35,7 +35,7 @@ pub struct Cookie {
 }
 
 impl Cookie {
-    /// Reads the cookie of an option; none if its length is not one that a cookie may have.
+    /// Parses the cookie of an option. Returns `None` if the length is not allowed.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let is_right = (4..=COOKIE_LEN_MAX).contains(&bytes.len()) && bytes.len().is_multiple_of(2);
@@ -52,17 +52,17 @@ impl Cookie {
     }
 }
 
-/// What a SYN says about Fast Open.
+/// The Fast Open option of a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FastOpen {
-    /// The client has no cookie and asks for one.
+    /// The client has no cookie and requests one.
     Request,
-    /// The client's proof, or the server's gift.
+    /// The cookie, as the client's proof or as the server's answer to a request.
     Cookie(Cookie),
 }
 
 impl FastOpen {
-    /// Returns the bytes of the cookie, none if one is asked for.
+    /// Returns the bytes of the cookie; empty for a request.
     pub(super) fn cookie_bytes(&self) -> &[u8] {
         match self {
             Self::Request => &[],
@@ -70,39 +70,40 @@ impl FastOpen {
         }
     }
 
-    /// Returns how many bytes bring the option to whole words.
+    /// Returns the number of bytes that pad the option to whole 32-bit words.
     pub(super) fn padding(&self) -> usize {
         (2 + self.cookie_bytes().len()).next_multiple_of(4) - 2 - self.cookie_bytes().len()
     }
 }
 
-/// What a connection says about Fast Open while it is being opened.
+/// State of Fast Open of a connection that is being opened.
 #[derive(Debug)]
 pub(super) struct Part {
-    /// What our SYN says.
+    /// The option of the local SYN.
     offer: FastOpen,
-    /// How many bytes our SYN may bring.
+    /// Maximum number of data bytes on the local SYN.
     data_max: u32,
-    /// What the peer's answer gave.
+    /// The cookie in the peer's answer.
     gift: Option<Cookie>,
-    /// Our SYN with the cookie was not answered in time.
+    /// The local SYN with the cookie was not answered in time.
     is_lost: bool,
 }
 
 impl Connection {
-    /// Says something about Fast Open with the SYN, which may bring `data_max` bytes.
+    /// Adds the option to the SYN, which may carry `data_max` bytes.
     pub(super) fn offer_fast_open(&mut self, offer: FastOpen, data_max: u32) {
         let part = Part { offer, data_max, gift: None, is_lost: false };
         self.fast_open = Some(Box::new(part));
     }
 
-    /// Returns the option of our SYN. A client says it once: something on the way may not like it.
+    /// Returns the option of the local SYN. A client sends it only once, because a middlebox may
+    /// drop it.
     pub(super) fn fast_open_option(&self) -> Option<FastOpen> {
         let is_due = self.state == State::SynReceived || self.snd_max == self.iss;
         self.fast_open.as_ref().filter(|_| is_due).map(|part| part.offer)
     }
 
-    /// Returns how many bytes our SYN brings.
+    /// Returns the number of data bytes on the local SYN.
     pub(super) fn syn_data_len(&self) -> u32 {
         if self.state != State::SynSent || self.snd_max != self.iss {
             return 0;
@@ -111,7 +112,8 @@ impl Connection {
         self.send.len().min(part.map_or(0, |part| part.data_max))
     }
 
-    /// Takes what the answer to our SYN says, and how much of its data it acknowledges.
+    /// Processes the option in the answer to the local SYN, and the amount of its data
+    /// acknowledged.
     pub(super) fn take_syn_answer(&mut self, answer: &Header) {
         if let (Some(part), Some(FastOpen::Cookie(cookie))) =
             (&mut self.fast_open, answer.options.fast_open)
@@ -124,26 +126,26 @@ impl Connection {
         self.statistics.bytes_acknowledged += u64::from(taken);
     }
 
-    /// Returns the cookie that the peer gave, with the size of its segments, once.
+    /// Takes the cookie that the peer returned, with the peer's segment size.
     pub(super) fn take_gift(&mut self) -> Option<(Cookie, u16)> {
         let gift = self.fast_open.as_mut()?.gift.take()?;
         self.fast_open = None;
         Some((gift, u16::try_from(self.snd_mss).unwrap_or(u16::MAX)))
     }
 
-    /// Notes that a SYN has to be sent again.
+    /// Notes that a SYN has to be retransmitted.
     pub(super) fn syn_timed_out(&mut self) {
         if let Some(part) = self.fast_open.as_mut().filter(|_| self.state == State::SynSent) {
             part.is_lost = part.offer != FastOpen::Request;
         }
     }
 
-    /// Returns whether a SYN with a cookie got no answer.
+    /// Returns whether a SYN with a cookie was not answered.
     pub(super) fn lost_early_data(&mut self) -> bool {
         self.fast_open.as_mut().is_some_and(|part| core::mem::take(&mut part.is_lost))
     }
 
-    /// Gives the data of a SYN that has proved its source to the application at once.
+    /// Delivers the data of a SYN with a valid cookie to the application immediately.
     pub(super) fn open_early(&mut self, syn: &Arrival<'_>, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpFastOpensIn);
         self.is_early = true;
@@ -154,13 +156,13 @@ impl Connection {
         let _ = self.take_text(&mut rest, cx);
     }
 
-    /// Returns whether data may come and go: the connection is open, or as good as open.
+    /// Returns whether data may be exchanged before the connection is established.
     pub(super) fn is_open_early(&self) -> bool {
         self.is_early && self.state == State::SynReceived
     }
 }
 
-/// What a server makes and checks cookies with.
+/// The key with which a server makes and checks cookies.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     key: Key,
@@ -171,7 +173,7 @@ impl Server {
         Self { key }
     }
 
-    /// Returns the cookie of the host at `client`, for our address `local`.
+    /// Returns the cookie of the host at `client` for the local address `local`.
     pub(super) fn cookie(&self, local: IpAddr, client: IpAddr) -> Cookie {
         let hash = self.key.hash(0).address(local).address(client).finish().to_be_bytes();
         let mut bytes = [0; COOKIE_LEN_MAX];
@@ -180,23 +182,24 @@ impl Server {
     }
 }
 
-/// What a client remembers of the servers that gave it cookies, the one used last at the end.
+/// The cookies that a client keeps, the most recently used last.
 #[derive(Debug, Default)]
 pub(super) struct Client {
     kept: VecDeque<Kept>,
 }
 
-/// What is kept of one server (RFC 7413 §4.1.3).
+/// The data kept for one server (RFC 7413 §4.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     server: IpAddr,
     cookie: Cookie,
-    /// The size of the data that a SYN may bring.
+    /// Segment size for the data on a SYN.
     mss: u16,
 }
 
 impl Client {
-    /// Keeps what `server` gave, in the place of what was not used for the longest time.
+    /// Keeps the cookie of `server`, in place of the least recently used one if all places are
+    /// taken.
     pub(super) fn keep(&mut self, server: IpAddr, cookie: Cookie, mss: u16) {
         self.forget(server);
         if self.kept.len() == KEPT_MAX {
@@ -205,7 +208,7 @@ impl Client {
         self.kept.push_back(Kept { server, cookie, mss });
     }
 
-    /// Returns what to say to `server`, and how many bytes may go with it.
+    /// Returns the option to send to `server`, and the maximum number of data bytes on the SYN.
     pub(super) fn offer_to(&mut self, server: IpAddr) -> (FastOpen, u32) {
         match self.find(server) {
             Some(kept) => {
@@ -216,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Returns what is kept of `server`.
+    /// Returns the data kept for `server`.
     fn find(&mut self, server: IpAddr) -> Option<Kept> {
         let at = self.kept.iter().position(|kept| kept.server == server)?;
         let kept = self.kept.remove(at)?;
@@ -224,7 +227,7 @@ impl Client {
         Some(kept)
     }
 
-    /// Forgets a cookie with which a SYN was lost: something on the way may not like it.
+    /// Deletes a cookie after the loss of a SYN that carried it, because a middlebox may drop it.
     pub(super) fn forget(&mut self, server: IpAddr) {
         self.kept.retain(|kept| kept.server != server);
     }

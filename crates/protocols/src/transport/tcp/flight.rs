@@ -1,19 +1,19 @@
-//! What is outstanding: when each part was sent, and what the peer says of it (RFC 6675 §3,
-//! RFC 8985 §5).
+//! Outstanding data: when each part was sent, and what the peer reports about it (RFC 6675 §3, RFC
+//! 8985 §5).
 //!
-//! What was sent is remembered in the pieces in which it was sent, up to 64 KiB each, in a queue
-//! that only grows behind and shrinks in front. What the peer has of it, what is lost of it and
-//! what was sent again are sets of ranges beside the queue. They are empty while all goes well,
-//! so that nothing but the queue is touched, and they may cut a piece anywhere.
+//! Sent data is recorded in the pieces in which it was sent, up to 64 KiB each, in a queue that
+//! only grows at its back and shrinks at its front. Data that the peer has, lost data and
+//! retransmitted data are sets of ranges beside the queue. They are empty while nothing is lost, so
+//! that only the queue is accessed, and they may cut a piece anywhere.
 //!
-//! All is judged in the order of time in which it was sent: the pieces by a mark that moves up
-//! the stream, what was sent again by a second queue. Either stops at the first that cannot be
-//! judged yet, so that an acknowledgment costs as much as it brings news, whatever number of
-//! holes there are (attack row 24).
+//! Losses are judged in the order of transmission: the pieces by a mark that moves up the stream,
+//! retransmissions by a second queue. Both stop at the first part that cannot be judged yet, so
+//! that the cost of an acknowledgment is proportional to what it newly acknowledges, independent of
+//! the number of holes (attack row 24).
 //!
 //! A peer that received whole segments cannot have more separate ranges than there are segments
-//! out. One that says so is not believed: the ranges beyond that are ignored and counted, and the
-//! data in them goes again (attack rows 23 and 25).
+//! outstanding. Ranges beyond that are ignored and counted, and their data is retransmitted (attack
+//! rows 23 and 25).
 
 use super::pieces::Pieces;
 use super::ranges::{Range, RangeSet};
@@ -21,24 +21,24 @@ use super::seq::Seq;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
 
-/// Pieces that are remembered one by one; what is sent beyond them counts with the last one. They
-/// take about 10 MiB, and no window of less than 100 MiB needs them in full segments.
+/// Maximum number of pieces recorded individually; data sent beyond them is added to the last one.
+/// They take about 10 MiB, and no window of less than 100 MiB needs more in full segments.
 const MAX_PIECES: usize = 1 << 17;
-/// Ranges that the peer may report beyond the number of segments that are out: what is sent again
-/// is cut otherwise than before.
+/// Ranges that the peer may report beyond the number of outstanding segments, because
+/// retransmissions are divided differently.
 const RANGES_SLACK: usize = 16;
 
-/// What was known when something was sent (draft-ietf-ccwg-bbr, delivery rate samples).
+/// The delivery state when a piece was sent (draft-ietf-ccwg-bbr, delivery rate samples).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// When it was sent.
     pub sent_at: Instant,
-    /// Bytes delivered until then, and when the last of them was.
+    /// Bytes delivered until then, and the time of the last delivery.
     delivered: u64,
     delivered_at: Instant,
-    /// When the first of the flight that it belongs to was sent.
+    /// The send time of the first piece of the same flight.
     first_sent_at: Instant,
-    /// The user had given nothing more to send.
+    /// The user had no more data to send.
     is_app_limited: bool,
 }
 
@@ -55,46 +55,47 @@ struct Again {
     stamp: Stamp,
 }
 
-/// The latest sending of which an acknowledgment brings news.
+/// The latest transmission that an acknowledgment newly acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// What was known when it was sent.
+    /// The delivery state when it was sent.
     pub stamp: Stamp,
-    /// Where it ends in the stream.
+    /// Its end in the stream.
     pub end: u64,
-    /// It had been sent before.
+    /// It was a retransmission.
     pub is_again: bool,
 }
 
-/// What one acknowledgment brings, with all its blocks.
+/// The result of one acknowledgment, with all its blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivery {
-    /// Bytes that are acknowledged by number now and were not before.
+    /// Bytes newly acknowledged by number.
     pub acked: u64,
-    /// Bytes that the peer is now known to have, by number or by block.
+    /// Bytes that the peer is newly known to have, by number or by block.
     pub delivered: u64,
-    /// Bytes of these that came by block.
+    /// Those of these bytes that were acknowledged by block.
     pub sacked: u64,
-    /// The latest sending that it delivers.
+    /// The latest transmission that it delivers.
     pub newest: Option<Newest>,
-    /// When the last of it, by its place in the stream, was sent, if it was sent once.
+    /// Send time of the last delivered byte in stream order, if it was sent once.
     pub last_sent_at: Option<Instant>,
-    /// The round trip of what was sent once and acknowledged by number (Karn).
+    /// Round trip of data that was sent once and acknowledged by number (Karn).
     pub rtt: Option<Duration>,
-    /// How far below the highest delivery something arrived that was sent only once, in bytes.
+    /// Distance in bytes, below the highest delivery, of data that was delivered late and was sent
+    /// only once.
     pub reordered: Option<u64>,
-    /// What was acknowledged by number includes something that was sent again.
+    /// The bytes acknowledged by number include a retransmission.
     pub acked_again: bool,
-    /// Ranges that were not believed.
+    /// Number of ranges rejected as implausible.
     pub refused: u32,
 }
 
-/// What is known of something that is out, by how long ago it was sent.
+/// The judgment on a transmission, by its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgment {
     /// Nothing sent later was delivered.
     Open,
-    /// It is lost if nothing is heard of it until then.
+    /// It is lost if it is not acknowledged until then.
     Until(Instant),
     /// It is lost.
     Lost,
@@ -105,43 +106,43 @@ pub enum Judgment {
 pub struct RateSample {
     /// Bytes a second.
     pub bytes_per_s: u64,
-    /// The user had given nothing more to send.
+    /// The user had no more data to send.
     pub is_app_limited: bool,
-    /// Bytes that had been delivered when it began.
+    /// Bytes delivered before the sample began.
     pub delivered_before: u64,
 }
 
-/// What is outstanding on a connection.
+/// The outstanding data of a connection.
 #[derive(Clone, Debug)]
 pub struct Flight {
     una: u64,
     una_seq: Seq,
     nxt: u64,
     pieces: Pieces<Piece>,
-    /// Segments that the pieces took.
+    /// Number of segments in the pieces.
     segments: usize,
     sacked: RangeSet,
-    /// Where the highest delivery ended.
+    /// End of the highest delivery.
     highest: u64,
-    /// What is lost and not sent again.
+    /// Lost ranges that were not retransmitted.
     lost: RangeSet,
-    /// What was sent again and of which nothing is known yet, by its place, and by its time.
+    /// Retransmitted ranges that are not acknowledged yet, by position and by time.
     again: BTreeMap<u64, Again>,
     again_places: u64,
     by_time: VecDeque<(Range, Instant)>,
-    /// All that was ever sent again.
+    /// All ranges that were ever retransmitted.
     repeated: RangeSet,
-    /// All below was judged lost, or delivered, after its first sending.
+    /// Everything below was judged lost, or delivered, after its first transmission.
     judged: u64,
     delivered: u64,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Until this many bytes are delivered the rate says nothing about the path.
+    /// Until this number of bytes is delivered, the rate does not reflect the path.
     app_limited_until: u64,
 }
 
 impl Flight {
-    /// Nothing is out; `una` is the next number.
+    /// Returns an empty flight; `una` is the next sequence number.
     #[must_use]
     pub fn new(una: Seq) -> Self {
         Self {
@@ -165,73 +166,73 @@ impl Flight {
         }
     }
 
-    /// Goes on counting where an earlier flight has ended.
+    /// Continues the byte count of an earlier flight.
     pub(super) fn resume(&mut self, delivered: u64) {
         self.delivered = delivered;
     }
 
-    /// Returns the place of the first number that is not acknowledged.
+    /// Returns the position of the first unacknowledged sequence number.
     #[must_use]
     pub fn una(&self) -> u64 {
         self.una
     }
 
-    /// Returns the place behind all that was sent.
+    /// Returns the position after all sent data.
     #[must_use]
     pub fn nxt(&self) -> u64 {
         self.nxt
     }
 
-    /// Returns how many bytes are out and not acknowledged by number.
+    /// Returns the number of bytes outstanding and not acknowledged by number.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
 
-    /// Returns how many bytes are thought to be in the network (RFC 6675 §3, pipe).
+    /// Returns the estimated number of bytes in the network (RFC 6675 §3, pipe).
     #[must_use]
     pub fn pipe(&self) -> u64 {
         self.outstanding().saturating_sub(self.sacked.places() + self.lost.places())
     }
 
-    /// Returns how many bytes beyond the acknowledgment the peer has.
+    /// Returns the number of bytes beyond the acknowledgment that the peer has.
     #[must_use]
     pub fn sacked(&self) -> u64 {
         self.sacked.places()
     }
 
-    /// Returns how many bytes are lost and wait to be sent again.
+    /// Returns the number of lost bytes that wait for retransmission.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.places()
     }
 
-    /// Returns how many bytes were sent again and are not delivered.
+    /// Returns the number of retransmitted bytes that are not delivered.
     #[must_use]
     pub fn again(&self) -> u64 {
         self.again_places
     }
 
-    /// Returns how many bytes were delivered since the connection began.
+    /// Returns the number of bytes delivered since the connection began.
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Returns the number at a place.
+    /// Returns the sequence number at a position.
     #[must_use]
     pub fn seq(&self, place: u64) -> Seq {
-        // Outstanding data is less than half the numbers there are.
+        // Outstanding data is less than half the sequence number space.
         let low = |place: u64| u32::try_from(place & 0xFFFF_FFFF).unwrap_or(0);
         Seq(self.una_seq.0.wrapping_add(low(place)).wrapping_sub(low(self.una)))
     }
 
-    /// Returns the place of a number that is not before the first unacknowledged one.
+    /// Returns the position of a sequence number that is not before the first unacknowledged one.
     fn place(&self, seq: Seq) -> Option<u64> {
         (!seq.is_before(self.una_seq)).then(|| self.una + u64::from(seq.since(self.una_seq)))
     }
 
-    /// Notes that `len` bytes were sent for the first time, in `segments` segments.
+    /// Records that `len` bytes were sent for the first time, in `segments` segments.
     pub fn sent(&mut self, len: u32, segments: u32, now: Instant) {
         let range = Range::new(self.nxt, self.nxt + u64::from(len));
         let stamp = self.stamp(now);
@@ -261,12 +262,12 @@ impl Flight {
         }
     }
 
-    /// Says that the user has nothing more to send.
+    /// Records that the user has no more data to send.
     pub fn app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.pipe()).max(1);
     }
 
-    /// Returns the first lost bytes, at most `max` of them, that wait to be sent again.
+    /// Returns the first lost bytes, at most `max`, that wait for retransmission.
     #[must_use]
     pub fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
         let range = self.lost.first()?;
@@ -274,7 +275,7 @@ impl Flight {
         Some((self.seq(range.start), len))
     }
 
-    /// Notes that `len` bytes from `seq` on were sent again.
+    /// Records that `len` bytes from `seq` on were retransmitted.
     pub fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
         let Some(start) = self.place(seq) else { return };
         let range = Range::new(start, (start + u64::from(len)).min(self.nxt));
@@ -290,8 +291,8 @@ impl Flight {
         self.repeated.insert(range);
     }
 
-    /// Returns the last `max` bytes that are out, unless the peer has them: what a probe of the
-    /// tail sends again (RFC 8985 §7.3).
+    /// Returns the last `max` outstanding bytes, unless the peer has them: the data that a tail
+    /// loss probe retransmits (RFC 8985 §7.3).
     #[must_use]
     pub fn tail(&self, max: u32) -> Option<(Seq, u32)> {
         let last = self.pieces.back()?.range;
@@ -300,7 +301,7 @@ impl Flight {
         (!self.sacked.has(last.end - 1)).then(|| (self.seq(start), len))
     }
 
-    /// Takes an acknowledgment by number, which the caller has found to be of what was sent.
+    /// Processes an acknowledgment by number, which the caller has checked to be of sent data.
     pub fn acknowledge(&mut self, ack: Seq, delivery: &mut Delivery, now: Instant) {
         let Some(place) = self.place(ack).filter(|place| *place > self.una) else { return };
         let range = Range::new(self.una, place);
@@ -314,7 +315,7 @@ impl Flight {
             self.note_delivered(gap, delivery);
             rest.start = gap.end;
         }
-        // What stands behind data that the peer had long ago took longer than a round trip.
+        // Data after ranges that the peer reported earlier waited for longer than a round trip.
         if news == range.len() && !delivery.acked_again {
             delivery.rtt = oldest.map(|stamp| now - stamp.sent_at);
         }
@@ -335,8 +336,8 @@ impl Flight {
         self.highest = self.highest.max(place);
     }
 
-    /// Returns whether `ack` acknowledges all that is out, of which nothing was reported, lost or
-    /// sent again.
+    /// Returns whether `ack` acknowledges everything outstanding, of which nothing was reported by
+    /// block, lost or retransmitted.
     #[must_use]
     pub fn is_all(&self, ack: Seq) -> bool {
         let is_undisturbed = self.sacked.places() == 0 && self.lost.places() == 0;
@@ -347,7 +348,7 @@ impl Flight {
         is_plain && ack == self.seq(self.nxt)
     }
 
-    /// Takes the acknowledgment for which [`Self::is_all`] holds; all is then as after
+    /// Processes the acknowledgment for which [`Self::is_all`] holds, with the same result as
     /// [`Self::acknowledge`].
     pub fn acknowledge_all(&mut self, now: Instant) -> Delivery {
         let mut delivery = Delivery::default();
@@ -367,8 +368,8 @@ impl Flight {
         delivery
     }
 
-    /// Takes a block: the peer has the numbers from `start` to `end`. What lies outside of what is
-    /// out is ignored.
+    /// Processes a block: the peer has the numbers from `start` to `end`. Parts outside the
+    /// outstanding data are ignored.
     pub fn sack(&mut self, (start, end): (Seq, Seq), delivery: &mut Delivery, now: Instant) {
         let (Some(start), Some(end)) = (self.place(start), self.place(end)) else { return };
         let block = Range::new(start, end);
@@ -393,8 +394,8 @@ impl Flight {
         self.count_delivered(news, delivery, now);
     }
 
-    /// Says that the blocks of one acknowledgment are all taken: what the next one brings from
-    /// below the highest of them was overtaken.
+    /// Ends the processing of the blocks of one acknowledgment: data below the highest of them that
+    /// a later acknowledgment delivers was reordered.
     pub fn blocks_taken(&mut self) {
         self.highest = self.sacked.last().map_or(self.highest, |last| self.highest.max(last.end));
     }
@@ -407,7 +408,7 @@ impl Flight {
         }
     }
 
-    /// Looks at `gap`, which the peer has since this acknowledgment.
+    /// Records the delivery of `gap` by this acknowledgment.
     fn note_delivered(&mut self, gap: Range, delivery: &mut Delivery) {
         let mut newest = delivery.newest;
         let mut consider = |stamp: Stamp, end: u64, is_again: bool| {
@@ -437,7 +438,8 @@ impl Flight {
         self.pieces.first_not(|piece| piece.range.end <= place).copied()
     }
 
-    /// Takes what overlaps `range` out of what was sent again, and shows each part.
+    /// Removes the overlap with `range` from the retransmitted data, and passes each part to
+    /// `show`.
     fn take_again(&mut self, range: Range, mut show: impl FnMut(Range, Stamp)) {
         if self.again.is_empty() {
             return;
@@ -459,8 +461,8 @@ impl Flight {
         }
     }
 
-    /// Asks `judge`, by sending time and end, about what is out, and notes what is lost. Returns
-    /// how many bytes were, and when to ask again.
+    /// Applies `judge` to outstanding data, by send time and end, and records the lost parts.
+    /// Returns the number of bytes lost, and the time of the next judgment.
     pub fn judge(&mut self, judge: impl Fn(Instant, u64) -> Judgment) -> (u64, Option<Instant>) {
         let before = self.lost.places();
         let first = self.judge_first_sendings(&judge);
@@ -496,7 +498,7 @@ impl Flight {
                 self.by_time.pop_front();
                 continue;
             };
-            // What was passed over is not looked at again.
+            // Parts already passed over are not examined again.
             if let Some((front, _)) = self.by_time.front_mut() {
                 front.start = part.start;
             }
@@ -512,25 +514,25 @@ impl Flight {
         None
     }
 
-    /// Returns the first part in `range` that was last sent at `sent_at`.
+    /// Returns the first part of `range` that was last sent at `sent_at`.
     fn next_again(&self, range: Range, sent_at: Instant) -> Option<Range> {
         let mut parts = self.again.range(range.start..range.end);
         let (start, again) = parts.find(|(_, again)| again.stamp.sent_at == sent_at)?;
         Some(Range::new(*start, again.end))
     }
 
-    /// Notes that what was sent once in `range` is lost.
+    /// Records that the parts of `range` that were sent once are lost.
     fn lose(&mut self, range: Range) {
         let mut rest = range;
-        // What was sent again meanwhile, as a probe, is judged by its second sending.
+        // Parts retransmitted meanwhile, as a probe, are judged by their second transmission.
         while let Some(gap) = self.repeated.first_gap(rest) {
             self.lost.insert(gap);
             rest.start = gap.end;
         }
     }
 
-    /// Says that the first `max` unacknowledged bytes are lost, which is all that a peer without
-    /// blocks lets one know. Returns how many of them were not yet said to be.
+    /// Marks the first `max` unacknowledged bytes as lost, which is all that can be inferred with a
+    /// peer without SACK. Returns the number of bytes newly marked.
     pub fn lose_first(&mut self, max: u32) -> u64 {
         let Some(front) = self.pieces.front() else { return 0 };
         let end = (self.una + u64::from(max)).min(front.range.end);
@@ -541,7 +543,7 @@ impl Flight {
         self.lost.places() - before
     }
 
-    /// Says that all is lost that the peer has not said to have (RFC 6298 (5.4)).
+    /// Marks everything as lost that the peer has not reported (RFC 6298 (5.4)).
     pub fn lose_all(&mut self) {
         self.again.clear();
         self.again_places = 0;
@@ -554,26 +556,26 @@ impl Flight {
         self.judged = self.nxt;
     }
 
-    /// Says that what was taken for lost was only late: it is out again.
+    /// Clears the lost ranges: their data was only late and counts as outstanding again.
     pub fn find_lost(&mut self) {
         self.lost.clear();
         self.judged = self.una;
     }
 
-    /// Returns whether the peer has dropped what it had said to have: it asks for the first byte
-    /// of a block (RFC 2018 §8, attack row 40).
+    /// Returns whether the peer has reneged: its acknowledgment requests the first byte of a block
+    /// that it reported (RFC 2018 §8, attack row 40).
     #[must_use]
     pub fn has_reneged(&self) -> bool {
         self.sacked.first().is_some_and(|first| first.start == self.una)
     }
 
-    /// Forgets what the peer has said to have.
+    /// Discards all blocks reported by the peer.
     pub fn forget_blocks(&mut self) {
         self.sacked.clear();
         self.judged = self.una;
     }
 
-    /// Forgets everything that is out, as if it had never been sent.
+    /// Discards all outstanding data, as if it had never been sent.
     pub fn forget_all(&mut self) {
         self.nxt = self.una;
         self.segments = 0;
@@ -587,8 +589,7 @@ impl Flight {
         (self.judged, self.highest) = (self.una, self.una);
     }
 
-    /// Returns the rate at which data was delivered since `newest` was sent, and begins the next
-    /// sample.
+    /// Returns the delivery rate since `newest` was sent, and begins the next sample.
     pub fn rate(&mut self, newest: &Newest) -> Option<RateSample> {
         let stamp = newest.stamp;
         self.first_sent_at = self.first_sent_at.max(stamp.sent_at);
@@ -602,7 +603,7 @@ impl Flight {
     }
 }
 
-/// RFC 8985 §6.2 step 2, RACK_sent_after.
+/// Returns RACK_sent_after (RFC 8985 §6.2 step 2).
 fn is_later(one: &Newest, other: &Newest) -> bool {
     (one.stamp.sent_at, one.end) > (other.stamp.sent_at, other.end)
 }

@@ -1,9 +1,9 @@
-//! The TCP header (RFC 9293 §3.1, §3.2): read once into a type that cannot be wrong, and written.
+//! The TCP header (RFC 9293 §3.1, §3.2): parsing into a type that is always valid, and writing.
 //!
-//! Options of an illegal length end the reading of options and are counted; the segment itself
-//! survives (MUST-7). Options are written as Linux writes them, the maximum segment size first and
-//! the rest brought to a multiple of four by leading no-operations, because middle boxes and fast
-//! paths of peers expect just that layout.
+//! An option with an illegal length ends the parsing of options and is counted; the segment itself
+//! is accepted (MUST-7). Options are written in the layout of Linux, the maximum segment size first
+//! and the rest padded to a multiple of four by leading no-operations, because middleboxes and fast
+//! paths of peers expect this layout.
 
 use super::fast_open::{Cookie, FastOpen};
 use super::sack::Blocks;
@@ -18,7 +18,7 @@ pub const HEADER_LEN: usize = 20;
 /// The length of a header with as many options as fit.
 pub const MAX_HEADER_LEN: usize = 60;
 
-/// Where the checksum stands.
+/// Position of the checksum.
 pub(super) const CHECKSUM: core::ops::Range<usize> = 16..18;
 
 /// The control bits.
@@ -62,7 +62,7 @@ impl Flags {
     }
 }
 
-/// The options that this TCP knows.
+/// The supported options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Maximum segment size, in bytes (RFC 9293 §3.7.1).
@@ -71,14 +71,14 @@ pub struct Options {
     pub window_scale: Option<u8>,
     /// Selective acknowledgments may be sent (RFC 2018 §2).
     pub sack_permitted: bool,
-    /// Timestamp value and echo reply (RFC 7323 §3), of whichever end has sent them; see
+    /// Timestamp value and echo reply (RFC 7323 §3), as written by the sender of the segment; see
     /// [`Self::stamped`] and [`Self::heard_stamps`].
     pub timestamps: Option<(u32, u32)>,
-    /// User timeout, with the bit that says minutes (RFC 5482 §2).
+    /// User timeout, with the granularity bit for minutes (RFC 5482 §2).
     pub user_timeout: Option<u16>,
     /// Fast Open (RFC 7413 §4.1.1).
     pub fast_open: Option<FastOpen>,
-    /// What was received beyond the acknowledgment (RFC 2018 §3).
+    /// Data received beyond the acknowledgment (RFC 2018 §3).
     pub sack: Blocks,
 }
 
@@ -89,24 +89,24 @@ pub struct Header {
     pub source_port: u16,
     /// The port of the receiver.
     pub destination_port: u16,
-    /// The number of the first data byte, or of the SYN.
+    /// Sequence number of the first data byte, or of the SYN.
     pub seq: Seq,
-    /// The next number that the sender expects, if the ACK bit is set.
+    /// Next sequence number that the sender expects, if the ACK bit is set.
     pub ack: Seq,
     /// The control bits.
     pub flags: Flags,
-    /// The window field as it stands, not scaled.
+    /// The window field, not scaled.
     pub window: u16,
-    /// The urgent pointer as it stands: the offset of the byte that follows the urgent data.
+    /// The urgent pointer: the offset of the byte after the urgent data.
     pub urgent: u16,
     /// The options.
     pub options: Options,
 }
 
-/// Why a segment cannot be read.
+/// Reasons why a segment cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It is shorter than its header says, or than any header.
+    /// The segment is shorter than its data offset, or than any header.
     Truncated,
     /// The data offset is below five words.
     DataOffset,
@@ -115,9 +115,9 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// Reads a header; returns it with its length in bytes.
+    /// Parses a header; returns it with its length in bytes.
     ///
-    /// `sum` is that over the pseudo header and the whole segment.
+    /// `sum` is the sum over the pseudo header and the whole segment.
     ///
     /// # Errors
     ///
@@ -196,19 +196,19 @@ const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const USER_TIMEOUT: u8 = 28;
 const FAST_OPEN: u8 = 34;
-/// Bytes of one block.
+/// Length of one block, in bytes.
 const SACK_BLOCK_LEN: usize = 8;
-/// RFC 7323 §2.3: a larger shift is taken as this one.
+/// RFC 7323 §2.3: a larger shift counts as this one.
 const MAX_WINDOW_SCALE: u8 = 14;
 
 impl Options {
-    /// Returns options with our clock's reading, and an echo of the peer's, and nothing else.
+    /// Returns options with the local timestamp and the echo of the peer's, and nothing else.
     #[must_use]
     pub fn stamped(ours: Stamp<Near>, theirs: Stamp<Far>) -> Self {
         Self { timestamps: Some((ours.ticks(), theirs.ticks())), ..Self::default() }
     }
 
-    /// Returns the peer's clock's reading and its echo of ours, of options that the peer has sent.
+    /// Returns the peer's timestamp and its echo of the local one, from options sent by the peer.
     #[must_use]
     pub fn heard_stamps(&self) -> Option<(Stamp<Far>, Stamp<Near>)> {
         self.timestamps.map(|(value, echo)| (Stamp::new(value), Stamp::new(echo)))
@@ -290,7 +290,7 @@ impl Options {
             out.put(&[MSS, 4]);
             out.put(&mss.to_be_bytes());
         }
-        // It takes the place of the no-operations before the timestamps, where there are any.
+        // It replaces the no-operations before the timestamps, if there are any.
         let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NO_OPERATION; 2] };
         if let Some((value, echo)) = self.timestamps {
             let ([l0, l1], [v0, v1, v2, v3]) = (lead, value.to_be_bytes());
@@ -309,7 +309,7 @@ impl Options {
         }
         if let Some(fast_open) = &self.fast_open {
             let cookie = fast_open.cookie_bytes();
-            // In front of it, so that the header ends with the option.
+            // The padding is in front, so that the header ends with the option.
             out.put(NO_OPERATIONS.get(..fast_open.padding()).unwrap_or_default());
             out.put(&[FAST_OPEN, u8::try_from(2 + cookie.len()).unwrap_or(0)]);
             out.put(cookie);
@@ -325,7 +325,7 @@ impl Options {
         }
     }
 
-    /// Returns how many bytes of header these options take.
+    /// Returns the length of these options in the header, in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };
@@ -340,13 +340,13 @@ impl Options {
         mss + timestamps + window_scale + sack_permitted + user_timeout + fast_open + sack
     }
 
-    /// Returns how many bytes of header `blocks` blocks take.
+    /// Returns the length of `blocks` blocks in the header, in bytes.
     #[must_use]
     pub const fn sack_len(blocks: usize) -> usize {
         if blocks == 0 { 0 } else { 4 + blocks * SACK_BLOCK_LEN }
     }
 
-    /// Returns whether there is no option.
+    /// Returns whether the set of options is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -397,7 +397,7 @@ mod tests {
                         mss, window_scale, sack_permitted, timestamps, sack, user_timeout, fast_open,
                     }
                 } else if blocks.len() > 2 {
-                    // With many blocks there is no room for what only a SYN carries.
+                    // With many blocks there is no space for the options of a SYN.
                     Options { timestamps: None, sack: sack(&blocks), ..Options::default() }
                 } else {
                     let sack = sack(&blocks);
@@ -486,8 +486,8 @@ mod tests {
                 Options::parse(&bytes, &mut lab.meter);
             }
         }
-        // 254 kinds with length 0 and 1, and known ones with lengths that are not theirs: five have
-        // one length, blocks have four, and Fast Open has eight.
+        // 254 kinds with length 0 and 1, and known kinds with wrong lengths: five kinds have one
+        // valid length, blocks have four, and Fast Open has eight.
         let wrong = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
         assert_eq!(lab.counted(Counter::TcpOptionErrors), wrong);
     }

@@ -1,24 +1,24 @@
-//! HyStart++ (RFC 9406): leaves the first slow start when the round trip rises, before the loss.
+//! HyStart++ (RFC 9406): leaves the first slow start when the round trip rises, before a loss.
 //!
-//! A rise may be chance, so the window first grows a quarter as fast for five rounds; if the
-//! round trip comes down again meanwhile, slow start goes on.
+//! A rise may be random, so the window first grows a quarter as fast for five rounds. If the round
+//! trip decreases again meanwhile, slow start continues.
 
 use crate::time::Duration;
 
-/// §4.3: bounds of the rise that counts, and its share of the round trip.
+/// §4.3: bounds of the significant rise, and its share of the round trip.
 const MIN_RISE: Duration = Duration::from_millis(4);
 const MAX_RISE: Duration = Duration::from_millis(16);
 const RISE_DIVISOR: u32 = 8;
-/// §4.3: round trips measured in a round before it is judged.
+/// §4.3: number of round trips measured in a round before it is judged.
 const SAMPLES: u32 = 8;
-/// §4.3: how much slower conservative slow start grows, and for how many rounds.
+/// §4.3: divisor of the growth in conservative slow start, and its number of rounds.
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     SlowStart,
-    /// CSS: the least round trip when it began, and the rounds since.
+    /// Conservative slow start (CSS): the minimum round trip at its start, and the rounds since.
     Conservative {
         baseline: Duration,
         rounds: u32,
@@ -35,12 +35,12 @@ pub(super) struct HyStart {
     samples: u32,
 }
 
-/// What an acknowledgment means to slow start.
+/// The result of an acknowledgment for slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// Grow by what was acknowledged, divided by this.
+    /// Grow by the number of acknowledged bytes divided by `divisor`.
     GrowBy { divisor: u64 },
-    /// Slow start is over.
+    /// Leave slow start.
     Leave,
 }
 
@@ -55,8 +55,8 @@ impl HyStart {
         }
     }
 
-    /// Takes an acknowledgment up to `una` while all up to `nxt` was sent, with the round trip
-    /// that it measures.
+    /// Processes an acknowledgment up to `una` while everything up to `nxt` was sent, with the
+    /// round trip that it measures.
     pub(super) fn acknowledged(&mut self, una: u64, nxt: u64, rtt: Option<Duration>) -> Advice {
         if let Some(rtt) = rtt {
             self.samples += 1;
@@ -74,7 +74,7 @@ impl HyStart {
         }
     }
 
-    /// §4.2: compares this round with the last one.
+    /// §4.2: compares this round with the previous one.
     fn judge(&mut self) {
         let (Some(last), Some(current)) = (self.last_min, self.current_min) else { return };
         match self.phase {
@@ -113,7 +113,7 @@ mod tests {
     const FULL: Advice = Advice::GrowBy { divisor: 1 };
     const QUARTER: Advice = Advice::GrowBy { divisor: 4 };
 
-    /// Ten acknowledgments of a segment each, the last of which ends the round.
+    /// Sends ten acknowledgments of a segment each, the last of which ends the round.
     fn round(hystart: &mut HyStart, number: u64, rtt: Duration) -> Advice {
         let mut advice = FULL;
         for segment in 1..=10 {

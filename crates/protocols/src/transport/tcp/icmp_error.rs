@@ -1,9 +1,9 @@
-//! ICMP errors about our segments (RFC 9293 §3.9.2.2, RFC 5927).
+//! ICMP errors about sent segments (RFC 9293 §3.9.2.2, RFC 5927).
 //!
-//! Anyone can make one up. It is believed only if the sequence number that it quotes is in flight
-//! (attack row 20), it ends a connection only while nothing else is known of the peer, and it
-//! lowers the segment size only to what every link of today takes. All else is a soft error
-//! (MUST-56): it is remembered, and named as the cause if the connection is given up later.
+//! Such errors are easily forged. An error is accepted only if the sequence number that it quotes
+//! is in flight (attack row 20), it ends a connection only in SYN-SENT, and it lowers the segment
+//! size only to a value that every link today carries. All other errors are soft (MUST-56): the
+//! error is recorded, and reported as the cause if the connection is given up later.
 
 use super::ConnectionId;
 use super::Tcp;
@@ -19,11 +19,11 @@ use crate::meter::Counter;
 use crate::planted::{Bug, is_planted};
 use core::net::SocketAddr;
 
-/// What is taken of a router that does not know RFC 1191: every host takes such datagrams.
+/// MTU assumed for a router that does not implement RFC 1191: every host accepts such datagrams.
 const MTU_OF_OLD_ROUTER: u16 = 576;
 
 impl Tcp {
-    /// Takes an ICMP error about a segment of ours, and returns whether it is believed.
+    /// Processes an ICMP error about a sent segment, and returns whether it is accepted.
     pub fn icmp_error(&mut self, error: &IcmpError, cx: &mut Cx<'_>) -> bool {
         if error.protocol != Protocol::Tcp {
             return false;
@@ -45,8 +45,8 @@ impl Tcp {
         true
     }
 
-    /// Learns from the layer below that it knows no way to the peer of a connection. A route may
-    /// come, so this ends nothing, but it is the cause if the connection is given up.
+    /// Records that the layer below has no route to the peer of a connection. This does not end the
+    /// connection, because a route may appear, but it is the cause if the connection is given up.
     pub fn has_no_route(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.soft_error = Some(ErrorKind::Unreachable(Unreachable::Network));
@@ -64,7 +64,7 @@ impl Connection {
         match kind {
             ErrorKind::FragmentationNeeded { next_hop_mtu } if self.state.emits_data() => {
                 let mtu = next_hop_mtu.unwrap_or(MTU_OF_OLD_ROUTER);
-                // What is less than any link of today takes is not believed (RFC 5927 §7.2).
+                // A value below the MTU of any link today is rejected (RFC 5927 §7.2).
                 let least = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
                 self.packet_too_big(mtu.max(least), cx.now);
             }

@@ -1,5 +1,5 @@
-//! Initial sequence numbers (RFC 6528): a clock plus a keyed hash of the two ends, so that nobody
-//! outside can compute the next one from the last (MUST-8, MUST-9; attack row 31).
+//! Initial sequence numbers (RFC 6528): a clock plus a keyed hash of the two ends. Without the key,
+//! the next number cannot be computed from the last (MUST-8, MUST-9; attack row 31).
 
 use super::keyed_hash::{Key, low_bits};
 use super::seq::Seq;
@@ -7,15 +7,15 @@ use crate::chance::Chance;
 use crate::time::Instant;
 use core::net::SocketAddr;
 
-/// What only this host knows.
+/// The secret of this host.
 #[derive(Clone, Debug)]
 pub(super) struct Secret {
     key: Key,
-    /// Where the clock begins: RFC 6528 §3 leaves that open.
+    /// Start value of the clock, which RFC 6528 §3 leaves open.
     pub(super) clock_start: u32,
 }
 
-/// What else has a key of its own, which tells nothing about the numbers.
+/// Other uses of derived keys, which reveal nothing about the numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
     Table = 2,
@@ -38,12 +38,12 @@ impl Secret {
         Seq(clock.wrapping_add(low_bits(self.hash(local, remote, 0))))
     }
 
-    /// Returns where the timestamp clock of a connection starts.
+    /// Returns the start value of a connection's timestamp clock.
     pub(super) fn timestamp_offset(&self, local: SocketAddr, remote: SocketAddr) -> u32 {
         low_bits(self.hash(local, remote, 1))
     }
 
-    /// Returns a key for something else.
+    /// Returns a derived key for another purpose.
     pub(super) fn key_for(&self, purpose: Purpose) -> Key {
         self.key.derive(purpose as u8)
     }

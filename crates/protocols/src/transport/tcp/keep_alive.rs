@@ -1,23 +1,23 @@
-//! Keep-alive (RFC 9293 §3.8.4): off unless the user asks for it.
+//! Keep-alive (RFC 9293 §3.8.4): off unless the user enables it.
 //!
-//! When nothing has come for the idle time, and nothing is under way that would be sent again
-//! anyway, a segment without data is sent whose number the peer has already acknowledged: any peer
-//! that still knows the connection answers it. As an acknowledgment may be lost, several such
-//! probes must stay unanswered before the connection is given up (MUST-29).
+//! When nothing was received for the idle time, and no data is outstanding that would be
+//! retransmitted anyway, a segment without data is sent whose sequence number the peer has already
+//! acknowledged: any peer that still has the connection answers it. As an acknowledgment may be
+//! lost, several such probes must remain unanswered before the connection is given up (MUST-29).
 //!
-//! The timer is not moved at every segment that arrives: it runs out, looks when the peer was last
-//! heard, and is set again.
+//! The timer is not moved by every received segment. When it expires, it is set again from the time
+//! at which the peer was last heard.
 
 use crate::time::{Duration, Instant};
 
-/// When to ask whether the peer is still there.
+/// The schedule of keep-alive probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// How long nothing must have come before the first probe (MUST-27).
+    /// Idle time before the first probe (MUST-27).
     pub idle: Duration,
-    /// How long each probe waits for its answer.
+    /// Time to wait for the answer to each probe.
     pub interval: Duration,
-    /// How many probes must stay unanswered before the connection ends; at least two.
+    /// Number of unanswered probes after which the connection ends; at least two.
     pub probes: u32,
 }
 
@@ -28,24 +28,24 @@ impl Default for KeepAlive {
 }
 
 impl KeepAlive {
-    /// Two hours (MUST-28), then nine probes 75 seconds apart, as the BSDs and Linux do it.
+    /// Two hours (MUST-28), then nine probes 75 seconds apart, as in the BSDs and Linux.
     pub const DEFAULT: Self =
         Self { idle: Duration::from_secs(7200), interval: Duration::from_secs(75), probes: 9 };
 }
 
-/// What to do when the timer of a connection has run out.
+/// The action when the timer of a connection has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing before this time.
+    /// No action before this time.
     Wait(Instant),
-    /// Send a probe, and look again at this time.
+    /// Send a probe, and check again at this time.
     Probe(Instant),
-    /// The peer is gone.
+    /// Give up: the peer is gone.
     GiveUp,
 }
 
-/// Decides after `unanswered` probes, the last of them sent at `probed_at`, about a peer that was
-/// last heard at `heard_at`.
+/// Returns the action after `unanswered` probes, the last of them sent at `probed_at`, for a peer
+/// that was last heard at `heard_at`.
 pub(super) fn decide(
     policy: &KeepAlive,
     heard_at: Instant,

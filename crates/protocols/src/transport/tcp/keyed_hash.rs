@@ -1,22 +1,22 @@
-//! A hash that only who knows the key can compute (SipHash-1-3): for initial numbers, ports and
-//! cookies, of which nobody outside may learn one from another.
+//! A keyed hash (SipHash-1-3) for initial sequence numbers, ports and cookies. Without the key,
+//! none of them can be predicted from others.
 
 use crate::chance::Chance;
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
 use siphasher::sip::SipHasher13;
 
-/// What only this host knows.
+/// The secret key of this host.
 #[derive(Clone, Debug)]
 pub(super) struct Key(u64, u64);
 
 impl Key {
-    /// Draws a key.
+    /// Draws a random key.
     pub(super) fn draw(chance: &mut Chance) -> Self {
         Self(chance.next_u64(), chance.next_u64())
     }
 
-    /// Returns a key for one `purpose` that tells nothing about this one.
+    /// Returns a key for one `purpose` that reveals nothing about this one.
     pub(super) fn derive(&self, purpose: u8) -> Self {
         let half = |half| self.hash(purpose).word(half).finish();
         Self(half(0), half(1))
@@ -27,7 +27,7 @@ impl Key {
         (self.0, self.1)
     }
 
-    /// Begins a hash for one `purpose`: hashes for different purposes have nothing in common.
+    /// Begins a hash for one `purpose`. Hashes for different purposes are independent.
     pub(super) fn hash(&self, purpose: u8) -> KeyedHash {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
         hasher.write_u8(purpose);
@@ -35,11 +35,11 @@ impl Key {
     }
 }
 
-/// A hash that is being computed.
+/// A hash under construction.
 pub(super) struct KeyedHash(SipHasher13);
 
 impl KeyedHash {
-    /// Adds an address; those of the two versions of IP never collide.
+    /// Adds an address. Addresses of the two IP versions never collide.
     pub(super) fn address(mut self, address: IpAddr) -> Self {
         match address {
             IpAddr::V4(v4) => {

@@ -1,20 +1,20 @@
-//! What holds a sender back, and for how long: the times of `TCP_INFO`.
+//! The causes that limit a sender, and their durations: the times of `TCP_INFO`.
 
 use crate::time::{Duration, Instant};
 
-/// What holds the sender back.
+/// The cause that limits the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// Nothing is out, and there is nothing to send.
+    /// Nothing is outstanding or waits to be sent.
     #[default]
     Idle,
-    /// All that the user gave is out.
+    /// The user: all its data is outstanding.
     Application,
     /// The congestion window.
     CongestionWindow,
-    /// The window of the peer.
+    /// The peer's window.
     PeerWindow,
-    /// All that fits into the send buffer is out.
+    /// The size of the send buffer: all its data is outstanding.
     SendBuffer,
     /// The pace.
     Pacing,
@@ -22,29 +22,29 @@ pub(super) enum Limit {
     Device,
 }
 
-/// For how long something held the sender back.
+/// Accumulated durations of each limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitTimes {
-    /// Something was out or waited to be sent.
+    /// Data was outstanding or waited to be sent.
     pub busy: Duration,
     /// The congestion window was full.
     pub congestion_window: Duration,
     /// The peer's window was full.
     pub peer_window: Duration,
-    /// All that fits into the send buffer was out.
+    /// The send buffer was full and all its data was outstanding.
     pub send_buffer: Duration,
-    /// Data waited for its time.
+    /// Data waited for its pacing time.
     pub pacing: Duration,
-    /// Data waited for a packet that the device had to give back.
+    /// Data waited for a packet that the device had not returned yet.
     pub device: Duration,
 }
 
-/// The clock of one connection.
+/// The clock of one connection's limits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     limit: Limit,
     since: Instant,
-    /// Nanoseconds: they are added to with every output.
+    /// In nanoseconds, because every output adds to them.
     busy: u64,
     congestion_window: u64,
     peer_window: u64,
@@ -54,7 +54,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Notes at an output what holds the sender back from now on.
+    /// Records at an output the limit of the sender from now on.
     pub(super) fn set(&mut self, limit: Limit, now: Instant) {
         let time = now.as_nanos().saturating_sub(self.since.as_nanos());
         match self.limit {
@@ -71,12 +71,12 @@ impl Limits {
         (self.limit, self.since) = (limit, now);
     }
 
-    /// Returns whether nothing is out, and there is nothing to send.
+    /// Returns whether nothing is outstanding or waits to be sent.
     pub(super) fn is_idle(&self) -> bool {
         self.limit == Limit::Idle
     }
 
-    /// Returns the times until the last output.
+    /// Returns the durations up to the last output.
     pub(super) fn times(&self) -> LimitTimes {
         LimitTimes {
             busy: Duration::from_nanos(self.busy),

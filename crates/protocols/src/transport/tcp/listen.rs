@@ -1,11 +1,11 @@
-//! LISTEN (RFC 9293 §3.10.7.2): who is listened for, how many may be half open, and what a SYN gets
-//! when there are too many (RFC 4987).
+//! LISTEN (RFC 9293 §3.10.7.2): the listeners, their limit of half-open connections, and the answer
+//! to a SYN beyond that limit (RFC 4987).
 //!
-//! A listener is for one port, at one local address or at all (MUST-43). Each has room for so many
-//! half-open connections. When it is full, a further SYN is answered by a cookie and forgotten
-//! ([`super::syn_cookie`]); the acknowledgment that brings the cookie back makes the connection,
-//! in the state in which it would have been. So a flood of forged SYNs costs an answer each, and
-//! holds nothing (attack row 33).
+//! A listener has a port, at one local address or at all of them (MUST-43), and a limited number of
+//! half-open connections. When the limit is reached, a further SYN is answered by a cookie and no
+//! state is kept ([`super::syn_cookie`]). The acknowledgment that returns the cookie creates the
+//! connection, in the state that it would have had. A flood of forged SYNs therefore costs one
+//! answer each, and holds no state (attack row 33).
 
 use super::arrives::{Answer, Arrival};
 use super::connection::{Connection, State, shift_for};
@@ -25,26 +25,26 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
 
-/// How many connections of a listener may be half open.
+/// Maximum number of half-open connections per listener.
 pub(super) const BACKLOG: usize = 64;
-/// How many cookies may wait for output.
+/// Maximum number of cookies queued for output.
 const COOKIES_OWED_MAX: usize = 64;
-/// How long after the last cookie one may come back: two spans of [`super::syn_cookie`].
+/// Time after the last cookie within which one may be returned: two spans of [`super::syn_cookie`].
 const COOKIES_RETURN_WITHIN: Duration = Duration::from_secs(128);
 
-/// Where a listener listens: its port, and its address if not all of them.
+/// The local end of a listener: its port, and its address unless it listens on all.
 pub(super) type Place = (u16, Option<IpAddr>);
 
 #[derive(Debug)]
 pub(super) struct Listener {
     profile: Arc<Profile>,
-    /// The connections that are half open, the oldest first.
+    /// The half-open connections, the oldest first.
     half_open: VecDeque<ConnectionId>,
-    /// Until when cookies may come back.
+    /// Time until which cookies may be returned.
     cookies_until: Option<Instant>,
 }
 
-/// A SYN cookie that is owed: the answer to a SYN that is remembered nowhere.
+/// A queued SYN cookie: the answer to a SYN for which no state is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CookieAnswer {
     ends: Ends,
@@ -60,21 +60,22 @@ impl CookieAnswer {
 }
 
 impl Tcp {
-    /// OPEN, passive: connections to `port` at any of our addresses are accepted with `profile`, as
-    /// [`super::Event::Established`] of an unknown connection tells.
+    /// OPEN, passive: accepts connections to `port` at any local address with `profile`, each
+    /// reported by [`super::Event::Established`] of a new connection.
     ///
     /// # Errors
     ///
-    /// If somebody listens there.
+    /// Returns an error if there is a listener for `port` already.
     pub fn listen(&mut self, port: u16, profile: Profile) -> Result<(), ListenError> {
         self.listen_in((port, None), profile)
     }
 
-    /// OPEN, passive, at one of our addresses alone (MUST-43); it goes before [`Self::listen`].
+    /// OPEN, passive, at one local address only (MUST-43); it takes precedence over
+    /// [`Self::listen`].
     ///
     /// # Errors
     ///
-    /// If somebody listens there.
+    /// Returns an error if there is a listener for `local` already.
     pub fn listen_at(&mut self, local: SocketAddr, profile: Profile) -> Result<(), ListenError> {
         self.listen_in((local.port(), Some(local.ip())), profile)
     }
@@ -89,13 +90,13 @@ impl Tcp {
         Ok(())
     }
 
-    /// Accepts no more connections to `port`; those that are open stay, those that are half open
-    /// go, because nobody would take them.
+    /// Stops accepting connections to `port`. Established connections remain; half-open ones are
+    /// dropped, because they would not be accepted.
     pub fn stop_listening(&mut self, port: u16) {
         self.stop_listening_in((port, None));
     }
 
-    /// The same for what [`Self::listen_at`] began.
+    /// Stops a listener started by [`Self::listen_at`].
     pub fn stop_listening_at(&mut self, local: SocketAddr) {
         self.stop_listening_in((local.port(), Some(local.ip())));
     }
@@ -103,20 +104,20 @@ impl Tcp {
     fn stop_listening_in(&mut self, place: Place) {
         let listener = self.listeners.remove(&place);
         for id in listener.into_iter().flat_map(|listener| listener.half_open) {
-            // The user knows already of one that has brought data.
+            // A connection with early data has already been reported to the user.
             if self.table.get(id).is_ok_and(|connection| !connection.is_early) {
                 self.drop_silently(id);
             }
         }
     }
 
-    /// Returns where the listener for `local` listens.
+    /// Returns the local end of the listener for `local`.
     fn place_for(&self, local: SocketAddr) -> Option<Place> {
         let places = [(local.port(), Some(local.ip())), (local.port(), None)];
         places.into_iter().find(|place| self.listeners.contains_key(place))
     }
 
-    /// Notes that a connection is half open no longer.
+    /// Records that a connection is no longer half-open.
     pub(super) fn leave_backlog(&mut self, place: Place, id: ConnectionId) {
         if let Some(listener) = self.listeners.get_mut(&place) {
             listener.half_open.retain(|half_open| *half_open != id);
@@ -133,15 +134,15 @@ impl Tcp {
         match (flags.has(Flags::ACK), flags.has(Flags::SYN)) {
             (true, false) => self.take_cookie(ends, place, arrival, cx),
             (true, true) => self.refuse(ends, arrival, cx),
-            // Nobody opens a connection to close it at once, but those who look for open ports.
+            // Only port scanners send a SYN with a FIN.
             (false, true) if flags.has(Flags::FIN) => cx.meter.count(Counter::TcpOpensRefused),
             (false, true) => self.accept(ends, place, arrival, None, cx),
             (false, false) => {}
         }
     }
 
-    /// Takes a SYN for the listener in `place`. One that takes the place of a connection in
-    /// TIME-WAIT begins behind `last`, the last number of that one.
+    /// Accepts a SYN for the listener in `place`. A connection that replaces one in TIME-WAIT uses
+    /// sequence numbers after `last`, the last number of the old one.
     pub(super) fn accept(
         &mut self,
         ends: Ends,
@@ -172,7 +173,7 @@ impl Tcp {
         self.touch(id);
     }
 
-    /// Answers what a SYN says about Fast Open (RFC 7413 §4.2.2).
+    /// Answers the Fast Open option of a SYN (RFC 7413 §4.2.2).
     fn fast_open_request(
         &self,
         connection: &mut Connection,
@@ -196,13 +197,13 @@ impl Tcp {
         }
     }
 
-    /// Returns how many half-open connections of a listener have brought data.
+    /// Returns the number of half-open connections of a listener that have received data.
     fn early_connections(&self, place: Place) -> usize {
         let half_open = self.listeners.get(&place).into_iter().flat_map(|l| &l.half_open);
         half_open.filter(|id| self.table.get(**id).is_ok_and(|c| c.is_early)).count()
     }
 
-    /// Owes the answer to a SYN that is not remembered.
+    /// Queues the answer to a SYN for which no state is kept.
     fn owe_cookie(&mut self, ends: Ends, place: Place, syn: &Header, cx: &mut Cx<'_>) {
         let Some(listener) = self.listeners.get_mut(&place) else { return };
         if self.cookies_owed.len() >= COOKIES_OWED_MAX {
@@ -213,7 +214,7 @@ impl Tcp {
         let mss = profile.mss_max.unwrap_or(u16::MAX).min(self.lower.mss_to(ends.1.ip()));
         let stamps = profile.extensions && profile.timestamps;
         let stamp = syn.options.timestamps.filter(|_| stamps);
-        // Only an echoed timestamp can say later what was offered.
+        // Only an echoed timestamp can carry the offered options back.
         let window_scale = syn.options.window_scale.filter(|_| stamp.is_some());
         let sack = syn.options.sack_permitted && stamp.is_some();
         let offered = Offered { window_scale, sack, ecn: false };
@@ -241,7 +242,7 @@ impl Tcp {
         self.cookies_owed.push_back(CookieAnswer { ends, header });
     }
 
-    /// Takes the acknowledgment of a cookie as that of the connection it stands for.
+    /// Processes the acknowledgment of a cookie as that of the connection it encodes.
     fn take_cookie(
         &mut self,
         ends: Ends,
@@ -250,7 +251,7 @@ impl Tcp {
         cx: &mut Cx<'_>,
     ) {
         let header = arrival.header;
-        // Who gave us the packet does not learn to whom it belongs now.
+        // The caller does not learn which connection the packet belongs to, so it must not be kept.
         arrival.may_keep = false;
         let listener = self.listeners.get(&place);
         let awaited = listener.filter(|l| l.cookies_until.is_some_and(|until| cx.now <= until));
@@ -295,8 +296,8 @@ impl Tcp {
         self.touch(id);
     }
 
-    /// Lets a connection in TIME-WAIT give way to a SYN that cannot be an old one; returns whether
-    /// the SYN was taken.
+    /// Replaces a connection in TIME-WAIT by the one of a SYN that cannot be an old duplicate.
+    /// Returns whether the SYN was accepted.
     pub(super) fn take_place_of_time_wait(
         &mut self,
         ends: Ends,
@@ -321,24 +322,24 @@ impl Tcp {
 }
 
 impl Connection {
-    /// Begins with a number that is not the one of the clock.
+    /// Sets the initial sequence number explicitly instead of from the clock.
     fn begin_at(&mut self, iss: Seq) {
         (self.iss, self.send_start) = (iss, iss + 1);
         (self.snd_una, self.snd_nxt, self.snd_max) = (iss, iss, iss);
     }
 
-    /// Takes our answer to the peer's SYN as sent.
+    /// Records the answer to the peer's SYN as sent.
     fn syn_was_sent(&mut self) {
         (self.snd_nxt, self.snd_max) = (self.iss + 1, self.iss + 1);
     }
 }
 
-/// Returns whether anybody listens on `port`, at whatever address.
+/// Returns whether there is a listener for `port` at any address.
 pub(super) fn is_listened_on(listeners: &BTreeMap<Place, Listener>, port: u16) -> bool {
     listeners.range((port, None)..).next().is_some_and(|((first, _), _)| *first == port)
 }
 
-/// The clock of timestamps, before the offset of a connection.
+/// Returns the timestamp clock before the offset of a connection is added.
 fn millis(now: Instant) -> u32 {
     u32::try_from((now.as_nanos() / 1_000_000) & 0xFFFF_FFFF).unwrap_or(0)
 }

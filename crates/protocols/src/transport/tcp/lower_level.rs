@@ -1,10 +1,10 @@
-//! The interface to the lower level (RFC 9293 §3.9.2): what it takes, and how a segment is given.
+//! The interface to the lower level (RFC 9293 §3.9.2): its capabilities, and the form of a segment.
 //!
-//! A device may take a super-segment: a header and up to 64 KiB of data that it cuts into segments
-//! itself, and it may finish checksums. A segment is therefore given in two parts, the packet with
-//! its header, and the place of its data in the send buffer, from where the device gathers it. For
-//! a device that does neither, [`super::Tcp::transmit`] copies the data behind the header and sums
-//! it on the way.
+//! A device may accept a super-segment: a header and up to 64 KiB of data that it cuts into
+//! segments itself, and it may finish checksums. A segment is therefore passed in two parts, the
+//! packet with its header, and the location of its data in the send buffer, from which the device
+//! gathers it. For a device that does neither, [`super::Tcp::transmit`] copies the data after the
+//! header and sums it in the same loop.
 
 use super::ConnectionId;
 use super::header::{self, MAX_HEADER_LEN};
@@ -16,43 +16,43 @@ use crate::internet::pseudo_header;
 use crate::packet::Packet;
 use core::net::IpAddr;
 
-/// Bytes of the IPv4 and TCP headers without options.
+/// Length of the IPv4 and TCP headers without options, in bytes.
 pub(super) const FIXED_HEADERS_V4_LEN: u16 = 40;
-/// Bytes of the IPv6 and TCP headers without options.
+/// Length of the IPv6 and TCP headers without options, in bytes.
 pub(super) const FIXED_HEADERS_V6_LEN: u16 = 60;
-/// Data bytes of the longest super-segment: with all headers it is a datagram of IPv4.
+/// Data bytes of the longest super-segment: with all headers it fits an IPv4 datagram.
 const SUPER_SEGMENT_MAX: u32 = 65_535 - 128;
 
-/// The sum of a segment that need not be verified.
+/// The sum of a segment that is already verified.
 pub(super) const GOOD: Sum = Sum::ALL_ONES;
 
-/// What the lower level takes.
+/// Capabilities of the lower level.
 #[derive(Clone, Copy, Debug)]
 pub struct LowerLevel {
-    /// Bytes of the longest datagram.
+    /// Length of the longest datagram, in bytes.
     pub mtu: u16,
     /// Whether the device cuts super-segments.
     pub segments: bool,
     /// Whether the device finishes checksums.
     pub finishes_checksums: bool,
-    /// The loops over data.
+    /// The checksum and copy loops.
     pub routines: Routines,
 }
 
-/// A segment for the Internet layer, which puts its header in front.
+/// A segment for the Internet layer, which prepends its header.
 #[derive(Debug)]
 pub struct Segment {
-    /// The segment: header, and data if it is whole.
+    /// The segment: header, and data if it is complete.
     pub packet: Packet,
-    /// What the Internet layer's header is to say.
+    /// Fields for the Internet layer's header.
     pub lower: internet::Header,
-    /// Bytes of the longest datagram that is made of it.
+    /// Length of the longest datagram made of it, in bytes.
     pub datagram_len: usize,
-    /// Whose it is; none if it is about something that we do not know.
+    /// The connection of the segment; `None` if it answers a segment of an unknown connection.
     pub connection: Option<ConnectionId>,
 }
 
-/// Where the data of a segment lies.
+/// The location of a segment's data.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail {
     pub(super) connection: ConnectionId,
@@ -61,7 +61,7 @@ pub struct Tail {
 }
 
 impl LowerLevel {
-    /// A link that carries datagrams of `mtu` bytes and does nothing for the host.
+    /// Returns a link that carries datagrams of `mtu` bytes and has no offloads.
     #[must_use]
     pub const fn plain(mtu: u16) -> Self {
         let routines = Routines::PORTABLE;
@@ -82,12 +82,12 @@ impl LowerLevel {
         if self.segments { SUPER_SEGMENT_MAX } else { 0 }
     }
 
-    /// Returns the sum over a segment that came and its pseudo header.
+    /// Returns the sum over a received segment and its pseudo header.
     pub(super) fn sum(&self, source: IpAddr, destination: IpAddr, segment: &[u8]) -> Sum {
         pseudo_sum(source, destination, segment.len()).word((self.routines.sum)(segment))
     }
 
-    /// Puts the header of `outgoing` into `packet`; its data follows elsewhere.
+    /// Writes the header of `outgoing` into `packet`. The data is added separately.
     pub(super) fn segment(
         &self,
         outgoing: &Outgoing,
@@ -124,12 +124,12 @@ impl LowerLevel {
             segment_size => segment_size.into(),
         };
         let fixed = if remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN };
-        // A header of TCP without options is counted in both.
+        // The TCP header without options is included in both lengths.
         let datagram_len = usize::from(fixed) - header::HEADER_LEN + len + data_len;
         Segment { packet, lower, datagram_len, connection: None }
     }
 
-    /// Copies the data of a segment behind its header, and makes its checksum whole.
+    /// Copies the data of a segment after its header, and completes its checksum.
     pub(super) fn append(&self, segment: &mut Segment, [front, back]: [&[u8]; 2]) {
         let packet = &mut segment.packet;
         packet.tail_len = 0;
@@ -141,8 +141,8 @@ impl LowerLevel {
         let copy_and_sum = self.routines.copy_and_sum;
         let first = copy_and_sum(packet.append(front.len()), front);
         let second = copy_and_sum(packet.append(back.len()), back);
-        // Behind an odd number of bytes every byte stands in the other half of its word
-        // (RFC 1071 §2 B).
+        // After an odd number of bytes, every byte is in the other half of its word (RFC 1071 §2
+        // B).
         let second = if front.len() % 2 == 0 { second } else { second.swap_bytes() };
         if let Some(field) = packet.data_mut().get_mut(header::CHECKSUM)
             && let Ok(header_sum) = <[u8; 2]>::try_from(&*field)
@@ -155,7 +155,7 @@ impl LowerLevel {
 }
 
 fn pseudo_sum(source: IpAddr, destination: IpAddr, len: usize) -> Sum {
-    // No datagram is longer; one that claims to be fails its checksum.
+    // No datagram is longer; one with a greater length fails its checksum.
     let len = u16::try_from(len).unwrap_or(u16::MAX);
     pseudo_header(source, destination, Protocol::Tcp, len)
 }

@@ -2,28 +2,29 @@
 //!
 //! # Theory of operation
 //!
-//! A [`Tcp`] holds all connections of a station. Segments come in by [`Tcp::receive`], the user's
-//! wishes by the calls of RFC 9293 §3.10, time by [`Tcp::timeout`]; each of them only changes the
-//! state of a connection and puts it on the list of those that may have something to send.
-//! [`Tcp::transmit`] then takes one connection after the other from that list and lets it make
-//! its segments. Between the two the application runs, so that its answer, the acknowledgment and
-//! the window leave in one segment (TM-233 §3.3).
+//! A [`Tcp`] holds all connections of a station. Its inputs are segments by [`Tcp::receive`], the
+//! user calls of RFC 9293 §3.10, and time by [`Tcp::timeout`]. Each of them only changes the state
+//! of a connection and puts it on the list of those that may have output. [`Tcp::transmit`] then
+//! takes one connection after the other from that list and lets it make its segments. In between
+//! the application runs, so that its answer, the acknowledgment and the window are sent in one
+//! segment (TM-233 §3.3).
 //!
-//! The files are the headings of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
+//! The files follow the sections of the RFC: `calls.rs` §3.10.1 to §3.10.6, `arrives.rs` §3.10.7,
 //! `listen.rs` its LISTEN, `timeouts.rs` §3.10.8, `keep_alive.rs` §3.8.4, `user_timeout.rs` §3.8.3,
-//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments, `receive_tuning.rs` the size of
-//! the buffers, `sack_report.rs` what is reported of early and repeated data; `transmit.rs` decides
-//! what goes out.
-//! `connection.rs` is the transmission control block. What a connection is tailored to is its
-//! [`Profile`].
+//! `icmp_error.rs` §3.9.2.2, `path_search.rs` the length of segments, `receive_tuning.rs` the size
+//! of the buffers, `sack_report.rs` the reports of early and repeated data; `transmit.rs` decides
+//! what is sent. `connection.rs` is the transmission control block. The policies of a connection
+//! are its [`Profile`].
 //!
-//! What is lost and how much may leave is decided in `recovery.rs`, whose file head tells how. It
-//! is made when the first data leaves, and knows nothing of the rest of a connection.
+//! Loss detection and congestion control are in `recovery.rs`, whose file header describes them.
+//! The recovery is allocated when the first data is sent, and does not depend on the rest of a
+//! connection.
 //!
-//! Data is copied once in each direction: from the segment into the receive ring, where the
-//! application reads it in place, and from the send ring into the packet.
+//! Data received in order is copied at most once, from the segment into the receive buffer; a long
+//! segment stays in its packet. Sent data is copied from the send buffer into the packet, unless
+//! the device gathers it.
 //!
-//! Left out: security and compartment, source routes.
+//! Not implemented: security and compartment, source routes.
 
 mod arrives;
 mod bbr;
@@ -108,54 +109,54 @@ use syn_cookie::SynCookies;
 use table::{Ends, Table};
 use transmit::Outgoing;
 
-/// The ECN bits of a datagram, and what a router says by them (RFC 3168 §5).
+/// The ECN bits of a datagram, and the value by which a router reports congestion (RFC 3168 §5).
 const ECN: u8 = 0b11;
 const CONGESTION_EXPERIENCED: u8 = 0b11;
-/// How many resets may wait for output.
+/// Maximum number of resets queued for output.
 const MAX_RESETS_OWED: usize = 16;
-/// How many connections a station has, unless it says otherwise.
+/// Default maximum number of connections of a station.
 const CONNECTIONS_MAX: usize = 1024;
-/// How many bytes all buffers together may grow by, unless a station says otherwise.
+/// Default maximum number of bytes by which all buffers together may grow.
 const GROWTH_MAX: usize = 256 << 20;
 
-/// Names a connection. It never names another one later.
+/// Identifies a connection. An identifier is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
 }
 
-/// Why a connection cannot be opened.
+/// Reasons why a connection cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// The remote address is not one of a single host (MUST-46), or its port is 0.
+    /// The remote address is not a unicast address (MUST-46), or the remote port is 0.
     BadRemote,
-    /// There are as many connections as this station allows.
+    /// The station has reached its limit of connections.
     TooMany,
     /// No local port is free for this remote end.
     NoPort,
 }
 
-/// Why a port cannot be listened on.
+/// Reasons why a listener cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// There is a listener already.
     InUse,
 }
 
-/// The connection that was named has gone.
+/// The connection no longer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoConnection;
 
-/// A reset that is owed to nobody's connection.
+/// A queued reset that belongs to no connection.
 #[derive(Clone, Copy, Debug)]
 struct Reset {
     local: SocketAddr,
     remote: SocketAddr,
     seq: Seq,
-    /// None for the answer to a segment that carried an acknowledgment.
+    /// `None` for the answer to a segment that carried an acknowledgment.
     ack: Option<Seq>,
-    /// Those of the connection that is reset (RFC 7323 §3.2: they may be there).
+    /// The options of the connection that is reset (RFC 7323 §3.2 allows them).
     options: Options,
 }
 
@@ -173,18 +174,18 @@ pub struct Tcp {
     fast_open_client: fast_open::Client,
     resets: VecDeque<Reset>,
     cookies_owed: VecDeque<CookieAnswer>,
-    /// Destinations that do not answer, for the layer below.
+    /// Destinations that do not answer, to report to the layer below.
     suspects: VecDeque<IpAddr>,
-    /// Who has acknowledged something last.
+    /// The peer that last acknowledged data.
     progress: Option<IpAddr>,
-    /// Connections of which it is not known yet what the way to their peer takes.
+    /// New connections whose path MTU is not known yet.
     unmeasured: VecDeque<ConnectionId>,
-    /// Bytes by which all buffers together may grow beyond their beginnings.
+    /// Maximum number of bytes by which all buffers together may grow beyond their initial sizes.
     growth_max: usize,
 }
 
 impl Tcp {
-    /// Makes a TCP above `lower`.
+    /// Returns a TCP without connections above `lower`.
     #[must_use]
     pub fn new(lower: LowerLevel, cx: &mut Cx<'_>) -> Self {
         let secret = Secret::draw(cx.chance);
@@ -208,25 +209,25 @@ impl Tcp {
         }
     }
 
-    /// Moves the clock of the initial sequence numbers ahead by `ticks`; RFC 6528 §3 leaves open
-    /// where it begins.
+    /// Advances the clock of the initial sequence numbers by `ticks`. RFC 6528 §3 leaves its start
+    /// value open.
     pub fn advance_isn_clock(&mut self, ticks: u32) {
         self.secret.clock_start = self.secret.clock_start.wrapping_add(ticks);
     }
 
-    /// Sets how many connections there may be, in any state.
+    /// Sets the maximum number of connections, in any state.
     pub fn set_connections_max(&mut self, connections_max: usize) {
         self.table.set_connections_max(connections_max);
     }
 
-    /// Sets how many bytes the buffers of all connections together may grow by beyond what they
-    /// began with; what has grown already stays.
+    /// Sets the maximum number of bytes by which the buffers of all connections together may grow
+    /// beyond their initial sizes. Buffers that have already grown keep their size.
     pub fn set_growth_max(&mut self, growth_max: usize) {
         self.growth_max = growth_max;
     }
 
-    /// Lets the connection go that is least of use: the oldest in TIME-WAIT, or else the one whose
-    /// peer has kept its window shut for the longest time (attack row 34, RFC 6429 §3).
+    /// Evicts the least useful connection: the oldest in TIME-WAIT, or else the one whose peer has
+    /// kept its window at zero for the longest time (attack row 34, RFC 6429 §3).
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         if let Some(oldest) = self.table.oldest_in_time_wait() {
             return self.drop_silently(oldest);
@@ -242,7 +243,7 @@ impl Tcp {
         self.touch(starved);
     }
 
-    /// OPEN, active: a SYN leaves at the next output.
+    /// OPEN, active: a SYN is sent at the next output.
     ///
     /// # Errors
     ///
@@ -287,7 +288,7 @@ impl Tcp {
         port.map(|port| SocketAddr::new(local, port))
     }
 
-    /// Makes a connection with numbers of its own.
+    /// Creates a connection with sequence numbers of its own.
     fn make(
         &mut self,
         (local, remote): Ends,
@@ -320,14 +321,14 @@ impl Tcp {
         half_open_on: Option<Place>,
     ) -> Option<ConnectionId> {
         let id = self.table.insert(connection, half_open_on)?;
-        // One that finds no place here learns it when its first segment is too long.
+        // A connection without a place here learns its path MTU when its first segment is too long.
         if self.unmeasured.len() < UNMEASURED_MAX {
             self.unmeasured.push_back(id);
         }
         Some(id)
     }
 
-    /// Ends a connection that nobody knows; its peer learns it by the answer to its next segment.
+    /// Deletes a connection unknown to the user. The answer to the peer's next segment informs it.
     fn drop_silently(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.end(Ending::Aborted);
@@ -335,24 +336,24 @@ impl Tcp {
         }
     }
 
-    /// SEND: takes as much of `data` as there is room for and returns how much that was.
+    /// SEND: queues as much of `data` as there is space for, and returns that length.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
         let taken = self.table.get_mut(id)?.send(data);
         self.touch(id);
         Ok(taken)
     }
 
-    /// SEND of what the user holds and does not change: takes as much of `data` from `start` on as
-    /// there is room for and returns how much that was. Large pieces are sent from where they
-    /// lie, and held until the peer has acknowledged them.
+    /// SEND of data that the user shares and does not change: queues as much of `data` from `start`
+    /// on as there is space for, and returns that length. Large pieces are sent without a copy, and
+    /// held until the peer has acknowledged them.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn send_shared(
         &mut self,
         id: ConnectionId,
@@ -364,32 +365,32 @@ impl Tcp {
         Ok(taken)
     }
 
-    /// SEND with the urgent flag: all that is queued, with `data`, becomes urgent (RFC 6093).
+    /// SEND with the urgent flag: all queued data, including `data`, becomes urgent (RFC 6093).
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn send_urgent(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
         let taken = self.table.get_mut(id)?.send_urgent(data);
         self.touch(id);
         Ok(taken)
     }
 
-    /// RECEIVE: returns what can be read without a break; more may follow once it is consumed.
+    /// RECEIVE: returns the first contiguous readable bytes; more may follow them.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn received(&self, id: ConnectionId) -> Result<&[u8], NoConnection> {
         Ok(self.table.get(id)?.receive.data())
     }
 
-    /// RECEIVE: returns what can be read without a break from `offset` bytes behind the next one
-    /// on, for a look ahead. It is empty behind the last byte that can be read.
+    /// RECEIVE: returns contiguous readable bytes from `offset` bytes after the next one on, for
+    /// lookahead. The result is empty after the last readable byte.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn received_from(&self, id: ConnectionId, offset: usize) -> Result<&[u8], NoConnection> {
         Ok(self.table.get(id)?.receive.data_from(offset))
     }
@@ -398,19 +399,19 @@ impl Tcp {
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
         self.table.consume(id, count)?;
         self.touch(id);
         Ok(())
     }
 
-    /// Has what has been received acknowledged at the next output, however long the profile puts
-    /// acknowledgments off: the peer may wait for it (Nagle's algorithm, RFC 9293 §3.7.4).
+    /// Acknowledges the received data at the next output, even if the profile delays
+    /// acknowledgments longer. The peer may be waiting for it (Nagle's algorithm, RFC 9293 §3.7.4).
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
         if self.table.get_mut(id)?.hurry_acknowledgment() {
             self.touch(id);
@@ -418,31 +419,31 @@ impl Tcp {
         Ok(())
     }
 
-    /// Returns how many bytes must be read until the urgent data is behind the reader.
+    /// Returns the number of bytes up to the end of the urgent data.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn urgent_ahead(&self, id: ConnectionId) -> Result<Option<usize>, NoConnection> {
         Ok(self.table.get(id)?.urgent_ahead())
     }
 
-    /// CLOSE: nothing more is sent after what is queued; receiving goes on until the peer closes.
+    /// CLOSE: nothing more is sent after the queued data; receiving continues.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn close(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
         self.table.get_mut(id)?.close();
         self.touch(id);
         Ok(())
     }
 
-    /// ABORT: the peer is told by a reset, and the connection has ended.
+    /// ABORT: ends the connection and sends a reset to the peer.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
         let reset = self.table.get_mut(id)?.abort(cx.now);
         if let Some(reset) = reset {
@@ -452,35 +453,36 @@ impl Tcp {
         Ok(())
     }
 
-    /// STATUS.
+    /// STATUS: returns the state of a connection.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
         Ok(self.table.get(id)?.status())
     }
 
-    /// Gives a connection other policies. What was agreed upon with the peer at its opening stays.
+    /// Replaces the policies of a connection, except the options negotiated with the peer.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn tailor(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
         self.table.change(id, |connection| connection.tailor(profile))?;
         self.touch(id);
         Ok(())
     }
 
-    /// STATUS of every connection there is, in no order that means anything.
+    /// STATUS of every connection, in unspecified order.
     pub fn statuses(&self) -> impl Iterator<Item = Status> {
         self.table.connections().map(Connection::status)
     }
 
-    /// Gives the connection up: it is closed if it is open, and goes once it has ended.
+    /// Releases the connection: it is closed if it is open, and deleted once it has ended.
     ///
-    /// A peer whose data was not read, or that sends more, is told by a reset that it is lost
-    /// (RFC 9293 §3.6.1, SHLD-3); one that neither closes nor opens its window is given a minute.
+    /// If received data was not read, or more arrives, the peer gets a reset that reports the loss
+    /// (RFC 9293 §3.6.1, SHLD-3). A peer that keeps its side open or its window closed has a
+    /// minute.
     pub fn release(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
             connection.release();
@@ -489,7 +491,7 @@ impl Tcp {
         }
     }
 
-    /// Returns how many connections there are, in any state.
+    /// Returns the number of connections, in any state.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.table.len()
@@ -501,14 +503,14 @@ impl Tcp {
         }
     }
 
-    /// Returns when [`Self::timeout`] has to be called: at the time of the next timer, or before.
+    /// Returns when [`Self::timeout`] has to be called: at the time of the next timer, or earlier.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.table.deadline()
     }
 
-    /// Does what is due by now, and returns whether that was anything: [`Self::deadline`] may come
-    /// before its time.
+    /// Processes the timers that are due, and returns whether there were any: [`Self::deadline`]
+    /// may be early.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut was_due = false;
         while let Some((id, connection)) = self.table.next_due(cx.now) {
@@ -531,20 +533,20 @@ impl Tcp {
         was_due
     }
 
-    /// Returns the next news of any connection.
+    /// Returns the next event of any connection.
     pub fn event(&mut self) -> Option<(ConnectionId, Event)> {
         self.table.next_event()
     }
 
-    /// Sets the bytes of the longest datagram for connections that are opened from now on.
+    /// Sets the length of the longest datagram, in bytes, for connections opened from now on.
     pub fn set_mtu(&mut self, mtu: u16) {
         self.lower.mtu = mtu;
     }
 
-    /// Takes a segment, whose header of the Internet layer said `lower`, and gives the packet back
-    /// unless its data stays in it until it is read.
+    /// Processes a segment, whose Internet header is `lower`, and returns the packet unless its
+    /// data stays in it until it is read.
     ///
-    /// `may_keep` says whether there are packets enough for that.
+    /// `may_keep` is true if enough packets are free for that.
     pub fn receive(
         &mut self,
         lower: &internet::Header,
@@ -635,8 +637,8 @@ impl Tcp {
         Some(id)
     }
 
-    /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1); never a reset
-    /// by a reset (attack row 46).
+    /// Answers a segment that belongs to no connection (RFC 9293 §3.5.2, group 1). A reset is never
+    /// answered by a reset (attack row 46).
     fn refuse(&mut self, (local, remote): Ends, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let header = arrival.header;
         if header.flags.has(Flags::RST) {
@@ -661,7 +663,7 @@ impl Tcp {
         }
     }
 
-    /// Returns whether [`Self::transmit`] may have something, or gives packets back.
+    /// Returns whether [`Self::transmit`] may have output, or gives packets back.
     #[must_use]
     pub fn has_output(&self) -> bool {
         self.table.has_output()
@@ -676,7 +678,7 @@ impl Tcp {
         !self.table.spent.is_empty()
     }
 
-    /// Returns the next segment, whole; call until None. Nothing is lost if no packet is free.
+    /// Returns the next complete segment; call until `None`. Nothing is lost if no packet is free.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
         let (mut segment, tail) = self.transmit_in_parts(pool, cx)?;
         if let Some(tail) = tail {
@@ -689,7 +691,7 @@ impl Tcp {
     }
 
     /// Returns the next segment without its data, which stays in the send buffer: [`Self::tail`]
-    /// shows it until anything else happens to the connection.
+    /// returns it until the state of the connection changes.
     pub fn transmit_in_parts(
         &mut self,
         pool: &mut Pool,
@@ -709,25 +711,25 @@ impl Tcp {
         segment
     }
 
-    /// Takes note that output has stopped before [`Self::transmit`] gave None, as it does before a
-    /// full link: the timers of who waits run out even if it never goes on.
+    /// Notes that output has stopped before [`Self::transmit`] returned `None`, as with a full
+    /// link. The timers of connections that wait for output expire even if it never resumes.
     pub fn output_stopped(&mut self) {
         self.table.output_stopped();
     }
 
-    /// Gives `pool` the packets whose data was read, which output does too.
+    /// Returns the packets whose data was read to `pool`, as output does.
     pub(crate) fn give_back(&mut self, pool: &mut Pool) {
         self.table.spent.drain(..).for_each(|packet| pool.put(packet));
     }
 
-    /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer: its checksum is
-    /// finished by the device that gathers it.
+    /// Returns whether [`Self::transmit_in_parts`] leaves data in the send buffer. The device that
+    /// gathers it then finishes the checksum.
     #[must_use]
     pub fn leaves_data_in_place(&self) -> bool {
         self.lower.finishes_checksums
     }
 
-    /// Returns the data of a segment in two parts of the send buffer, the second mostly empty.
+    /// Returns the data of a segment in two parts of the send buffer, the second usually empty.
     #[must_use]
     pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
         let connection = self.table.get(tail.connection).ok();
@@ -788,7 +790,7 @@ impl Reset {
     }
 }
 
-/// Returns whether a connection may have `address` at its end (MUST-46, MUST-57).
+/// Returns whether `address` may be an end of a connection: a unicast address (MUST-46, MUST-57).
 fn is_one_host(address: IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     !(address.is_multicast() || address.is_unspecified() || is_broadcast)

@@ -1,14 +1,15 @@
-//! Congestion avoidance of RFC 5681 §3.1: a segment a round trip, and half after a loss.
+//! Congestion avoidance of RFC 5681 §3.1: one segment per round trip, and half the window after a
+//! loss.
 
-/// Counts what was acknowledged since the window last grew.
+/// Counts the bytes acknowledged since the window last grew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NewReno {
     credit: u64,
 }
 
 impl NewReno {
-    /// Returns by how much a window of `cwnd` grows when `acked` bytes are acknowledged: by what
-    /// was acknowledged, so that dividing acknowledgments gains nothing (RFC 3465, attack row 39).
+    /// Returns the growth of a window of `cwnd` when `acked` bytes are acknowledged. Counting bytes
+    /// makes ACK division ineffective (RFC 3465, attack row 39).
     pub(super) fn acknowledged(&mut self, cwnd: u32, mss: u32, acked: u64) -> u32 {
         self.credit = self.credit.saturating_add(acked);
         let windows = self.credit / u64::from(cwnd.max(1));
@@ -16,7 +17,7 @@ impl NewReno {
         u32::try_from(windows).unwrap_or(u32::MAX).saturating_mul(mss)
     }
 
-    /// Returns the threshold after a loss with `flight` bytes out (RFC 5681 (4)).
+    /// Returns the threshold after a loss with `flight` bytes outstanding (RFC 5681 (4)).
     pub(super) fn lost(&mut self, flight: u64, mss: u32) -> u32 {
         self.credit = 0;
         u32::try_from(flight / 2).unwrap_or(u32::MAX).max(2 * mss)

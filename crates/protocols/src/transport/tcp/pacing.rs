@@ -1,28 +1,28 @@
-//! Pacing: data leaves at the rate at which the window can leave in a round trip, not in bursts.
+//! Pacing: data is sent at the rate of one window per round trip, not in bursts.
 //!
-//! Twice that rate in slow start, so that the window can double, and 1.2 times after it, so that
-//! what is behind the rate is the window and not the pace. On short paths nothing is paced: the
-//! timer would cost more than the burst.
+//! The factor is 2 in slow start, so that the window can double, and 1.2 afterwards, so that the
+//! window limits the sender and not the pace. Short paths are not paced: the timer would cost more
+//! than the burst.
 
 use crate::time::{Duration, Instant};
 
-/// Below this round trip there is no pace.
+/// Below this round trip data is not paced.
 pub(super) const MIN_RTT: Duration = Duration::from_millis(1);
-/// What leaves together lasts about so long at the rate.
+/// Duration, at the rate, of the data that is sent together.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// And is no more than a super-segment.
+/// Upper limit of that data: a super-segment.
 const QUANTUM_MAX_BYTES: u64 = 65_536;
 
 /// The pace of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pacing {
     bytes_per_s: Option<u64>,
-    /// When what has left would have left at the rate.
+    /// The time at which the data sent so far would have been sent at the rate.
     free_at: Instant,
 }
 
 impl Pacing {
-    /// Sets the rate that follows from a window of `cwnd` bytes a round trip.
+    /// Sets the rate for a window of `cwnd` bytes per round trip.
     pub(super) fn follow(&mut self, cwnd: u32, srtt: Option<Duration>, is_slow_start: bool) {
         let Some(srtt) = srtt.filter(|srtt| *srtt >= MIN_RTT) else {
             self.bytes_per_s = None;
@@ -43,24 +43,24 @@ impl Pacing {
         self.bytes_per_s
     }
 
-    /// Returns when the next data may leave, if that is not now.
+    /// Returns when the next data may be sent, or `None` if now.
     pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
         self.bytes_per_s.map(|_| self.free_at).filter(|at| *at > now)
     }
 
-    /// Returns how much may leave together: two segments at least.
+    /// Returns the number of bytes that may be sent together: at least two segments.
     pub(super) fn quantum(&self, mss: u32) -> u64 {
         let Some(rate) = self.bytes_per_s else { return u64::MAX };
         let bytes = rate / 1000 * u64::try_from(QUANTUM.as_millis()).unwrap_or(1);
         bytes.min(QUANTUM_MAX_BYTES).max(2 * u64::from(mss))
     }
 
-    /// Notes that `len` bytes have left.
+    /// Records that `len` bytes were sent.
     pub(super) fn sent(&mut self, len: u32, mss: u32, now: Instant) {
         let Some(rate) = self.bytes_per_s else { return };
         let time =
             |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000).div_ceil(rate));
-        // What was not used stays for one quantum.
+        // Unused credit is kept for one quantum.
         let credit = time(self.quantum(mss));
         let earliest = Instant::from_nanos(
             now.as_nanos().saturating_sub(u64::try_from(credit.as_nanos()).unwrap_or(0)),
@@ -77,7 +77,7 @@ mod tests {
     const MSS: u32 = 1000;
     const RTT: Duration = Duration::from_millis(100);
 
-    /// Sends segments whenever the pace allows, and returns the bytes that left in `time`.
+    /// Sends segments whenever the pace allows, and returns the number of bytes sent in `time`.
     fn run(pacing: &mut Pacing, time: Duration) -> u64 {
         let start = Instant::from_nanos(5_000_000_000);
         let (mut now, mut bytes) = (start, 0);

@@ -1,13 +1,14 @@
-//! The way out of a black hole, where long datagrams vanish and no router says so: packetization
-//! layer path MTU discovery (RFC 4821, RFC 8899) with TCP's own segments.
+//! Black hole detection: on a path that drops long datagrams without an ICMP error, TCP searches
+//! for the path MTU with its own segments (packetization layer path MTU discovery, RFC 4821, RFC
+//! 8899).
 //!
-//! A connection trusts its routers until retransmissions longer than every path takes time out as
-//! often as its profile says ([`BlackHoleDetection`]). Only then is the search made, so that a
-//! connection that meets no such path pays nothing for it. Segments are of the base length from
-//! there on, and of the least if the base length vanishes too, or if the next timeout is too far
-//! away for a user at a terminal. When nothing is missing, one new segment now and then is longer:
-//! if it is acknowledged without having gone again, the others become as long. A probe that is lost
-//! alone says nothing of congestion, and the window stays (RFC 4821 §7.6.1).
+//! A connection trusts ICMP errors until retransmissions longer than the minimum MTU time out as
+//! often as its profile allows ([`BlackHoleDetection`]). Only then is the search allocated, so that
+//! a connection that meets no such path has no cost. From then on segments have the base length, or
+//! the minimum length if the base length is lost too, or if the next timeout is too far away for a
+//! user at a terminal. While nothing is missing, one new segment is occasionally longer: if it is
+//! acknowledged without a retransmission, the others become as long. The loss of a probe alone is
+//! no sign of congestion, and does not change the window (RFC 4821 §7.6.1).
 
 use super::Tcp;
 use super::connection::{self, Connection, Endpoints};
@@ -25,13 +26,13 @@ use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
-/// What gets through nearly anywhere, in bytes of a datagram: what every link carries that carries
-/// IPv6, also inside of another datagram.
+/// Length of a datagram, in bytes, that passes nearly every path: the MTU that every IPv6 link
+/// supports, including tunnels.
 const BASE: u16 = 1280;
-/// The longest that a terminal's connection waits for a second timeout, of the base length; it has
-/// waited half of that for the first, and as long again for a tail loss probe.
+/// Maximum time that an interactive connection waits for a second timeout, with the base length. It
+/// has already waited half of that for the first, and as long again for a tail loss probe.
 const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
-/// How many new connections may wait to be told what the way to their peer takes.
+/// Maximum number of new connections that wait for the MTU of their path.
 pub(super) const UNMEASURED_MAX: usize = 64;
 
 /// The search of one connection.
@@ -41,18 +42,18 @@ pub(super) struct PathSearch {
     probe: Option<Probe>,
 }
 
-/// A segment that is longer than the others, and is out.
+/// An outstanding segment that is longer than the others.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     start: Seq,
     end: Seq,
-    /// Bytes of its datagram.
+    /// Length of its datagram, in bytes.
     len: u16,
 }
 
 impl Tcp {
-    /// Returns the next connection that was made since, and its peer: the layer below should say
-    /// with [`Self::packet_too_big`] what the way there takes (RFC 1191 §6.2).
+    /// Returns the next new connection, and its peer. The layer below should then report the path
+    /// MTU with [`Self::packet_too_big`] (RFC 1191 §6.2).
     pub fn new_connection(&mut self) -> Option<(ConnectionId, IpAddr)> {
         while let Some(id) = self.unmeasured.pop_front() {
             if let Ok(connection) = self.table.get(id) {
@@ -62,12 +63,12 @@ impl Tcp {
         None
     }
 
-    /// Learns from the layer below, which is believed, that a connection's datagrams may have no
-    /// more than `mtu` bytes. Returns whether its segments are shorter now.
+    /// Limits the datagrams of a connection to `mtu` bytes, as reported by the layer below, which
+    /// is trusted. Returns whether its segments are shorter now.
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn packet_too_big(
         &mut self,
         id: ConnectionId,
@@ -83,12 +84,12 @@ impl Tcp {
 }
 
 impl Endpoints {
-    /// Bytes of the headers of IP and TCP without options.
+    /// Returns the length of the IP and TCP headers without options, in bytes.
     const fn fixed_headers_len(&self) -> u16 {
         if self.remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN }
     }
 
-    /// Notes that datagrams may have no more than `mtu` bytes.
+    /// Records that datagrams may have at most `mtu` bytes.
     fn limit_path(&mut self, mtu: u16) {
         let mss = mtu.saturating_sub(self.fixed_headers_len()).max(1);
         self.path_mss = self.path_mss.min(mss);
@@ -96,23 +97,24 @@ impl Endpoints {
 }
 
 impl Connection {
-    /// Bytes of all headers in front of the data.
+    /// Returns the length of all headers in front of the data, in bytes.
     fn headers_len(&self, now: Instant) -> u16 {
         let options = u16::try_from(self.options(now).len()).unwrap_or(0);
         self.ends.fixed_headers_len() + options
     }
 
-    /// Bytes of the datagram of a segment with `len` bytes of data.
+    /// Returns the length of the datagram of a segment with `len` bytes of data.
     fn datagram_len(&self, len: u32, now: Instant) -> u16 {
         u16::try_from(len).unwrap_or(u16::MAX).saturating_add(self.headers_len(now))
     }
 
-    /// No more than `mtu` bytes get through: what was sent is sent again at once in smaller
-    /// segments, which is no sign of congestion (RFC 1191). Returns whether that changes anything.
+    /// Limits the segments to datagrams of `mtu` bytes. Outstanding data is retransmitted
+    /// immediately in smaller segments, which is no sign of congestion (RFC 1191). Returns whether
+    /// anything changes.
     pub(super) fn packet_too_big(&mut self, mtu: u16, now: Instant) -> bool {
         self.ends.limit_path(mtu);
         if self.state == connection::State::SynSent {
-            // The segments are made when the peer has said what it takes.
+            // The segment size is set when the peer has announced its maximum.
             return false;
         }
         if let Some(path) = &mut self.path {
@@ -137,7 +139,7 @@ impl Connection {
         }
     }
 
-    /// The retransmission timer has run out: the first segment may be too long for the path.
+    /// Processes an expired retransmission timer: the first segment may be too long for the path.
     pub(super) fn path_timed_out(&mut self, cx: &mut Cx<'_>) {
         let detection = self.profile.black_hole_detection;
         let timeouts_max = match detection {
@@ -163,7 +165,7 @@ impl Connection {
         let rto = self.rtt.rto();
         let Some(path) = &mut self.path else { return };
         if path.search.state() == State::Base {
-            // What went again was the probe of the base length.
+            // The retransmitted segment was the probe of the base length.
             path.search.lost(path.search.base(), cx.now);
         } else if path.search.vanished(len) {
             cx.meter.count(Counter::TcpBlackHoles);
@@ -179,7 +181,7 @@ impl Connection {
         self.use_path_mtu(cx.now);
     }
 
-    /// Numbers up to `ack`, `count` of them new, were acknowledged.
+    /// Records that numbers up to `ack`, `count` of them new, were acknowledged.
     pub(super) fn path_acknowledged(&mut self, ack: Seq, count: u32, now: Instant) {
         if self.path.is_none() {
             return;
@@ -194,7 +196,8 @@ impl Connection {
         self.use_path_mtu(now);
     }
 
-    /// The numbers from `start` to `end` go again; a probe among them was lost.
+    /// Records that the numbers from `start` to `end` are retransmitted; a probe among them was
+    /// lost.
     pub(super) fn path_sent_again(&mut self, start: Seq, end: Seq, now: Instant) {
         let Some(path) = &mut self.path else { return };
         let is_of = |probe: &mut Probe| start.is_before(probe.end) && probe.start.is_before(end);
@@ -203,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether the only thing that is lost is a probe.
+    /// Returns whether a probe is the only lost data.
     pub(super) fn only_probe_is_lost(&self) -> bool {
         let Some(recovery) = &self.recovery else { return false };
         let Some(probe) = self.path.as_ref().and_then(|path| path.probe) else { return false };
@@ -213,7 +216,7 @@ impl Connection {
             && first.is_some_and(|seq| seq.is_in_window(probe.start, len))
     }
 
-    /// Makes the segments as long as the search says.
+    /// Sets the segment size to the result of the search.
     fn use_path_mtu(&mut self, now: Instant) {
         let Some(path) = &self.path else { return };
         let mss = u32::from(path.search.mtu().saturating_sub(self.headers_len(now)).max(1));
@@ -222,9 +225,9 @@ impl Connection {
         }
     }
 
-    /// Returns how much data a probe is to have, if one is due, nothing is missing, and the user
-    /// and both windows, which let `usable` new bytes leave, have as much and a segment more: only
-    /// what is sent behind a probe reveals its loss within a round trip (RFC 4821 §7.4).
+    /// Returns the length of a probe's data, if one is due and nothing is missing. The user and
+    /// both windows, which allow `usable` new bytes, must have that much and a segment more,
+    /// because only data sent after a probe reveals its loss within a round trip (RFC 4821 §7.4).
     pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let is_calm = self.recovery.as_ref().is_some_and(|recovery| recovery.is_calm());
         let (rto, headers, seq) = (self.rtt.rto(), self.headers_len(cx.now), self.snd_nxt);

@@ -1,5 +1,5 @@
-//! What was sent, in the pieces in which it was sent: a queue whose first piece needs no memory of
-//! its own, because a connection with a person at its end never has a second.
+//! A queue of the pieces of sent data. Its first piece needs no memory of its own, because an
+//! interactive connection never has a second one.
 
 use alloc::collections::VecDeque;
 
@@ -40,7 +40,7 @@ impl<T> Pieces<T> {
         }
     }
 
-    /// Drops the oldest piece; the memory of the others goes with the last of them.
+    /// Drops the oldest piece. The memory of the others is freed with the last of them.
     pub(super) fn pop_front(&mut self) {
         self.first = self.rest.pop_front();
         if self.first.is_none() && self.rest.capacity() > 0 {
@@ -52,7 +52,8 @@ impl<T> Pieces<T> {
         *self = Self::default();
     }
 
-    /// Returns the first piece for which `is_before` does not hold; it holds for all before that.
+    /// Returns the first piece for which `is_before` is false; it is true for all pieces before
+    /// that.
     pub(super) fn first_not(&self, is_before: impl Fn(&T) -> bool) -> Option<&T> {
         if self.first.as_ref().is_some_and(|first| !is_before(first)) {
             return self.first.as_ref();

@@ -1,28 +1,28 @@
 //! Local ports of active opens: the double-hash algorithm of RFC 6056 §3.3.4.
 //!
-//! The ports used towards one destination follow each other, so that none is used again soon; where
-//! they begin is a keyed hash of the destination. How far they have come is counted in one of many
-//! counters, chosen by a second keyed hash. A destination that happens to share its counter with
-//! another could watch that one's connections through it (CVE-2022-1012, attack row 32): so there
-//! are 4096 counters, each begins somewhere, and every open moves its counter by chance.
+//! The ports used for one destination are consecutive, so that none is reused soon. They start at a
+//! keyed hash of the destination. Their progress is kept in one of many counters, chosen by a
+//! second keyed hash. A destination that happens to share its counter with another could observe
+//! that one's connections through it (CVE-2022-1012, attack row 32). There are therefore 4096
+//! counters, each with a random start, and every open advances its counter by a random step.
 
 use super::keyed_hash::Key;
 use crate::chance::Chance;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-/// RFC 6056 §3.2 lets all of them be used; below are the ports of services.
+/// RFC 6056 §3.2 allows all of these; ports below are left to services.
 pub(super) const FIRST_PORT: u16 = 16_384;
 const PORTS: u64 = 65_536 - FIRST_PORT as u64;
 const COUNTERS: usize = 4096;
-/// An open moves its counter by 1 up to this.
+/// Maximum step by which an open advances its counter; the minimum is 1.
 const STEP_MAX: u64 = 8;
 
-/// What chooses the local port of an active open.
+/// The algorithm that chooses the local port of an active open.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
     key: Key,
-    /// Made at the first open: a host that only listens needs none.
+    /// Allocated at the first open: a host that only listens needs none.
     counters: Vec<u16>,
 }
 
@@ -52,7 +52,7 @@ impl Ports {
         (0..PORTS).find_map(|step| {
             let port = FIRST_PORT.checked_add(port_number((first + step) % PORTS))?;
             is_free(port).then(|| {
-                // The next one begins behind those that were taken.
+                // The next port follows the ones that were tried.
                 *counter = counter.wrapping_add(port_number(step));
                 port
             })
@@ -108,7 +108,7 @@ mod tests {
             let second = ports.choose(LOCAL, host(2 * number + 1), &mut chance, |_| true).unwrap();
             gaps.insert(second.wrapping_sub(first));
         }
-        // 2000 draws of 49,152 leave about 1960 different ones.
+        // 2000 draws from 49,152 values give about 1960 different ones.
         assert!(gaps.len() > 1900, "{}", gaps.len());
     }
 

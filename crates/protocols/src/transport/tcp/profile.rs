@@ -1,22 +1,23 @@
-//! What a connection is tailored to (TM-233 §3.2): both profiles are correct TCP, and a foreign
-//! host cannot tell them apart but by their speed.
+//! The policies of a connection (TM-233 §3.2). All profiles are correct TCP, and a remote host can
+//! distinguish them only by their speed.
 
 use super::keep_alive::KeepAlive;
 use super::user_timeout::Patience;
 use crate::internet;
 use crate::time::Duration;
 
-/// When the receiver opens its window again.
+/// When the receiver advertises a larger window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowUpdate {
-    /// Only when it is at least half used, and then to the maximum (TM-233 §5.6).
+    /// Only when it is at least half used, and then the maximum (TM-233 §5.6).
     HalfUsed,
-    /// Only when it is used up, and then to the maximum: when less is left of it than a segment and
-    /// than a quarter, which a peer that avoids silly windows leaves unused. The allocations of an
-    /// NCP of 1973 (RFC 573, IV); slow wherever the window is smaller than the path holds.
+    /// Only when it is used up, and then the maximum. It counts as used up when less is left than a
+    /// segment and than a quarter, because a peer with silly window avoidance leaves that unused.
+    /// This is the allocation scheme of an NCP of 1973 (RFC 573, IV). It is slow wherever the
+    /// window is smaller than the capacity of the path.
     UsedUp,
-    /// Whenever the application has read, by however little. What RFC 573 proposes; a reader of
-    /// single bytes sends an update for each of them (silly windows, RFC 9293 §3.8.6.2.2).
+    /// Whenever the application has read, by any amount, as RFC 573 proposes. A reader of single
+    /// bytes sends an update for each of them (silly windows, RFC 9293 §3.8.6.2.2).
     AsRead,
     /// When it can grow by two segments or half the buffer (RFC 9293 §3.8.6.2.2).
     TwoSegments,
@@ -25,37 +26,38 @@ pub enum WindowUpdate {
 /// When received data is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgment {
-    /// At the next output, after the application has run: on its answer if it gives one.
+    /// At the next output, after the application has run: piggybacked on its answer if there is
+    /// one.
     AtOutput,
     /// After this time, or with the second full segment (RFC 9293 §3.8.6.3), or with an answer.
     /// A time of 0.5 s or more counts as 499 ms (MUST-40).
     Delayed(Duration),
 }
 
-/// How large a window is offered at most.
+/// The maximum window to advertise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveWindow {
-    /// This many bytes, all the time.
+    /// A fixed number of bytes.
     Bytes(usize),
-    /// As many bytes as the application takes in two round trips: `start` at first, and never
+    /// The number of bytes that the application reads in two round trips: initially `start`, never
     /// less, and never more than `limit`.
     Tuned {
-        /// Bytes at the beginning.
+        /// Initial number of bytes.
         start: usize,
-        /// Bytes at most.
+        /// Maximum number of bytes.
         limit: usize,
     },
 }
 
 impl ReceiveWindow {
-    /// Returns the bytes of the first window.
+    /// Returns the size of the initial window, in bytes.
     #[must_use]
     pub const fn start(self) -> usize {
         let (Self::Bytes(start) | Self::Tuned { start, .. }) = self;
         start
     }
 
-    /// Returns the bytes of the largest window that there may ever be.
+    /// Returns the size of the largest possible window, in bytes.
     #[must_use]
     pub const fn limit(self) -> usize {
         match self {
@@ -65,24 +67,23 @@ impl ReceiveWindow {
     }
 }
 
-/// How much the sender may have outstanding.
+/// The maximum amount of outstanding data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendLimit {
-    /// What fits into one segment: a person types no more (TM-233 §3.2).
+    /// One segment, enough for a user's typing (TM-233 §3.2).
     OneSegment,
-    /// This many bytes.
+    /// A fixed number of bytes.
     Bytes(usize),
-    /// Twice as many bytes as the congestion window: `start` at first, and never less, and never
-    /// more than `limit`.
+    /// Twice the congestion window: initially `start`, never less, and never more than `limit`.
     Tuned {
-        /// Bytes at the beginning.
+        /// Initial number of bytes.
         start: usize,
-        /// Bytes at most.
+        /// Maximum number of bytes.
         limit: usize,
     },
 }
 
-/// Which congestion control a connection uses.
+/// The congestion control algorithm of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Congestion {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
@@ -90,12 +91,12 @@ pub enum Congestion {
     Cubic,
     /// NewReno (RFC 5681, RFC 6582).
     NewReno,
-    /// BBR, version 1: for paths that lose by chance. It paces always.
+    /// BBR, version 1: for paths with random losses. It always paces.
     Bbr,
 }
 
 impl Congestion {
-    /// Returns the name that Linux has for it.
+    /// Returns the name that Linux uses for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,13 +128,13 @@ pub enum BlackHoleDetection {
 /// The policies of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// The largest window that is offered.
+    /// The maximum window to advertise.
     pub receive_window: ReceiveWindow,
-    /// When the window is opened again.
+    /// When a larger window is advertised.
     pub window_update: WindowUpdate,
     /// When data is acknowledged.
     pub acknowledgment: Acknowledgment,
-    /// How much may be outstanding.
+    /// The maximum amount of outstanding data.
     pub send_limit: SendLimit,
     /// Whether a small segment waits while data is outstanding (RFC 9293 §3.7.4).
     pub nagle: bool,
@@ -144,61 +145,61 @@ pub struct Profile {
     pub extensions: bool,
     /// Whether timestamps are among these extensions: they cost 12 bytes of every segment.
     pub timestamps: bool,
-    /// What the window does about acknowledgments and losses.
+    /// The congestion control algorithm.
     pub congestion: Congestion,
     /// Whether explicit congestion notification is offered (RFC 3168).
     pub ecn: bool,
-    /// Whether a window leaves evenly over the round trip, where that is a millisecond or more.
+    /// Whether data is paced evenly over the round trip, where that is a millisecond or more.
     pub pacing: bool,
-    /// What the retransmission timeout exceeds the smoothed round-trip time by, at least.
+    /// Minimum margin of the retransmission timeout above the smoothed round-trip time.
     ///
-    /// RFC 6298 (2.4) says one second for the whole; 200 ms above the round trip is what today's
-    /// hosts use, because their clocks are fine enough.
+    /// RFC 6298 (2.4) requires one second for the whole timeout. Hosts today use 200 ms above the
+    /// round trip, because their clocks are fine enough.
     pub rto_min: Duration,
-    /// What an unanswered retransmission does to that timeout.
+    /// Change of that timeout after an unanswered retransmission.
     pub retransmission: Retransmission,
-    /// How long to go on without an answer.
+    /// Time limits for an unresponsive peer.
     pub patience: Patience,
-    /// How to ask a silent peer whether it is still there; None, which is the default, for never.
+    /// Schedule of keep-alive probes. `None`, the default, sends none.
     pub keep_alive: Option<KeepAlive>,
-    /// When the length of segments is searched for because long ones vanish (RFC 8899).
+    /// When the path MTU is searched for because long segments are lost (RFC 8899).
     pub black_hole_detection: BlackHoleDetection,
-    /// What the header of IP says about every segment.
+    /// Fields of the IP header of every segment.
     pub marking: Marking,
-    /// Whether a SYN may carry data, of ours or of the peer (RFC 7413).
+    /// Whether a SYN may carry data, in either direction (RFC 7413).
     pub fast_open: bool,
 }
 
-/// What an unanswered retransmission does to the timeout of the next one.
+/// Change of the retransmission timeout after an unanswered retransmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retransmission {
-    /// It doubles it (RFC 6298 §5.5).
+    /// The timeout doubles (RFC 6298 §5.5).
     #[default]
     BacksOff,
-    /// Nothing: the interval stays the same, as in hosts from before RFC 1122. It is for the
-    /// laboratory: on a network of today RFC 6298 §5.5 says that a host MUST back off.
+    /// The timeout stays the same, as in hosts from before RFC 1122. It is for laboratory use: RFC
+    /// 6298 §5.5 requires that a host MUST back off.
     Fixed,
 }
 
-/// What the header of IP says about the segments of a connection.
+/// Fields of the IP header of a connection's segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marking {
     /// The differentiated services field, in the upper six bits (MUST-48).
     pub dscp: u8,
-    /// The time to live or hop limit, if it is not what the host sets (MUST-49).
+    /// The time to live or hop limit; `None` for the host's default (MUST-49).
     pub hops: Option<u8>,
 }
 
 const ECN_BITS: u8 = 0x03;
-/// Bytes of the largest buffers for files: more than 1 Gbit/s brings in 100 ms, and what a window
-/// field says with a shift of 8.
+/// Size of the largest buffers for files, in bytes: more than 1 Gbit/s delivers in 100 ms, and the
+/// maximum of the window field with a shift of 8.
 const BULK_LIMIT: usize = 0xFFFF << 8;
 
 impl Marking {
-    /// What nobody has asked to be different.
+    /// The marking of connections without other settings.
     pub const DEFAULT: Self = Self { dscp: 0, hops: None };
 
-    /// Puts it on what the Internet layer is to say; the two bits of ECN are not its.
+    /// Writes the marking into the parameters for the Internet layer, except the two ECN bits.
     pub(super) fn put_on(&self, lower: &mut internet::Header) {
         lower.dscp_ecn |= self.dscp & !ECN_BITS;
         lower.hop_limit = self.hops.unwrap_or(lower.hop_limit);
@@ -206,8 +207,9 @@ impl Marking {
 }
 
 impl Profile {
-    /// For a person at a keyboard: a window of a screenful plus a segment of 500, opened when it
-    /// is half used, one output segment, and every answer as early as possible.
+    /// Profile for a user at a keyboard: a window of a screenful plus a segment of 500 bytes,
+    /// advertised again when it is half used, at most one outstanding segment, and every answer as
+    /// early as possible.
     #[must_use]
     pub const fn interactive(screenful: usize) -> Self {
         Self {
@@ -232,18 +234,19 @@ impl Profile {
         }
     }
 
-    /// For the host at which a person works: what [`Self::interactive`] is, but for the limit of one
-    /// segment, with which the rest of a screen would wait until its beginning is acknowledged.
+    /// Profile for the host to which a user logs in: like [`Self::interactive`], but without the
+    /// limit of one segment, because of which the rest of a screen would wait until its beginning
+    /// is acknowledged.
     #[must_use]
     pub const fn serving(screenful: usize) -> Self {
         let send_limit = SendLimit::Bytes(screenful);
         Self { send_limit, ..Self::interactive(screenful) }
     }
 
-    /// The interactive profile of the thesis: a screen of 2000 characters.
+    /// The interactive profile of TM-233: a screen of 2000 characters.
     pub const INTERACTIVE: Self = Self::interactive(2000);
 
-    /// For files: large buffers that grow with the path, and as few segments as carry them.
+    /// Profile for files: large buffers that grow with the path, and as few segments as possible.
     pub const BULK: Self = Self {
         receive_window: ReceiveWindow::Tuned { start: 1 << 18, limit: BULK_LIMIT },
         window_update: WindowUpdate::TwoSegments,
@@ -265,11 +268,11 @@ impl Profile {
         fast_open: false,
     };
 
-    /// For files with their commands: a command must not wait for an acknowledgment, nor the peer
-    /// for ours.
+    /// Profile for files with their commands: a command must not wait for an acknowledgment from
+    /// either side.
     pub const FILES: Self =
         Self { nagle: false, acknowledgment: Acknowledgment::AtOutput, ..Self::BULK };
 
-    /// For a server of logins: a window of 32 KiB holds what people type, and what they paste.
+    /// Profile for a login server: a window of 32 KiB holds typed and pasted input.
     pub const LOGINS: Self = Self::serving(32 * 1024);
 }

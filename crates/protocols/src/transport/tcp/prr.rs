@@ -1,41 +1,41 @@
-//! Proportional rate reduction (RFC 6937, and its revision draft-ietf-tcpm-prr-rfc6937bis): how
-//! much may leave during a recovery.
+//! Proportional rate reduction (RFC 6937, and its revision draft-ietf-tcpm-prr-rfc6937bis): the
+//! amount of data to send during a recovery.
 //!
-//! For what was delivered so much leaves that the flight comes down to the threshold within one
-//! round trip, evenly. If losses have taken it below, it is brought up again: by what was
-//! delivered, and a segment more for each acknowledgment that moves the edge and tells of no
-//! further loss, which is slow start.
+//! For each delivered byte, so much is sent that the flight decreases evenly to the threshold
+//! within one round trip. If losses have reduced the flight below the threshold, it grows again: by
+//! the delivered bytes, plus a segment for each acknowledgment that advances and reports no further
+//! loss, which is slow start.
 
 /// The state of one recovery; all in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prr {
-    /// What was out when it began.
+    /// Bytes outstanding at its start.
     flight: u64,
     ssthresh: u64,
     delivered: u64,
     out: u64,
 }
 
-/// What an acknowledgment says to a recovery.
+/// The input from one acknowledgment during a recovery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// Bytes that it delivers.
     pub(super) delivered: u64,
-    /// What is in the network now.
+    /// Bytes in the network now.
     pub(super) pipe: u64,
-    /// It moves the edge and tells of no further loss.
+    /// It advances and reports no further loss.
     pub(super) is_safe: bool,
-    /// The largest segment.
+    /// The maximum segment size.
     pub(super) mss: u32,
 }
 
 impl Prr {
-    /// Begins with `flight` bytes out and the threshold `ssthresh`.
+    /// Starts a recovery with `flight` bytes outstanding and the threshold `ssthresh`.
     pub(super) fn new(flight: u64, ssthresh: u32) -> Self {
         Self { flight: flight.max(1), ssthresh: u64::from(ssthresh), delivered: 0, out: 0 }
     }
 
-    /// Notes that `len` bytes left, whether for the first time or again.
+    /// Records that `len` bytes were sent or retransmitted.
     pub(super) fn sent(&mut self, len: u32) {
         self.out += u64::from(len);
     }
@@ -46,7 +46,7 @@ impl Prr {
         let mss = u64::from(mss);
         self.delivered += delivered;
         let allowed = if pipe > self.ssthresh {
-            // As parts in a thousand would not be exact.
+            // An integer ratio in thousandths would not be exact.
             let share = u128::from(self.delivered) * u128::from(self.ssthresh);
             let share = share.div_ceil(u128::from(self.flight));
             u64::try_from(share).unwrap_or(u64::MAX).saturating_sub(self.out)
@@ -55,7 +55,7 @@ impl Prr {
             let more = if is_safe { mss } else { 0 };
             (conserved + more).min(self.ssthresh - pipe)
         };
-        // The first retransmission goes at once, whatever the rest says.
+        // The first retransmission is always sent immediately.
         let allowed = if self.out == 0 { allowed.max(mss) } else { allowed };
         u32::try_from(pipe + allowed).unwrap_or(u32::MAX)
     }
@@ -72,7 +72,7 @@ mod tests {
         Progress { delivered, pipe, is_safe, mss: MSS }
     }
 
-    /// Lets all go that may, in segments, and returns how many went.
+    /// Sends all that is allowed, in segments, and returns their number.
     fn send(prr: &mut Prr, pipe: &mut u64, window: u32) -> u64 {
         let mut count = 0;
         while *pipe + u64::from(MSS) <= u64::from(window) {
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn one_loss_of_twenty_lets_one_go_for_every_second_that_arrives() {
         let mut prr = Prr::new(20_000, 10_000);
-        // The first is lost and the next three are there.
+        // The first segment is lost and the next three have arrived.
         let mut pipe = 16_000;
         let mut sent = 0;
         let window = prr.window(progress(3000, pipe, false));

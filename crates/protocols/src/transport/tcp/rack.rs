@@ -1,22 +1,22 @@
-//! RACK: losses told by time (RFC 8985 §6).
+//! RACK: time-based loss detection (RFC 8985 §6).
 //!
-//! Whatever was sent before something that has been delivered, and longer ago than a round trip
-//! and a reordering window, is lost. The window begins with nothing as long as no reordering was
-//! seen, so that a loss is repaired as early as by duplicate acknowledgments; it grows by a
-//! quarter of the least round trip with every round in which the peer reports that a
-//! retransmission came twice, and falls back after sixteen recoveries without one.
+//! Data is lost if it was sent before data that has been delivered, and longer ago than a round
+//! trip plus a reordering window. The window is zero while no reordering was observed, so that a
+//! loss is repaired as early as by duplicate acknowledgments. It grows by a quarter of the minimum
+//! round trip in every round in which the peer reports a retransmission as a duplicate, and is
+//! reset after sixteen recoveries without one.
 
 use super::flight::{Judgment, Newest};
 use crate::time::{Duration, Instant};
 
-/// Recoveries for which a wider window is kept (RFC 8985 §6.2 step 4).
+/// Number of recoveries for which a larger window is kept (RFC 8985 §6.2 step 4).
 const KEPT_RECOVERIES: u8 = 16;
-/// Segments above a hole that are as good as three duplicate acknowledgments.
+/// Number of segments delivered above a hole that count as three duplicate acknowledgments.
 const DUPLICATE_THRESHOLD: u64 = 3;
-/// How long a round trip may be the least of all: a path changes.
+/// Validity of the minimum round trip, limited because paths change.
 const MIN_RTT_VALID: Duration = Duration::from_secs(300);
 
-/// The least round trip of the last minutes.
+/// Minimum round trip of the last minutes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinRtt {
     least: Option<(Duration, Instant)>,
@@ -35,44 +35,45 @@ impl MinRtt {
     }
 }
 
-/// What decides how long to wait for what was overtaken.
+/// The inputs to the reordering window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Situation {
     pub(super) srtt: Duration,
     pub(super) is_recovering: bool,
-    /// Segments above the first hole.
+    /// Number of segments delivered above the first hole.
     pub(super) sacked_segments: u64,
 }
 
 /// The state of RFC 8985 §5.3.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
-    /// When the newest delivery was sent and where it ends.
+    /// Send time and end of the newest delivery.
     newest: Option<(Instant, u64)>,
     rtt: Duration,
     pub(super) learned: Learned,
-    /// The window grows once until this place is acknowledged.
+    /// The window grows at most once until this position is acknowledged.
     round_end: Option<u64>,
 }
 
-/// What outlives a flight, whose places mean nothing to the next one.
+/// State that outlives a flight, without stream positions, which are meaningless in the next
+/// flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Learned {
     pub(super) min_rtt: MinRtt,
     has_seen_reordering: bool,
-    /// Quarters of the least round trip beyond the first.
+    /// Quarters of the minimum round trip beyond the first.
     steps: u8,
     recoveries_left: u8,
 }
 
 impl Rack {
-    /// Begins with what an earlier flight has learned.
+    /// Returns a state with the values learned in an earlier flight.
     pub(super) fn remembering(learned: Learned) -> Self {
         Self { learned, ..Self::default() }
     }
 
-    /// Step 1 and 2: takes the newest sending of what an acknowledgment delivers. `is_original`
-    /// says that the echo of the timestamp is from before a retransmission.
+    /// Steps 1 and 2: records the newest transmission that an acknowledgment delivers.
+    /// `is_original` is true if the echoed timestamp precedes a retransmission.
     pub(super) fn delivered(&mut self, newest: &Newest, is_original: bool, now: Instant) {
         let rtt = now - newest.stamp.sent_at;
         if newest.is_again {
@@ -90,24 +91,24 @@ impl Rack {
         }
     }
 
-    /// Step 2: takes the round trip of the last segment that an acknowledgment delivers, if it was
-    /// sent once.
+    /// Step 2: records the round trip of the last segment that an acknowledgment delivers, if it
+    /// was sent once.
     ///
-    /// `RACK_update` of §6.2 sets RACK.rtt for every segment newly delivered, and RACK.segment only
-    /// for one that was sent later: so the last segment that is looked at says how long to wait,
-    /// not the newest sending. Segments are looked at in their order, first what is acknowledged
-    /// by number. Where the two differ the last was sent before the newest, and took longer: more
-    /// patience, and never less, for what went out behind it.
+    /// `RACK_update` of §6.2 sets RACK.rtt for every newly delivered segment, and RACK.segment only
+    /// for one that was sent later. The last segment examined therefore determines the wait, not
+    /// the newest transmission. Segments are examined in order, first those acknowledged by number.
+    /// Where the two differ, the last segment was sent before the newest one and took longer, so
+    /// the wait for later transmissions is longer, and never shorter.
     pub(super) fn took(&mut self, rtt: Duration) {
         self.rtt = rtt;
     }
 
-    /// Step 3.
+    /// Step 3: records that reordering was observed.
     pub(super) fn reordered(&mut self) {
         self.learned.has_seen_reordering = true;
     }
 
-    /// Step 4: the peer reports something received twice that we did send twice.
+    /// Step 4: the peer reports a duplicate caused by a retransmission.
     pub(super) fn repeated_in_vain(&mut self, una: u64, nxt: u64) {
         if self.round_end.is_some_and(|end| una < end) {
             return;
@@ -126,7 +127,7 @@ impl Rack {
         }
     }
 
-    /// Returns how long to wait for what was overtaken.
+    /// Returns the reordering window.
     pub(super) fn reordering_window(&self, situation: Situation) -> Duration {
         let is_certain =
             situation.is_recovering || situation.sacked_segments >= DUPLICATE_THRESHOLD;
@@ -137,7 +138,7 @@ impl Rack {
         (quarter * (u32::from(self.learned.steps) + 1)).min(situation.srtt)
     }
 
-    /// Step 5: judges what was sent at `sent_at` and ends at `end`.
+    /// Step 5: judges a transmission sent at `sent_at` that ends at `end`.
     pub(super) fn judge(
         &self,
         sent_at: Instant,
@@ -167,7 +168,7 @@ mod tests {
         Instant::ZERO + MS * u32::try_from(millis).unwrap()
     }
 
-    /// Segments of 1000 bytes, one a millisecond; that at 3000 is delivered after 100 ms.
+    /// Segments of 1000 bytes, one per millisecond. The one at 3000 is delivered after 100 ms.
     fn overtaken() -> (Flight, Rack) {
         let (mut flight, mut rack) = (Flight::new(Seq(0)), Rack::default());
         (0..10).for_each(|segment| flight.sent(1000, 1, at(segment)));

@@ -1,12 +1,12 @@
-//! Sets of places in the send stream, kept as ranges that neither overlap nor touch.
+//! Sets of positions in the send stream, stored as ranges that neither overlap nor touch.
 //!
-//! A place is a 64-bit count of sequence numbers since the connection began, so nothing wraps.
+//! A position is a 64-bit count of sequence numbers since the connection began, so nothing wraps.
 //! Every operation costs the logarithm of the number of ranges, and as much again for each range
-//! that disappears by it: a peer pays with a segment for every range that it makes.
+//! that it removes: a peer must send a segment for every range that it creates.
 
 use alloc::collections::BTreeMap;
 
-/// The places from `start` up to, and not with, `end`.
+/// The positions from `start` up to, but excluding, `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) start: u64,
@@ -26,13 +26,13 @@ impl Range {
         self.end <= self.start
     }
 
-    /// Returns the places that are in both.
+    /// Returns the intersection of both ranges.
     pub(super) fn and(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
 }
 
-/// A set of places.
+/// A set of positions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RangeSet {
     /// The end of each range by its start.
@@ -41,12 +41,12 @@ pub(super) struct RangeSet {
 }
 
 impl RangeSet {
-    /// Returns how many places are in the set.
+    /// Returns the number of positions in the set.
     pub(super) fn places(&self) -> u64 {
         self.places
     }
 
-    /// Returns how many ranges the set has.
+    /// Returns the number of ranges in the set.
     pub(super) fn ranges(&self) -> usize {
         self.ranges.len()
     }
@@ -66,7 +66,7 @@ impl RangeSet {
         self.ranges.last_key_value().map(|(start, end)| Range::new(*start, *end))
     }
 
-    /// Returns the first range that ends behind `place`.
+    /// Returns the first range that ends after `place`.
     pub(super) fn next_after(&self, place: u64) -> Option<Range> {
         if self.ranges.is_empty() {
             return None;
@@ -117,7 +117,7 @@ impl RangeSet {
             return;
         }
         let mut joined = range;
-        // Whatever overlaps or touches becomes part of the new range.
+        // Overlapping and adjacent ranges become part of the new range.
         while let Some((start, end)) = self.ranges.range(..=joined.end).next_back() {
             let found = Range::new(*start, *end);
             if found.end < joined.start {
@@ -131,7 +131,7 @@ impl RangeSet {
         self.places += joined.len();
     }
 
-    /// Takes `range` out of the set and returns how many of its places were in it.
+    /// Removes `range` from the set and returns how many of its positions were in it.
     pub(super) fn remove(&mut self, range: Range) -> u64 {
         let before = self.places;
         if range.is_empty() || self.ranges.is_empty() {
@@ -154,7 +154,7 @@ impl RangeSet {
         before - self.places
     }
 
-    /// Takes everything below `place` out of the set.
+    /// Removes all positions below `place` from the set.
     pub(super) fn remove_below(&mut self, place: u64) {
         while let Some(first) = self.first().filter(|first| first.start < place) {
             self.ranges.pop_first();

@@ -1,12 +1,11 @@
-//! What the peer sent and the user has not yet read, with what came out of order.
+//! Received data that the user has not read yet, including data received out of order.
 //!
-//! What can be read is a queue of pieces. A long segment that comes in order stays in the packet
-//! in which it came, and is read there; short ones are gathered. Memory is held only for what
-//! waits to be read.
+//! Readable data is a queue of pieces. A long segment received in order stays in its packet and is
+//! read there; short ones are gathered. Memory is held only for data that waits to be read.
 //!
-//! What comes early has its place in a ring by its sequence number, as in the two arrays of TM-233
-//! §5.6, and is copied to the queue once nothing is missing before it. Which parts of the ring are
-//! there is kept as a short list of ranges instead of a sequence number beside each byte.
+//! Early data is stored in a ring at the position of its sequence number, as in the two arrays of
+//! TM-233 §5.6, and copied to the queue once no earlier data is missing. The filled parts of the
+//! ring are a short list of ranges instead of a sequence number for each byte.
 
 use crate::meter::{Counter, Meter};
 use crate::packet::Packet;
@@ -16,31 +15,31 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use range::Range;
 
-/// How many separate ranges may wait for what is missing before them, at least.
+/// Minimum limit of separate early ranges.
 const MAX_RANGES: usize = 64;
-/// And in a large window, one for so many bytes: where a queue overflows every other segment is
-/// missing of what is out.
+/// In a large window, one range per this number of bytes: after a queue overflow every other
+/// outstanding segment may be missing.
 const BYTES_OF_RANGE: usize = 8192;
-/// Shorter data is copied, so that what waits never holds more than four times its memory.
+/// Shorter data is copied, so that waiting data never holds more than four times its own memory.
 const KEPT_LEN_MIN: usize = 16_384;
-/// Bytes of a piece that gathers short segments.
+/// Size of a piece that gathers short segments, in bytes.
 const GATHERED_LEN: usize = 65_536;
-/// From this length on a segment is one of many, and not what a person types.
+/// Segments of at least this length belong to bulk data and are not typed input.
 const BULK_LEN: usize = 512;
-/// Bytes of memory that an empty buffer keeps, so that a person's typing allocates nothing.
+/// Capacity that an empty buffer keeps, in bytes, so that typed input causes no allocation.
 const IDLE_CAPACITY: usize = 64;
 
-/// The largest window that a window field can say (RFC 7323 §2.3).
+/// The largest window that the window field can express (RFC 7323 §2.3).
 const WINDOW_MAX: u32 = 1 << 30;
-/// The part of a window that rounding may add to it.
+/// Divisor of the window that gives the space reserved for rounding.
 const SLACK_DIVISOR: u32 = 8;
-/// Bytes of the first ring.
+/// Initial size of the ring, in bytes.
 const RING_LEN_MIN: usize = 4096;
 
 mod range {
     use crate::probes;
 
-    /// A range of offsets from the next byte expected. Each look at one is a probe.
+    /// A range of offsets from the next byte expected. Each comparison counts as a probe.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) struct Range {
         start: usize,
@@ -64,12 +63,12 @@ mod range {
     }
 }
 
-/// A part of what can be read.
+/// A part of the readable data.
 #[derive(Debug)]
 enum Piece {
-    /// The packet in which it came.
+    /// The packet in which the data arrived.
     Kept(Packet),
-    /// Copies of short segments, and how many of these bytes were read.
+    /// Copies of short segments, and the number of these bytes already read.
     Gathered(Vec<u8>, usize),
 }
 
@@ -85,31 +84,32 @@ impl Piece {
 /// The queue and the ring. Offsets count from the next byte expected in order.
 #[derive(Debug)]
 pub(super) struct ReceiveBuffer {
-    /// What a person types, which is read before the rest, and how many of its bytes were read.
+    /// Typed input, which is read before the rest, and the number of its bytes already read.
     typed: Vec<u8>,
     typed_read: u16,
     readable: u32,
-    /// Bytes of the largest window to offer, and those beyond it that may come all the same.
+    /// Size of the largest window to offer in bytes, and the bytes beyond it that are accepted
+    /// nevertheless.
     window: u32,
     slack: u32,
-    /// What only a busy connection needs.
+    /// State that only a busy connection needs.
     rest: Option<Box<Rest>>,
 }
 
-/// What was not typed, and what came early.
+/// Bulk data and early data.
 #[derive(Debug, Default)]
 struct Rest {
     pieces: VecDeque<Piece>,
-    /// As large as what came early needs, and never larger than the window.
+    /// As large as the early data needs, and never larger than the window.
     ring: Vec<u8>,
-    /// Where in the ring the next byte expected has its place.
+    /// Index in the ring of the next byte expected.
     head: usize,
-    /// Ranges that came early, in order and apart from each other.
+    /// Ranges of early data, sorted and disjoint.
     early: Vec<Range>,
 }
 
 impl ReceiveBuffer {
-    /// Has room for `window` bytes, which is told in units of 1 << `shift`.
+    /// Returns a buffer for `window` bytes, which is advertised in units of 1 << `shift`.
     pub(super) fn new(window: usize, shift: u8) -> Self {
         let (typed, typed_read, readable, rest) = (Vec::new(), 0, 0, None);
         let mut buffer = Self { typed, typed_read, readable, window: 0, slack: 0, rest };
@@ -117,16 +117,16 @@ impl ReceiveBuffer {
         buffer
     }
 
-    /// Returns the bytes of the largest window to offer.
+    /// Returns the size of the largest window to offer, in bytes.
     pub(super) fn window(&self) -> usize {
         self.window as usize
     }
 
-    /// Sets the largest window to offer; it must not become smaller.
+    /// Sets the largest window to offer. It must not decrease.
     pub(super) fn set_window(&mut self, window: usize, shift: u8) {
         let window = u32::try_from(window).unwrap_or(u32::MAX).min(WINDOW_MAX);
-        // A window is rounded up to what the shift can say, so that its right edge does not move
-        // left. With each of many segments that adds up, and must have a place.
+        // A window is rounded up to a multiple of the unit, so that its right edge does not move
+        // left. Over many segments the rounding adds up, and the additional bytes must have space.
         let unit = 1 << shift;
         self.slack = if shift == 0 { unit } else { unit.max(window / SLACK_DIVISOR) };
         self.window = window;
@@ -140,36 +140,36 @@ impl ReceiveBuffer {
         self.rest.as_ref().map_or(&[], |rest| &rest.early)
     }
 
-    /// Returns how many bytes can be read.
+    /// Returns the number of readable bytes.
     pub(super) fn readable(&self) -> usize {
         self.readable as usize
     }
 
-    /// Returns how many bytes beyond the next one expected have a place.
+    /// Returns the number of bytes after the next one expected for which there is space.
     pub(super) fn room(&self) -> usize {
         self.capacity().saturating_sub(self.readable())
     }
 
-    /// Returns whether something waits for what is missing before it.
+    /// Returns whether early data is waiting for missing data.
     pub(super) fn has_early(&self) -> bool {
         !self.early().is_empty()
     }
 
-    /// Returns the early range around `offset`, of all that came early.
+    /// Returns the range of early data that contains `offset`.
     pub(super) fn early_around(&self, offset: usize) -> Option<(usize, usize)> {
         let index = self.early().partition_point(|range| range.end() <= offset);
         let range = self.early().get(index).filter(|range| range.start() <= offset)?;
         Some((range.start(), range.end()))
     }
 
-    /// Returns the first part of `len` bytes at `offset` that came before.
+    /// Returns the first part of `len` bytes at `offset` that was received before.
     pub(super) fn early_within(&self, offset: usize, len: usize) -> Option<(usize, usize)> {
         let index = self.early().partition_point(|range| range.end() <= offset);
         let range = self.early().get(index).filter(|range| range.start() < offset + len)?;
         Some((range.start().max(offset), range.end().min(offset + len)))
     }
 
-    /// Returns what can be read in one piece.
+    /// Returns the first contiguous piece of readable data.
     pub(super) fn data(&self) -> &[u8] {
         match self.typed.get(self.typed_read.into()..) {
             Some(typed) if !typed.is_empty() => typed,
@@ -177,7 +177,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns what can be read in one piece from `offset` bytes behind the next one on.
+    /// Returns the contiguous readable data from `offset` bytes after the next one on.
     pub(super) fn data_from(&self, mut offset: usize) -> &[u8] {
         let typed = self.typed.get(self.typed_read.into()..).unwrap_or_default();
         let pieces = self.rest.iter().flat_map(|rest| rest.pieces.iter().map(Piece::data));
@@ -190,14 +190,14 @@ impl ReceiveBuffer {
         &[]
     }
 
-    /// Holds no memory for what was typed if all of that was read.
+    /// Frees the memory of typed input if all of it was read.
     pub(super) fn shrink(&mut self) {
         if self.typed.is_empty() {
             self.typed = Vec::new();
         }
     }
 
-    /// Drops what was read, and gives the packets in which it came to `spent`.
+    /// Drops `count` bytes that were read, and moves the packets that held them to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         let count = count.min(self.readable());
         self.readable -= u32::try_from(count).unwrap_or(self.readable);
@@ -212,32 +212,33 @@ impl ReceiveBuffer {
         }
         let Some(rest) = &mut self.rest else { return };
         rest.consume(count - typed, spent);
-        // An idle connection holds no memory that only a busy one needs.
+        // An idle connection does not keep the memory that only a busy one needs.
         if self.readable == 0 && rest.early.is_empty() {
             self.rest = None;
         }
     }
 
-    /// Gives the packets of what will not be read to `spent`.
+    /// Drops all data, and moves its packets to `spent`.
     pub(super) fn clear(&mut self, spent: &mut Vec<Packet>) {
         self.consume(usize::MAX, spent);
     }
 
-    /// Returns whether `len` bytes at `offset` would stay in their packet: [`Self::keep`] follows.
+    /// Returns whether `len` bytes at `offset` would stay in their packet. A call of [`Self::keep`]
+    /// follows.
     pub(super) fn keeps(&self, offset: usize, len: usize) -> bool {
         offset == 0 && len >= KEPT_LEN_MIN && len <= self.room() && !self.has_early()
     }
 
-    /// Takes a packet that holds the next bytes in order.
+    /// Stores a packet that holds the next bytes in order.
     pub(super) fn keep(&mut self, packet: Packet) {
         let rest = self.rest.get_or_insert_default();
         self.readable += u32::try_from(packet.len()).unwrap_or(0);
         rest.pieces.push_back(Piece::Kept(packet));
     }
 
-    /// Puts `data` at `offset`, and returns how many bytes became readable.
+    /// Stores `data` at `offset`, and returns the number of bytes that became readable.
     ///
-    /// What has no place is dropped; the peer will send it again.
+    /// Data beyond the space is dropped; the peer will retransmit it.
     pub(super) fn put(&mut self, offset: usize, data: &[u8], meter: &mut Meter) -> usize {
         let data = data.get(..self.room().saturating_sub(offset).min(data.len()));
         let Some(data) = data.filter(|data| !data.is_empty()) else { return 0 };
@@ -256,7 +257,7 @@ impl ReceiveBuffer {
         0
     }
 
-    /// Puts a copy of `data` behind all that can be read.
+    /// Appends a copy of `data` to the readable data.
     fn gather(&mut self, data: &[u8]) {
         let has_pieces = self.rest.as_ref().is_some_and(|rest| !rest.pieces.is_empty());
         if !has_pieces && self.typed.len() + data.len() < BULK_LEN {
@@ -265,7 +266,8 @@ impl ReceiveBuffer {
         gather(&mut self.rest.get_or_insert_default().pieces, data);
     }
 
-    /// Makes the first `end` bytes readable, with all early ones that now join them.
+    /// Makes the first `end` bytes readable, and all early ranges that are now contiguous with
+    /// them.
     fn advance(&mut self, end: usize) -> usize {
         let all = self.rest.as_mut().map_or(end, |rest| rest.advance(end));
         self.readable += u32::try_from(all).unwrap_or(0);
@@ -292,7 +294,7 @@ impl Rest {
         }
     }
 
-    /// Returns how many bytes can be read once `end` of them are there.
+    /// Returns the number of bytes readable once the first `end` bytes are there.
     fn advance(&mut self, end: usize) -> usize {
         let joined = self.early.iter().take_while(|range| range.start() <= end).count();
         let all = self.early.drain(..joined).fold(end, |all, range| all.max(range.end()));
@@ -315,7 +317,7 @@ impl Rest {
         all
     }
 
-    /// Notes an early range, joined with those it touches; false if there are too many.
+    /// Adds an early range, merged with those it touches. Returns false if there are too many.
     fn keep_early(&mut self, range: Range, max: usize) -> bool {
         let first = self.early.partition_point(|other| other.end() < range.start());
         let last = self.early.partition_point(|other| other.start() <= range.end());
@@ -333,7 +335,7 @@ impl Rest {
         true
     }
 
-    /// Makes a ring of `len` bytes, with all that is in the old one from its beginning on.
+    /// Replaces the ring by one of `len` bytes that starts with the old content.
     fn enlarge(&mut self, len: usize) {
         let first = self.head.min(self.ring.len());
         self.ring.rotate_left(first);
@@ -341,7 +343,7 @@ impl Rest {
         self.head = 0;
     }
 
-    /// Writes early data to its place, around the turn of the ring.
+    /// Writes early data to its position, wrapping around the end of the ring.
     fn write(&mut self, offset: usize, data: &[u8], capacity: usize) {
         let needed = offset + data.len();
         if needed > self.ring.len() {
@@ -359,7 +361,7 @@ impl Rest {
     }
 }
 
-/// Puts a copy of `data` behind the pieces.
+/// Appends a copy of `data` to the pieces.
 fn gather(pieces: &mut VecDeque<Piece>, data: &[u8]) {
     if data.is_empty() {
         return;
@@ -406,7 +408,7 @@ mod tests {
             let all_in_order = [(0, 70), (60, 70), (120, 80)];
             for (start, len) in segments.into_iter().chain(all_in_order) {
                 let end = (start + len).min(200);
-                // The caller cuts off what was received before.
+                // The caller cuts off data that was received before.
                 let start = start.max(next);
                 if start < end {
                     next += buffer.put(start - next, &stream[start..end], &mut lab.meter);

@@ -1,33 +1,33 @@
-//! How large the buffers of a connection are while it is open: dynamic right-sizing.
+//! The size of a connection's buffers while it is open: dynamic right-sizing.
 //!
 //! # Theory of operation
 //!
-//! A sender may have as much outstanding as the receiver's window says, so that a window of less
-//! than what the path carries in a round trip leaves the path empty for a part of it; a larger one
-//! promises memory for nothing. Neither end can know at the opening what is right. RFC 9293 leaves
-//! the size of the window to the receiver, and RFC 7323 §2.2 only its scale, which the SYN settles
-//! for the whole connection: it is chosen from the limit, and the window begins small.
+//! A sender may have as many bytes outstanding as the receiver's window allows. A window smaller
+//! than the capacity of the path leaves the path empty for a part of each round trip; a larger one
+//! reserves memory without benefit. Neither end knows the right size when the connection opens. RFC
+//! 9293 leaves the size of the window to the receiver, and RFC 7323 §2.2 only fixes its scale,
+//! which the SYN sets for the whole connection. The scale is therefore chosen from the limit, and
+//! the window begins small.
 //!
-//! The receiver looks once in a round trip at how many bytes the application has taken meanwhile.
-//! The sender may double its rate in the next round trip, so the window has to have room for twice
-//! as many; and if the rate is rising now, for as much again, because what is told now governs the
-//! flight that is acknowledged one round trip later. What is not read is not counted, so a slow
-//! reader never gets a larger window, however fast the sender is. While something is missing no
-//! round ends: all that waits behind a hole is read at once when it is filled, and says nothing
-//! about a rate. The window never becomes smaller, so its right edge does not move left (RFC 9293
-//! §3.8.6, SHLD-14).
+//! Once per round trip the receiver counts the bytes that the application has read meanwhile. The
+//! sender may double its rate in the next round trip, so the window needs space for twice as many.
+//! If the rate is rising, it needs space for as much again, because the window advertised now
+//! governs the flight that is acknowledged one round trip later. Unread data is not counted, so a
+//! slow reader never gets a larger window, at any speed of the sender. While data is missing no
+//! round ends: all data behind a hole is read at once when the hole is filled, which says nothing
+//! about a rate. The window never decreases, so its right edge does not move left (RFC 9293 §3.8.6,
+//! SHLD-14).
 //!
-//! The round trip is the least that was seen: that of the handshake, and the time since the peer's
-//! echo of our timestamp left here; with neither, the time that a whole window takes to come. A
-//! queue on the path makes none of them shorter, so the window does not grow because of a queue
-//! that it has filled itself.
+//! The round trip is the minimum of that of the handshake and the age of the peer's timestamp
+//! echoes. Without either, it is the time in which a whole window arrives. A queue on the path only
+//! lengthens these times, so the window does not grow because of a queue that it has filled itself.
 //!
-//! The send buffer is simpler: what a sender needs is its congestion window, which may be
-//! outstanding, and as much again, so that the application has a round trip to give more.
+//! The send buffer is simpler: a sender needs its congestion window, which may be outstanding, and
+//! as much again, so that the application has a round trip to provide more.
 //!
-//! Buffers take memory only for what they hold. What all connections of a host may promise beyond
-//! their beginnings together has a limit of its own ([`super::Tcp::set_growth_max`]): an
-//! application that stops reading must not be what decides about the memory of the host.
+//! Buffers use memory only for the data they hold. The growth of all connections of a host together
+//! has a limit of its own ([`super::Tcp::set_growth_max`]), so that applications that stop reading
+//! cannot exhaust the memory of the host.
 
 use super::arrives::Arrival;
 use super::connection::Connection;
@@ -39,27 +39,27 @@ use crate::meter::Counter;
 use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 
-/// Shorter segments are what a person types, and a window is not what they wait for.
+/// Shorter segments are typed input, which is not limited by the window.
 const BULK_LEN: usize = 512;
-/// The part of the first window that comes before anything is measured.
+/// Divisor of the initial window: nothing is measured before this part of it has arrived.
 const QUIET_SHARE: usize = 4;
 
-/// What is measured of one connection.
+/// The measurements of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveTuning {
-    /// When the round began, and up to where everything had been read then.
+    /// The start of the round, and the position up to which data had been read then.
     began_at: Instant,
     began_up_to: Seq,
-    /// Bytes that were read in the round before.
+    /// Bytes read in the previous round.
     taken: u32,
     round_trip: MinRtt,
-    /// Where the window ends whose arrival is timed, and since when.
+    /// End of the window whose arrival is timed, and the start of that time.
     window_end: Seq,
     window_since: Instant,
 }
 
 impl ReceiveTuning {
-    /// Begins with all read up to `up_to`, and with a window that ends at `window_end`.
+    /// Starts with data read up to `up_to`, and a window that ends at `window_end`.
     fn new(up_to: Seq, window_end: Seq, now: Instant) -> Self {
         Self {
             began_at: now,
@@ -71,14 +71,14 @@ impl ReceiveTuning {
         }
     }
 
-    /// Returns the window that is wanted, in bytes, if a round trip of `rtt` has ended in which
-    /// all up to `up_to` was read.
+    /// Returns the desired window in bytes, if a round trip of `rtt` has ended in which data up to
+    /// `up_to` was read.
     fn round(&mut self, up_to: Seq, rtt: Duration, now: Instant) -> Option<u32> {
         let elapsed = now - self.began_at;
         if elapsed < rtt || elapsed.is_zero() {
             return None;
         }
-        // Only what comes ends a round, and after a pause that may be late.
+        // A round ends only when data arrives, which may be late after a pause.
         let taken = u128::from(up_to.since(self.began_up_to)) * rtt.as_nanos() / elapsed.as_nanos();
         let taken = u32::try_from(taken).unwrap_or(u32::MAX);
         let before = core::mem::replace(&mut self.taken, taken);
@@ -91,7 +91,7 @@ impl ReceiveTuning {
 }
 
 impl Connection {
-    /// Returns how many bytes both buffers may hold beyond what they began with.
+    /// Returns the number of bytes that both buffers may hold beyond their initial sizes.
     pub(super) fn growth(&self) -> usize {
         let received = self.receive.window().saturating_sub(self.profile.receive_window.start());
         let sent = match self.profile.send_limit {
@@ -101,7 +101,8 @@ impl Connection {
         received + sent
     }
 
-    /// Data has come: lets the window grow with what the application takes in a round trip.
+    /// Grows the window, on received data, with the amount that the application reads per round
+    /// trip.
     pub(super) fn tune_receive_window(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let ReceiveWindow::Tuned { start, limit } = self.profile.receive_window else { return };
         let limit = limit.min(0xFFFF << self.rcv_shift);
@@ -132,7 +133,7 @@ impl Connection {
         self.receive.set_window(wanted, self.rcv_shift);
     }
 
-    /// Returns the least round trip that is known to the receiver.
+    /// Returns the minimum round trip known to the receiver.
     fn receivers_rtt(
         &self,
         tuning: &mut ReceiveTuning,
@@ -149,8 +150,8 @@ impl Connection {
         own.into_iter().chain(tuning.round_trip.get()).min()
     }
 
-    /// An acknowledgment has come while `held` bytes were in the send buffer: lets it grow with the
-    /// congestion window, if the user has use for that.
+    /// Grows the send buffer with the congestion window on an acknowledgment, if the user fills it:
+    /// `held` is the number of bytes in it before the acknowledgment.
     pub(super) fn tune_send_limit(&mut self, held: u32, growth_max: usize, cx: &mut Cx<'_>) {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
         let Some(recovery) = &self.recovery else { return };

@@ -1,27 +1,27 @@
-//! Loss recovery: what an acknowledgment, its blocks and a timer mean for what is out, and how
-//! much may leave next.
+//! Loss recovery: the effect of acknowledgments, SACK blocks and timers on outstanding data, and
+//! the amount of data to send next.
 //!
 //! # Theory of operation
 //!
-//! Every acknowledgment goes through the same steps. The flight takes it and says what it
-//! delivers; RACK (RFC 8985) judges from that what is lost; the first loss begins a recovery, in
-//! which proportional rate reduction (RFC 6937) says how much may leave; out of a recovery the
-//! congestion window grows. The sender asks two questions: what is lost and goes again
-//! ([`Recovery::next_lost`]), and how much new data may leave ([`Recovery::allowance`]).
+//! Every acknowledgment goes through the same steps. The flight determines the data that it
+//! delivers; RACK (RFC 8985) determines from that which data is lost; the first loss starts a
+//! recovery, in which proportional rate reduction (RFC 6937) limits the data to send; outside of a
+//! recovery the congestion window grows. The sender has two queries: the lost data to retransmit
+//! ([`Recovery::next_lost`]), and the amount of new data to send ([`Recovery::allowance`]).
 //!
-//! With a peer that reports no blocks a duplicate acknowledgment stands for a segment that has
-//! left the network, the third one for the loss of the first segment (RFC 5681 §3.2), and a
-//! partial acknowledgment for the loss of the next (RFC 6582).
+//! With a peer without SACK a duplicate acknowledgment counts as a segment that has left the
+//! network, the third one as the loss of the first segment (RFC 5681 §3.2), and a partial
+//! acknowledgment as the loss of the next (RFC 6582).
 //!
-//! The last segments of a flight have nothing behind them that could tell of their loss; a probe
-//! after two round trips makes the peer speak (RFC 8985 §7).
+//! No later data can reveal the loss of the last segments of a flight. A probe after two round
+//! trips makes the peer answer (RFC 8985 §7).
 //!
-//! What was done in error is undone when it shows: the echo of a timestamp, the report of a
-//! duplicate for everything that was sent again, or, after a timeout, an answer to something that
+//! A spurious recovery is undone when it is detected: by a timestamp echo, by a report of
+//! duplicates for all retransmitted data, or, after a timeout, by an acknowledgment of data that
 //! was sent only once (RFC 3522, RFC 3708, RFC 5682).
 //!
-//! Where nothing is missing and all that is out is acknowledged at once, as each key's echo is,
-//! most of these steps find nothing to do; `plain.rs` goes past them.
+//! If nothing is missing and everything outstanding is acknowledged at once, as with the echo of
+//! each keystroke, most of these steps have no effect; `plain.rs` skips them.
 
 use super::bbr::Observation;
 use super::congestion_window::{CongestionWindow, Delivered};
@@ -39,73 +39,73 @@ use crate::time::{Duration, Instant};
 
 /// RFC 5681 §3.2: the third duplicate acknowledgment means a loss.
 const DUPLICATE_ACKS: u64 = 3;
-/// RFC 8985 §7.2: what a peer may wait with the acknowledgment of a single segment.
+/// RFC 8985 §7.2: maximum time by which a peer delays the acknowledgment of a single segment.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-/// With more segments in a window the part that is left over is not worth shorter ones.
+/// With more segments in a window, the leftover part of a segment is not worth shorter segments.
 const EVEN_SEGMENTS_MAX: u32 = 32;
-/// And no probe sooner than the clock of any host.
+/// Minimum time before a probe: the clock tick of common hosts.
 const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// What the sender is doing about losses; the names of `TCP_INFO`.
+/// The state of loss recovery, with the names of `TCP_INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing is missing.
     #[default]
     Open,
-    /// Something was overtaken and may be lost.
+    /// Data was reordered and may be lost.
     Disorder,
-    /// The window comes down because the network marked a segment.
+    /// The window is being reduced because the network marked a segment.
     Reduced,
-    /// What was lost goes again while the window comes down.
+    /// Lost data is retransmitted while the window is being reduced.
     Recovery,
-    /// The retransmission timeout has run out.
+    /// The retransmission timeout has expired.
     Loss,
 }
 
-/// A probe of the tail that is out (RFC 8985 §7.3).
+/// An outstanding tail loss probe (RFC 8985 §7.3).
 #[derive(Clone, Copy, Debug)]
 struct TailProbe {
     end: u64,
     is_again: bool,
 }
 
-/// What shows that a recovery was a mistake.
+/// Evidence that a recovery was spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
-    /// Bytes sent again of which the peer has not reported a duplicate.
+    /// Retransmitted bytes that the peer has not reported as duplicates.
     doubtful: u64,
-    /// When the first of them left.
+    /// Send time of the first of them.
     since: Option<Instant>,
 }
 
-/// What an acknowledgment says.
+/// The input from one acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acknowledged<'a> {
     pub(super) ack: Seq,
     pub(super) blocks: &'a [Block],
-    /// It is a duplicate as RFC 5681 §2 has it.
+    /// It is a duplicate as defined in RFC 5681 §2.
     pub(super) is_duplicate: bool,
-    /// The echo of its timestamp is older than the first retransmission of this recovery.
+    /// Its timestamp echo precedes the first retransmission of this recovery.
     pub(super) is_for_original: bool,
     pub(super) srtt: Option<Duration>,
 }
 
-/// What came of an acknowledgment.
+/// The result of an acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
-    /// The round trip of something that was sent once.
+    /// Round trip of data that was sent once.
     pub(super) rtt: Option<Duration>,
     pub(super) began_recovery: bool,
     pub(super) undone: bool,
     pub(super) refused_blocks: u32,
-    /// The peer reports data as received twice.
+    /// The peer reports duplicate data.
     pub(super) came_twice: bool,
     pub(super) was_reordered: bool,
     pub(super) has_reneged: bool,
 }
 
 impl Outcome {
-    /// Returns whether there is anything about it to count.
+    /// Returns whether it contains anything to count.
     pub(super) fn is_eventful(&self) -> bool {
         let has_recovery_changed = self.began_recovery || self.undone;
         let has_news = self.came_twice || self.was_reordered || self.has_reneged;
@@ -122,22 +122,22 @@ pub(super) struct Recovery {
     pub(super) limits: Limits,
     rack: Rack,
     phase: Phase,
-    /// The peer reports blocks.
+    /// The peer supports SACK.
     has_blocks: bool,
-    /// Where the recovery ends.
+    /// The position at which the recovery ends.
     high: u64,
     prr: Option<Prr>,
     undo: Option<Undo>,
-    /// Duplicate acknowledgments of a peer without blocks.
+    /// Duplicate acknowledgments of a peer without SACK.
     duplicates: u64,
-    /// With such a peer, duplicates at or below this place are answers to what went again.
+    /// With such a peer, duplicates at or below this position answer retransmissions.
     repaired: Option<u64>,
     tail_probe: Option<TailProbe>,
-    /// When to judge again what was overtaken.
+    /// Time to judge reordered data again.
     reordering_at: Option<Instant>,
-    /// When to probe the tail.
+    /// Time to send a tail loss probe.
     probe_at: Option<Instant>,
-    /// The largest flight of this round, and whether the window stopped it (RFC 7661 §4.1).
+    /// The largest flight of this round, and whether the window limited it (RFC 7661 §4.1).
     flight_max: u64,
     flight_round: u64,
     is_window_limited: bool,
@@ -146,17 +146,18 @@ pub(super) struct Recovery {
     even: EvenSegments,
 }
 
-/// Segments that leave nothing over of what may be outstanding.
+/// A segment length that divides the maximum of outstanding bytes evenly.
 #[derive(Clone, Copy, Debug, Default)]
 struct EvenSegments {
-    /// Bytes that may be outstanding, for which this holds.
+    /// Maximum number of outstanding bytes for which this holds.
     most: u32,
-    /// Data bytes of each.
+    /// Data bytes of each segment.
     len: u32,
 }
 
 impl Recovery {
-    /// Nothing is out; `una` is the next number, and `has_blocks` what was agreed upon.
+    /// Returns a state with nothing outstanding. `una` is the next sequence number, and
+    /// `has_blocks` is the negotiated use of SACK.
     pub(super) fn new(congestion: Congestion, mss: u32, una: Seq, has_blocks: bool) -> Self {
         Self {
             flight: Flight::new(una),
@@ -183,8 +184,9 @@ impl Recovery {
         }
     }
 
-    /// A part of a segment was left over of the `most` bytes that may be outstanding: where these
-    /// are few segments of `mss` bytes, they are made a little shorter, so that whole ones fill it.
+    /// Notes that a part of a segment was left over of the `most` bytes that may be outstanding. If
+    /// these are few segments of `mss` bytes, segments become slightly shorter, so that whole ones
+    /// fill it.
     pub(super) fn divide_evenly(&mut self, most: u32, mss: u32) {
         let count = most.div_ceil(mss.max(1));
         if (2..=EVEN_SEGMENTS_MAX).contains(&count) {
@@ -192,21 +194,21 @@ impl Recovery {
         }
     }
 
-    /// Returns the data bytes of a segment of at most `mss`, where `most` may be outstanding.
+    /// Returns the data bytes of a segment of at most `mss` if `most` bytes may be outstanding.
     pub(super) fn even_len(&self, most: u32, mss: u32) -> u32 {
         let holds = self.even.most == most && self.window.cwnd() >= most;
         if holds { self.even.len.clamp(mss / 2, mss).max(1) } else { mss }
     }
 
-    /// Returns the least round trip of the last minutes, once measured.
+    /// Returns the minimum round trip of the last minutes, once measured.
     pub(super) fn min_rtt(&self) -> Option<Duration> {
         self.rack.learned.min_rtt.get()
     }
 
-    /// Returns what is to be kept while nothing is out, if that is so.
+    /// Returns the state to keep while nothing is outstanding, or `None` if anything is.
     pub(super) fn settled(&self) -> Option<Settled> {
         let has_nothing_out = self.flight.outstanding() == 0 && self.limits.is_idle();
-        // No reduction is under way while the phase is open.
+        // No reduction is in progress while the phase is open.
         let is_open = self.phase == Phase::Open && self.undo.is_none();
         let waits = self.tail_probe.is_some() || self.deadline().is_some();
         let counts = self.duplicates > 0 || self.repaired.is_some();
@@ -223,7 +225,7 @@ impl Recovery {
         })
     }
 
-    /// Takes up again what was kept.
+    /// Restores the state returned by [`Self::settled`].
     pub(super) fn resume(&mut self, settled: &Settled) {
         self.window.resume(settled.window);
         self.flight.resume(settled.delivered);
@@ -232,7 +234,7 @@ impl Recovery {
         self.reordering_max = settled.reordering_max;
     }
 
-    /// STATUS.
+    /// STATUS: returns the state of the recovery.
     pub(super) fn status(&self) -> RecoveryStatus {
         let flight = &self.flight;
         RecoveryStatus {
@@ -251,23 +253,24 @@ impl Recovery {
         }
     }
 
-    /// Returns how many bytes are thought to be in the network.
+    /// Returns the estimated number of bytes in the network.
     pub(super) fn pipe(&self) -> u64 {
         self.flight.pipe().saturating_sub(self.left_by_duplicates())
     }
 
-    /// What duplicates say to have left the network; never all, because the first is missing.
+    /// Returns the bytes that have left the network according to duplicates; never all, because the
+    /// first is missing.
     fn left_by_duplicates(&self) -> u64 {
         if self.duplicates == 0 {
             return 0;
         }
         let mss = u64::from(self.window.mss());
         let (count, end) = match self.phase {
-            // RFC 3042: the first two let new data go, the third begins a recovery.
+            // RFC 3042: the first two duplicates allow new data, the third starts a recovery.
             Phase::Open | Phase::Disorder => {
                 (self.duplicates.min(DUPLICATE_ACKS - 1), self.flight.nxt())
             }
-            // Forged duplicates let no more leave than was out when the recovery began.
+            // Forged duplicates allow no more data than was outstanding when the recovery began.
             Phase::Reduced | Phase::Recovery => (self.duplicates, self.high),
             Phase::Loss => (0, self.high),
         };
@@ -275,13 +278,13 @@ impl Recovery {
         (count * mss).min(most)
     }
 
-    /// Returns how many bytes of new data may leave.
+    /// Returns the number of bytes of new data that may be sent.
     pub(super) fn allowance(&self) -> u32 {
         let room = u64::from(self.window.cwnd()).saturating_sub(self.pipe());
         u32::try_from(room).unwrap_or(u32::MAX)
     }
 
-    /// Returns the lost bytes that go again now, at most `max` of them.
+    /// Returns the lost bytes to retransmit now, at most `max`.
     pub(super) fn next_lost(&self, max: u32) -> Option<(Seq, u32)> {
         let mss = self.window.mss();
         let (pipe, cwnd) = (self.pipe(), u64::from(self.window.cwnd()));
@@ -294,20 +297,19 @@ impl Recovery {
         self.flight.next_lost(whole.min(max)).or(Some((seq, len)))
     }
 
-    /// Returns the least time from which an acknowledgment's echo must be, to be an answer to
-    /// something that went again.
+    /// Returns the earliest time at which an echoed timestamp may answer a retransmission.
     pub(super) fn first_repeated_at(&self) -> Option<Instant> {
         self.undo.and_then(|undo| undo.since)
     }
 
-    /// Notes that new data has left.
+    /// Records that new data was sent.
     pub(super) fn sent(&mut self, len: u32, now: Instant) {
         let mss = self.window.mss();
         self.flight.sent(len, len.div_ceil(mss), now);
         self.left(len, now);
     }
 
-    /// Notes that data has left again.
+    /// Records a retransmission.
     pub(super) fn sent_again(&mut self, seq: Seq, len: u32, now: Instant) {
         self.flight.sent_again(seq, len, now);
         if let Some(undo) = &mut self.undo {
@@ -324,7 +326,7 @@ impl Recovery {
         self.pacing.sent(len, self.window.mss(), now);
     }
 
-    /// Notes at the end of an output whether the window is what holds the sender back.
+    /// Records at the end of an output whether the window limits the sender.
     pub(super) fn note_limit(&mut self, is_window_limited: bool) {
         let pipe = self.pipe();
         let is_new_round = self.flight.una() >= self.flight_round;
@@ -336,18 +338,18 @@ impl Recovery {
         }
     }
 
-    /// RFC 7661 §4.3, and in slow start half of the window is enough, because it doubles.
+    /// RFC 7661 §4.3; in slow start half of the window is enough, because it doubles.
     fn is_limited(&self) -> bool {
         let is_half = u64::from(self.window.cwnd()) < 2 * self.flight_max;
         self.is_window_limited || (self.window.is_slow_start() && is_half)
     }
 
-    /// Returns whether anything is lost and waits to be sent again.
+    /// Returns whether lost data waits for retransmission.
     pub(super) fn has_lost(&self) -> bool {
         self.flight.lost() > 0
     }
 
-    /// Takes an acknowledgment of something that was sent.
+    /// Processes an acknowledgment of sent data.
     pub(super) fn acknowledged(&mut self, said: &Acknowledged<'_>, now: Instant) -> Outcome {
         if self.is_plain(said) {
             return self.acknowledged_plainly(said, now);
@@ -387,7 +389,7 @@ impl Recovery {
                 self.reduce_window(delivery.delivered, is_safe);
             }
             if !self.has_blocks && lost > 0 {
-                // RFC 6582 §3.2 step 3: a partial acknowledgment sends the next hole again.
+                // RFC 6582 §3.2 step 3: a partial acknowledgment retransmits the next hole.
                 let least = self.pipe() + u64::from(self.window.mss());
                 let least = u32::try_from(least).unwrap_or(u32::MAX);
                 self.window.set_cwnd(self.window.cwnd().max(least));
@@ -399,8 +401,8 @@ impl Recovery {
         outcome
     }
 
-    /// RFC 2883 §4.1: the first block lies below the acknowledgment, or within the second block.
-    /// Returns the bytes that came twice.
+    /// Returns the number of bytes reported as duplicate. RFC 2883 §4.1: the first block lies below
+    /// the acknowledgment, or within the second block.
     fn came_twice(&self, said: &Acknowledged<'_>) -> Option<u64> {
         let (start, end) = *said.blocks.first()?;
         let is_within = |block: &Block| !start.is_before(block.0) && !end.is_after(block.1);
@@ -418,7 +420,7 @@ impl Recovery {
             self.duplicates = self.duplicates.saturating_add(1).min(u64::from(u32::MAX));
             delivery.delivered += self.left_by_duplicates() - left;
         } else if delivery.acked > 0 {
-            // One of the segments was the one that was missing; duplicates stood for the others.
+            // One of the segments was the missing one; the duplicates have counted the others.
             let known = (delivery.acked.div_ceil(mss) - 1).min(self.duplicates);
             self.duplicates -= known;
             delivery.delivered = delivery.delivered.saturating_sub(known * mss);
@@ -455,14 +457,14 @@ impl Recovery {
         }
         let probe_end = self.tail_probe.filter(|probe| probe.is_again).map(|probe| probe.end);
         let is_of_probe = probe_end.is_some_and(|end| self.flight.seq(end) == ack);
-        // A network that repeats segments by itself says nothing about order.
+        // Duplicates created by the network say nothing about reordering.
         let is_ours = self.undo.is_some_and(|undo| undo.since.is_some());
         if is_ours && !is_of_probe {
             self.rack.repeated_in_vain(self.flight.una(), self.flight.nxt());
         }
     }
 
-    /// RFC 8985 §7.4.2.
+    /// RFC 8985 §7.4.2: ends the tail loss probe when it is acknowledged.
     fn end_tail_probe(&mut self, said: &Acknowledged<'_>, came_twice: bool, has_advanced: bool) {
         let Some(probe) = self.tail_probe.filter(|probe| self.flight.una() >= probe.end) else {
             return;
@@ -473,7 +475,7 @@ impl Recovery {
         } else if self.flight.una() > probe.end {
             self.tail_probe = None;
             if self.is_undisturbed() {
-                // The probe has repaired a loss, which is answered like any other.
+                // The probe has repaired a loss, which reduces the window like any other.
                 self.window.reduce(self.flight_max.max(self.flight.outstanding()));
                 self.begin_reduction(Phase::Reduced);
             }
@@ -484,7 +486,7 @@ impl Recovery {
         matches!(self.phase, Phase::Open | Phase::Disorder)
     }
 
-    /// Ends a recovery that was a mistake.
+    /// Ends a spurious recovery.
     fn undo_if_mistaken(
         &mut self,
         said: &Acknowledged<'_>,
@@ -496,7 +498,7 @@ impl Recovery {
         let all_came_twice = undo.since.is_some() && undo.doubtful == 0;
         let is_echo =
             has_advanced && said.is_for_original && undo.since.is_some() && !self.is_undisturbed();
-        // RFC 5682 §3.1: nothing but the first segment went again yet, and others arrive.
+        // RFC 5682 §3.1: only the first segment was retransmitted so far, and others arrive.
         let is_late = self.phase == Phase::Loss
             && self.has_blocks
             && delivery.newest.is_some_and(|newest| !newest.is_again && newest.end <= high);
@@ -541,11 +543,11 @@ impl Recovery {
         self.repaired = (!self.has_blocks).then_some(self.high);
         self.duplicates = 0;
         self.phase = Phase::Open;
-        // The report that all came twice may still be on its way: `undo` stays.
+        // The report of duplicates may still arrive, so `undo` stays.
         self.prr = None;
     }
 
-    /// Returns how many bytes are newly found lost.
+    /// Returns the number of bytes newly detected as lost.
     fn find_losses(&mut self, said: &Acknowledged<'_>, has_advanced: bool, now: Instant) -> u64 {
         if self.has_blocks {
             return self.judge(said.srtt, now);
@@ -583,7 +585,7 @@ impl Recovery {
         if lost == 0 || matches!(self.phase, Phase::Recovery | Phase::Loss) {
             return false;
         }
-        // A mark has already brought the threshold down in this round.
+        // A mark has already lowered the threshold in this round.
         if self.phase != Phase::Reduced {
             self.window.reduce(self.flight.outstanding());
         }
@@ -604,7 +606,7 @@ impl Recovery {
         }
     }
 
-    /// Lets as much leave as proportional rate reduction says.
+    /// Sets the window by proportional rate reduction.
     fn reduce_window(&mut self, delivered: u64, is_safe: bool) {
         let (pipe, mss) = (self.pipe(), self.window.mss());
         if let Some(prr) = &mut self.prr {
@@ -612,7 +614,7 @@ impl Recovery {
         }
     }
 
-    /// Lets the model decide about window and pace.
+    /// Lets the model set the window and the pacing rate.
     fn observe(&mut self, delivery: &Delivery, now: Instant) {
         let newest = delivery.newest.filter(|newest| !newest.is_again);
         let rate = self.window.observe(Observation {
@@ -632,7 +634,7 @@ impl Recovery {
     }
 
     fn grow_window(&mut self, delivery: &Delivery, srtt: Option<Duration>, now: Instant) {
-        // After a timeout the window may grow by what arrives above a hole as well.
+        // After a timeout the window may also grow by data delivered above a hole.
         if delivery.acked == 0 && self.phase != Phase::Loss {
             return;
         }
@@ -649,7 +651,7 @@ impl Recovery {
         });
     }
 
-    /// Sets the pace that follows from the window.
+    /// Sets the pacing rate from the window.
     pub(super) fn set_pace(&mut self, srtt: Option<Duration>) {
         if self.window.has_model() {
             return;
@@ -657,8 +659,8 @@ impl Recovery {
         self.pacing.follow(self.window.cwnd(), srtt, self.window.is_slow_start());
     }
 
-    /// Says that the network has marked a segment (RFC 3168 §6.1.2): once a round trip the window
-    /// comes down. Returns whether it does now.
+    /// Responds to a congestion mark of the network (RFC 3168 §6.1.2): once per round trip the
+    /// window is reduced. Returns whether it is now.
     pub(super) fn marked(&mut self) -> bool {
         let is_answered = self.window.has_model() || self.flight.una() <= self.high;
         if !self.is_undisturbed() || is_answered {
@@ -669,7 +671,8 @@ impl Recovery {
         true
     }
 
-    /// Says that the retransmission timeout has run out; `is_first` for this data.
+    /// Responds to an expired retransmission timeout; `is_first` is true for the first one for this
+    /// data.
     pub(super) fn timed_out(&mut self, is_first: bool) {
         let has_reneged = self.flight.has_reneged();
         let is_new = self.is_undisturbed() || self.flight.una() >= self.high;
@@ -696,8 +699,8 @@ impl Recovery {
         self.phase == Phase::Open && self.flight.lost() == 0
     }
 
-    /// Takes back what was done about a loss that says nothing of congestion (RFC 8899 §3); what
-    /// is lost goes again. Without blocks it cannot be known what is lost.
+    /// Undoes the response to a loss that is no sign of congestion (RFC 8899 §3). Lost data is
+    /// retransmitted. Without SACK the lost data is unknown.
     pub(super) fn forgive(&mut self) {
         if self.has_blocks {
             self.window.undo();
@@ -705,7 +708,7 @@ impl Recovery {
         }
     }
 
-    /// Forgets what is out: the peer has shut its window over it.
+    /// Discards outstanding data, because the peer has shrunk its window over it.
     pub(super) fn forget_flight(&mut self) {
         self.flight.forget_all();
         self.leave();
@@ -713,8 +716,7 @@ impl Recovery {
         (self.tail_probe, self.probe_at, self.reordering_at) = (None, None, None);
     }
 
-    /// Starts the time after which the tail is probed (RFC 8985 §7.2); the timeout of `rto_at`
-    /// gives way to the probe.
+    /// Starts the probe timer (RFC 8985 §7.2). The timeout at `rto_at` is replaced by the probe.
     pub(super) fn start_probe_timer(
         &mut self,
         srtt: Option<Duration>,
@@ -738,7 +740,8 @@ impl Recovery {
         self.reordering_at.into_iter().chain(self.probe_at).min()
     }
 
-    /// Does what is due; returns whether the tail is to be probed, and whether a recovery began.
+    /// Processes the timers that are due. Returns whether to send a tail loss probe, and whether a
+    /// recovery began.
     pub(super) fn timeout(&mut self, srtt: Option<Duration>, now: Instant) -> (bool, bool) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let mut began = false;
@@ -757,12 +760,13 @@ impl Recovery {
         (is_probe_due && self.phase == Phase::Open, began)
     }
 
-    /// Returns the last segment that is out, for a probe that finds no new data.
+    /// Returns the last outstanding segment, for a probe without new data.
     pub(super) fn tail(&self) -> Option<(Seq, u32)> {
         self.flight.tail(self.window.mss())
     }
 
-    /// Notes that a probe of the tail has left; it was new data, or was sent again.
+    /// Records that a tail loss probe was sent. `is_again` is true for a retransmission, false for
+    /// new data.
     pub(super) fn probed(&mut self, is_again: bool) {
         self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_again });
     }

@@ -4,19 +4,19 @@ use super::profile::Retransmission;
 use crate::time::Duration;
 use core::num::NonZeroU64;
 
-/// RFC 6298 (2.1): before the first measurement.
+/// RFC 6298 (2.1): the timeout before the first measurement.
 const INITIAL_RTO: Duration = Duration::from_secs(1);
-/// RFC 6298 (5.7): after a SYN was lost, for the data that follows.
+/// RFC 6298 (5.7): the timeout of data after a lost SYN.
 const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
-/// RFC 6298 (2.5): at least 60 s.
+/// RFC 6298 (2.5): the maximum, which must be at least 60 s.
 const MAX_RTO: Duration = Duration::from_secs(60);
-/// What is longer than this says no more.
+/// Longer measurements count as this.
 const MAX_RTT: Duration = Duration::from_secs(3600);
 
-/// Smoothed round-trip time, its variation, and the timeout that follows from them.
+/// Smoothed round-trip time, its variation, and the resulting timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RttEstimator {
-    /// Nanoseconds: they are worked out anew with every acknowledgment.
+    /// In nanoseconds, because every acknowledgment updates them.
     smoothed: Option<(NonZeroU64, u64)>,
     rto_ns: u64,
     backoffs: u32,
@@ -25,7 +25,7 @@ pub(super) struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Starts without a measurement; the timeout exceeds the round trip by `rto_min` at least.
+    /// Starts without a measurement. The timeout exceeds the round trip by at least `rto_min`.
     #[must_use]
     pub(super) fn new(rto_min: Duration) -> Self {
         let rto_margin_ns = nanos(rto_min);
@@ -33,13 +33,13 @@ impl RttEstimator {
         Self { smoothed: None, rto_ns, backoffs: 0, rto_margin_ns, retransmission }
     }
 
-    /// Makes it follow another rule for what was sent again in vain.
+    /// Sets the rule for the timeout after an unanswered retransmission.
     #[must_use]
     pub(super) const fn with(self, retransmission: Retransmission) -> Self {
         Self { retransmission, ..self }
     }
 
-    /// Takes a measurement of a segment that was sent once (Karn).
+    /// Processes a measurement of a segment that was sent once (Karn).
     pub(super) fn measured(&mut self, rtt: Duration) {
         // (2.2) and (2.3): the variation is updated before the average, alpha 1/8 and beta 1/4.
         let rtt = nanos(rtt.min(MAX_RTT));
@@ -51,8 +51,8 @@ impl RttEstimator {
             }
         };
         self.smoothed = Some((NonZeroU64::new(srtt).unwrap_or(NonZeroU64::MIN), rttvar));
-        // A bound on the sum alone would be no margin at all on a long and steady path, where the
-        // variation goes to zero and the peer's delayed acknowledgment still comes on top.
+        // A minimum of the sum alone would leave no margin on a long and steady path, where the
+        // variation goes to zero and the peer's delayed acknowledgment is still added.
         self.rto_ns = srtt.saturating_add((rttvar * 4).max(self.rto_margin_ns)).min(nanos(MAX_RTO));
         self.backoffs = 0;
     }
@@ -62,7 +62,7 @@ impl RttEstimator {
         self.backoffs += 1;
     }
 
-    /// Says that the SYN had to be sent again before it was answered (5.7).
+    /// Notes that the SYN had to be retransmitted before it was answered (5.7).
     pub(super) fn syn_was_lost(&mut self) {
         if self.smoothed.is_none() {
             self.rto_ns = nanos(RTO_AFTER_LOST_SYN);
@@ -77,12 +77,12 @@ impl RttEstimator {
             Retransmission::BacksOff => self.backoffs.min(10),
             Retransmission::Fixed => 0,
         };
-        // A minute times 2 to the tenth is far from the end of the numbers.
+        // A minute times 2 to the tenth does not overflow.
         Duration::from_nanos(self.rto_ns << doublings).min(MAX_RTO)
     }
 
-    /// Returns how often the timer has run out since the last measurement. An acknowledgment of
-    /// what was sent twice does not end that (Karn): it may be an answer to the first sending.
+    /// Returns the number of timeouts since the last measurement. An acknowledgment of
+    /// retransmitted data does not reset it (Karn), because it may answer the first transmission.
     #[must_use]
     pub(super) fn backoffs(&self) -> u32 {
         self.backoffs

@@ -1,15 +1,15 @@
-//! Which blocks an acknowledgment reports (RFC 2018 §4) and what came twice (RFC 2883 §4).
+//! The SACK blocks of an acknowledgment (RFC 2018 §4), including duplicates (RFC 2883 §4).
 //!
-//! The receive buffer knows what is there; this list knows in which order to tell it: the block
-//! that the last segment belongs to first, then those most recently reported. What was received
-//! twice is told once, before all others, with the block that contains it behind it.
+//! The receive buffer knows the received ranges; this list knows their order in a report: first the
+//! block that contains the last segment, then those most recently reported. A duplicate is reported
+//! once, before all others, followed by the block that contains it.
 
 use super::seq::Seq;
 
-/// As many as fit into a header without timestamps.
+/// The number of blocks that fit into a header without timestamps.
 pub(super) const MAX_BLOCKS: usize = 4;
 
-/// Numbers that were received: from the first one up to, and not with, the second one.
+/// Received sequence numbers: from the first one up to, but excluding, the second one.
 pub type Block = (Seq, Seq);
 
 /// The blocks of one acknowledgment, in order.
@@ -29,13 +29,13 @@ impl Blocks {
         self.blocks.get(..self.count).unwrap_or_default()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether there are no blocks.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds a block behind the others, unless there are four.
+    /// Appends a block, unless there are four.
     pub fn push(&mut self, block: Block) {
         if let Some(place) = self.blocks.get_mut(self.count) {
             *place = block;
@@ -47,30 +47,30 @@ impl Blocks {
 /// The receiver's list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackList {
-    /// The block of the latest segment first.
+    /// The blocks, that of the latest segment first.
     recent: Blocks,
     duplicate: Option<Block>,
 }
 
 impl SackList {
-    /// Notes that a segment has come early and is now part of `block`.
+    /// Records that an early segment has arrived and is now part of `block`.
     pub(super) fn arrived(&mut self, block: Block) {
         let mut recent = Blocks::default();
         recent.push(block);
         let others = self.recent.as_slice().iter();
-        // What the new block has swallowed is not reported beside it.
+        // Blocks merged into the new one are not reported separately.
         for other in others.filter(|other| is_apart(**other, block)) {
             recent.push(*other);
         }
         self.recent = recent;
     }
 
-    /// Notes that the numbers of `block` had been received before.
+    /// Records that the numbers of `block` had been received before.
     pub(super) fn repeated(&mut self, block: Block) {
         self.duplicate = Some(block);
     }
 
-    /// Drops what is in order now.
+    /// Drops the blocks that are in order now.
     pub(super) fn advance(&mut self, rcv_nxt: Seq) {
         let mut recent = Blocks::default();
         for block in self.recent.as_slice().iter().filter(|block| block.1.is_after(rcv_nxt)) {
@@ -79,7 +79,7 @@ impl SackList {
         self.recent = recent;
     }
 
-    /// Returns how many blocks the next acknowledgment has to report, at most `max`.
+    /// Returns the number of blocks in the next acknowledgment, at most `max`.
     pub(super) fn len(&self, max: usize) -> usize {
         let duplicate = usize::from(self.duplicate.is_some());
         max.min(MAX_BLOCKS).min(self.recent.as_slice().len() + duplicate)
@@ -90,7 +90,7 @@ impl SackList {
         let mut blocks = Blocks::default();
         let duplicate = self.duplicate.take();
         let recent = self.recent.as_slice();
-        // RFC 2883 §4.2: behind a part that came twice stands the block that it is a part of.
+        // RFC 2883 §4.2: a duplicate block is followed by the block that contains it.
         let around =
             duplicate.and_then(|part| recent.iter().find(|block| !is_apart(part, **block)));
         let rest = recent.iter().filter(|block| Some(*block) != around);
@@ -113,7 +113,7 @@ mod tests {
     const START: Seq = Seq(0xFFFF_FF80);
     const LEN: u32 = 100;
 
-    /// A receiver without a limit, that counts each segment by its number.
+    /// A receiver without a limit that counts segments instead of bytes.
     #[derive(Debug, Default)]
     struct Receiver {
         list: SackList,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     impl Receiver {
-        /// The run of segments that `segment` is part of.
+        /// Returns the run of segments that contains `segment`.
         fn run(&self, segment: usize) -> Block {
             let first = (0..=segment).rev().take_while(|at| self.has[*at]).last().unwrap();
             let end = (segment..16).take_while(|at| self.has[*at]).last().unwrap() + 1;
@@ -153,8 +153,8 @@ mod tests {
         }
     }
 
-    /// What RFC 2018 §4 and RFC 2883 §4 ask for after `arrived`: the runs beyond the first hole,
-    /// by the last segment that changed or repeated each, the latest first.
+    /// Returns the blocks that RFC 2018 §4 and RFC 2883 §4 require after `arrived`: the runs after
+    /// the first hole, ordered by the last segment that changed or repeated each, the latest first.
     fn expected(arrived: &[usize], max: usize) -> Vec<Block> {
         let (last, before) = arrived.split_last().unwrap();
         let has = |segment: usize| arrived.contains(&segment);
@@ -177,7 +177,7 @@ mod tests {
         twice.into_iter().chain(blocks).take(max).collect()
     }
 
-    /// All orders of the first `count` numbers.
+    /// Returns all permutations of the first `count` numbers.
     fn orders(count: usize) -> Vec<Vec<usize>> {
         if count == 0 {
             return [Vec::new()].to_vec();

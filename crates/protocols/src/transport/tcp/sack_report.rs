@@ -1,7 +1,7 @@
-//! Data that arrived early or twice, as the next acknowledgment reports it: the first block of a
-//! selective acknowledgment (RFC 2018 §4) and duplicates (RFC 2883 §4).
+//! Reports of early and duplicate data in the next acknowledgment: the first block of a selective
+//! acknowledgment (RFC 2018 §4) and duplicates (RFC 2883 §4).
 //!
-//! A duplicate is reported also if the segment is dropped for its old timestamp (RFC 7323 §5.3).
+//! A duplicate is also reported if the segment is dropped for its old timestamp (RFC 7323 §5.3).
 
 use super::arrives::Arrival;
 use super::connection::{AckOwed, Connection};
@@ -13,9 +13,9 @@ use crate::meter::Counter;
 use crate::planted::{Bug, is_planted};
 
 impl Connection {
-    /// RFC 7323 §5.3: an outdated segment is acknowledged. Data that was received before, below
-    /// RCV.NXT or above a hole, is reported as a duplicate (RFC 2883 §4): behind a link that
-    /// reorders, the late segment is the original.
+    /// RFC 7323 §5.3: answers an outdated segment with an acknowledgment. Data that was received
+    /// before, below RCV.NXT or above a hole, is reported as a duplicate (RFC 2883 §4): after a
+    /// link that reorders, the late segment is the original.
     pub(super) fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
         let Some((start, end)) = duplicate else { return self.challenge(cx) };
@@ -35,7 +35,7 @@ impl Connection {
         self.early_duplicate(seq.since(self.rcv_nxt) as usize, arrival.data.len())
     }
 
-    /// RFC 2018 §4: what this segment is part of is the first block to be told.
+    /// RFC 2018 §4: makes the block that contains this segment the first one reported.
     pub(super) fn note_blocks(&mut self, offset: usize, len: usize) {
         if !self.has_sack {
             return;
@@ -52,22 +52,22 @@ impl Connection {
         }
     }
 
-    /// RFC 2883 §4: what came twice is told.
+    /// RFC 2883 §4: reports duplicate data.
     pub(super) fn note_duplicate(&mut self, start: Seq, end: Seq) {
         if self.has_sack && start.is_before(end) {
             self.sack.get_or_insert_default().repeated((start, end));
         }
     }
 
-    /// Returns the first part of `len` bytes at `offset` that waits above a hole.
+    /// Returns the first part of `len` bytes at `offset` that is already received above a hole.
     pub(super) fn early_duplicate(&self, offset: usize, len: usize) -> Option<Block> {
         let (start, end) = self.receive.early_within(offset, len)?;
         let seq = |offset: usize| self.rcv_nxt + u32::try_from(offset).unwrap_or(0);
         Some((seq(start), seq(end)))
     }
 
-    /// Cuts off the data below RCV.NXT. Returns whether there was any: RFC 2883 §4 reports only
-    /// the first duplicate contiguous sequence of a segment, and nothing comes before this one.
+    /// Cuts off the data below RCV.NXT. Returns whether there was any: RFC 2883 §4 reports only the
+    /// first contiguous duplicate of a segment, and this is always the first.
     pub(super) fn cut_off_old(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> bool {
         if !arrival.header.seq.is_before(self.rcv_nxt) {
             return false;

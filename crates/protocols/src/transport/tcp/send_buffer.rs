@@ -1,29 +1,29 @@
-//! What the user gave and the peer has not yet acknowledged.
+//! Data of the user that the peer has not acknowledged yet.
 //!
-//! Mostly that is a ring of copied bytes. A user who gives large pieces and keeps them unchanged
-//! may share them instead: they are sent from where they lie, and no byte is copied. While any are
-//! held, a list says in which order shared pieces and bytes of the ring follow each other.
+//! Usually that is a ring of copied bytes. A user that provides large pieces and keeps them
+//! unchanged may share them instead: they are sent from their own memory without a copy. While any
+//! are held, a list records the order of shared pieces and bytes of the ring.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
-/// Bytes of memory that an empty buffer keeps, so that a person's typing allocates nothing.
+/// Capacity that an empty buffer keeps, in bytes, so that typed input causes no allocation.
 const IDLE_CAPACITY: usize = 64;
-/// Fewer bytes than these are copied: what is gathered from many places takes longer to send.
+/// Shorter pieces are copied, because gathering from many places makes sending slower.
 const SHARED_MIN: usize = 16 * 1024;
 
-/// Bytes from the first unacknowledged one on, up to a limit.
+/// The bytes from the first unacknowledged one on, up to a limit.
 #[derive(Debug)]
 pub(super) struct SendBuffer {
-    /// The bytes that were copied.
+    /// The copied bytes.
     bytes: VecDeque<u8>,
     limit: usize,
-    /// Made when the first piece is shared, and dropped with the last.
+    /// Allocated when the first piece is shared, and dropped with the last.
     order: Option<Box<Order>>,
 }
 
-/// In which order the bytes of the ring and shared pieces follow each other.
+/// The order of the bytes of the ring and the shared pieces.
 #[derive(Debug, Default)]
 struct Order {
     pieces: VecDeque<Piece>,
@@ -33,9 +33,9 @@ struct Order {
 
 #[derive(Debug)]
 enum Piece {
-    /// So many of the next bytes of the ring.
+    /// A number of consecutive bytes of the ring.
     Copied(usize),
-    /// Bytes that the user holds too.
+    /// Bytes shared with the user.
     Shared { bytes: Arc<[u8]>, start: usize, end: usize },
 }
 
@@ -53,7 +53,7 @@ impl SendBuffer {
         Self { bytes: VecDeque::new(), limit, order: None }
     }
 
-    /// Returns how many bytes there may be.
+    /// Returns the maximum number of bytes.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
@@ -66,17 +66,17 @@ impl SendBuffer {
         self.bytes.len() + self.order.as_ref().map_or(0, |order| order.shared_len)
     }
 
-    /// Returns how many bytes are held.
+    /// Returns the number of bytes held.
     pub(super) fn len(&self) -> u32 {
         u32::try_from(self.held()).unwrap_or(u32::MAX)
     }
 
-    /// Returns how many bytes the user may still give.
+    /// Returns the number of bytes that the user may still add.
     pub(super) fn room(&self) -> usize {
         self.limit.saturating_sub(self.held())
     }
 
-    /// Takes as much of `data` as there is room for and returns how much that was.
+    /// Adds as much of `data` as there is space for, and returns that length.
     pub(super) fn put(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.room());
         self.bytes.extend(data.get(..taken).unwrap_or_default());
@@ -89,8 +89,8 @@ impl SendBuffer {
         taken
     }
 
-    /// Takes as much of `data` from `start` on as there is room for, without a copy if it is worth
-    /// it, and returns how much that was.
+    /// Adds as much of `data` from `start` on as there is space for, without a copy if that pays
+    /// off, and returns that length.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
         let rest = data.get(start..).unwrap_or_default();
         let taken = rest.len().min(self.room());
@@ -112,7 +112,7 @@ impl SendBuffer {
         taken
     }
 
-    /// Drops what was acknowledged.
+    /// Drops `count` acknowledged bytes.
     pub(super) fn acknowledge(&mut self, count: u32) {
         let count = self.held().min(count as usize);
         let copied = self.order.as_mut().map_or(count, |order| order.acknowledge(count));
@@ -122,20 +122,20 @@ impl SendBuffer {
             self.bytes.drain(..copied);
         }
         self.order.take_if(|order| order.shared_pieces == 0);
-        // An idle connection holds no memory that only a busy one needs.
+        // An idle connection does not keep the memory that only a busy one needs.
         if self.bytes.is_empty() && self.bytes.capacity() > IDLE_CAPACITY {
             self.bytes = VecDeque::new();
         }
     }
 
-    /// Holds no memory if it holds no bytes.
+    /// Frees the memory of an empty buffer.
     pub(super) fn shrink(&mut self) {
         if self.bytes.is_empty() {
             self.bytes = VecDeque::new();
         }
     }
 
-    /// Returns how many of the `len` bytes from `offset` on [`Self::range`] shows.
+    /// Returns how many of the `len` bytes from `offset` on [`Self::range`] returns.
     pub(super) fn reach(&self, offset: u32, len: u32) -> u32 {
         if self.order.is_none() {
             return len;
@@ -144,7 +144,7 @@ impl SendBuffer {
         u32::try_from(front.len() + back.len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns `len` bytes from `offset` on, or as many of them as lie in two parts.
+    /// Returns `len` bytes from `offset` on, or as many of them as are in two parts.
     pub(super) fn range(&self, offset: u32, len: u32) -> [&[u8]; 2] {
         let (offset, len) = (offset as usize, len as usize);
         match &self.order {
@@ -155,7 +155,7 @@ impl SendBuffer {
 }
 
 impl Order {
-    /// Drops the first `count` bytes, and returns how many of them lie in the ring.
+    /// Drops the first `count` bytes, and returns how many of them are in the ring.
     fn acknowledge(&mut self, count: usize) -> usize {
         let (mut left, mut copied) = (count, 0);
         while left > 0 {
@@ -238,7 +238,7 @@ mod tests {
             turns in 0..200_usize, offset in 0..50_u32, len in 0..60_u32
         ) {
             let mut buffer = SendBuffer::new(100);
-            // Turn the ring, so that the data wraps somewhere.
+            // Rotate the ring, so that the data wraps somewhere.
             buffer.put(&[0; 60]);
             (0..turns).for_each(|_| { buffer.put(&[0]); buffer.acknowledge(1); });
             buffer.acknowledge(60);
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((buffer.len(), buffer.room()), (1, 3));
     }
 
-    /// What a user or a peer may do to a buffer.
+    /// An operation of a user or a peer on a buffer.
     #[derive(Clone, Copy, Debug)]
     enum Call {
         Put(usize),

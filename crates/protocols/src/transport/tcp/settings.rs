@@ -1,12 +1,12 @@
-//! What the user can change while a connection is open (RFC 9293 §3.9.1), and what the layer below
-//! is told about its destinations.
+//! Settings that the user can change while a connection is open (RFC 9293 §3.9.1), and reports
+//! about destinations to the layer below.
 
 use super::connection::{AckOwed, State};
 use super::{ConnectionId, KeepAlive, Marking, NoConnection, Patience, Tcp};
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
-/// How many destinations may wait to be told to the layer below.
+/// Maximum number of destinations queued for a report to the layer below.
 pub(super) const SUSPECTS_MAX: usize = 16;
 
 impl Tcp {
@@ -14,7 +14,7 @@ impl Tcp {
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn set_keep_alive(
         &mut self,
         id: ConnectionId,
@@ -33,7 +33,7 @@ impl Tcp {
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn set_patience(
         &mut self,
         id: ConnectionId,
@@ -49,24 +49,24 @@ impl Tcp {
         Ok(())
     }
 
-    /// Sets the differentiated services field and the time to live of what is sent from now on
+    /// Sets the differentiated services field and the time to live of segments sent from now on
     /// (MUST-48, MUST-49, SHLD-21).
     ///
     /// # Errors
     ///
-    /// If the connection has gone.
+    /// Returns an error if the connection no longer exists.
     pub fn set_marking(&mut self, id: ConnectionId, marking: Marking) -> Result<(), NoConnection> {
         Arc::make_mut(&mut self.table.get_mut(id)?.profile).marking = marking;
         Ok(())
     }
 
-    /// Returns the next destination that R1 retransmissions have not reached: the layer below
-    /// should look for another way there (RFC 9293 §3.8.3, MUST-20).
+    /// Returns the next destination that R1 retransmissions have not reached. The layer below
+    /// should try another route (RFC 9293 §3.8.3, MUST-20).
     pub fn suspect(&mut self) -> Option<IpAddr> {
         self.suspects.pop_front()
     }
 
-    /// Returns whose acknowledgment has come last, once: the way there works (RFC 4861 §7.3.1).
+    /// Takes the peer whose acknowledgment arrived last: the route to it works (RFC 4861 §7.3.1).
     pub fn take_progress(&mut self) -> Option<IpAddr> {
         self.progress.take()
     }

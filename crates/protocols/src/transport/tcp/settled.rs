@@ -1,13 +1,13 @@
-//! What is kept of a connection's recovery while nothing is out.
+//! The reduced recovery state of a connection with nothing outstanding.
 //!
-//! Most of many connections are idle, and what watches a flight is larger than all the rest of a
-//! connection. The table therefore lets only so many that have sent keep it ([`super::table`]);
-//! the others keep what the next flight has to know: the window and its threshold, the least
-//! round trip, what was learned about reordering, and the counts.
+//! Of many connections most are idle, and the state that monitors a flight is larger than the rest
+//! of a connection. The table therefore lets only a limited number of connections that have sent
+//! keep it ([`super::table`]). The others keep the state that the next flight needs: the window and
+//! its threshold, the minimum round trip, the learned reordering, and the counters.
 //!
-//! A connection is settled when all that was sent is acknowledged, no recovery, probe or timer of
-//! its is pending and nothing waits to be sent. What the growth of the window knows by time, the
-//! epoch of CUBIC and the rounds of HyStart++, begins anew, as it would after a pause.
+//! A connection is settled when all sent data is acknowledged, no recovery, probe or timer is
+//! pending and nothing waits to be sent. Time-dependent state of the window's growth, the epoch of
+//! CUBIC and the rounds of HyStart++, starts anew, as it would after a pause.
 
 use super::congestion_window::SettledWindow;
 use super::flight::RateSample;
@@ -16,7 +16,7 @@ use super::rack::Learned;
 use super::recovery::{Phase, Recovery};
 use super::status::RecoveryStatus;
 
-/// The memory of a settled connection.
+/// The state kept of a settled connection.
 #[derive(Clone, Debug)]
 pub(super) struct Settled {
     pub(super) window: SettledWindow,
@@ -28,7 +28,7 @@ pub(super) struct Settled {
 }
 
 impl Settled {
-    /// STATUS.
+    /// STATUS: returns the state of the recovery.
     pub(super) fn status(&self) -> RecoveryStatus {
         RecoveryStatus {
             phase: Phase::Open,
@@ -43,12 +43,12 @@ impl Settled {
     }
 }
 
-/// The two ways in which a connection knows of losses and congestion.
+/// The two forms of a connection's recovery state.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known<'a> {
-    /// Something was sent lately.
+    /// Data was sent recently.
     Busy(&'a Recovery),
-    /// Nothing is out.
+    /// Nothing is outstanding.
     Settled(&'a Settled),
 }
 

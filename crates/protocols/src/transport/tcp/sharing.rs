@@ -1,10 +1,10 @@
-//! Several stations that are one host together: which local ports each may take, and whether a
-//! segment is for one of its own (see [`crate::station::Stray`]).
+//! Several stations of one host: the local ports of each, and the test whether a segment is for a
+//! connection of this station (see [`crate::station::Stray`]).
 
 use super::{Tcp, listen};
 use core::net::SocketAddr;
 
-/// Which of the ports that an active open may take are ours.
+/// The share of this station in the ports for active opens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     number: u16,
@@ -12,7 +12,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// All ports are ours.
+    /// All ports belong to this station.
     pub(super) const ALL: Self = Self { number: 0, count: 1 };
 
     pub(super) fn has(self, port: u16) -> bool {
@@ -21,15 +21,15 @@ impl Share {
 }
 
 impl Tcp {
-    /// Opens connections only from every `count`th local port from now on, as the `number`th of
-    /// `count` stations with the same addresses.
+    /// Opens connections only from every `count`th local port from now on, as station number
+    /// `number` of `count` stations with the same addresses.
     pub fn share_ports(&mut self, number: u16, count: u16) {
         let count = count.max(1);
         self.share = Share { number: number % count, count };
     }
 
-    /// Returns whether a segment from `remote` to `local` is for a connection of ours, or for one
-    /// that could be opened here.
+    /// Returns whether a segment from `remote` to `local` is for a connection of this station, or
+    /// for one that could be opened here.
     #[must_use]
     pub fn wants(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         self.table.holds((local, remote)) || listen::is_listened_on(&self.listeners, local.port())

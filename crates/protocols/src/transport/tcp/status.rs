@@ -1,4 +1,4 @@
-//! What a connection tells its user: events, how it ended, and its statistics.
+//! The events of a connection, its end, and its statistics.
 
 use super::connection::State;
 use super::limits::LimitTimes;
@@ -8,22 +8,22 @@ use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
 use core::net::SocketAddr;
 
-/// News of a connection. Each kind is told once until it happens again.
+/// An event of a connection. Each kind is reported once until it happens again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The connection is open.
+    /// The connection is established.
     Established,
     /// Data can be read.
     Readable,
-    /// Acknowledged data has made room to send.
+    /// Acknowledgments have freed space to send.
     Writable,
-    /// Urgent data is coming (MUST-32).
+    /// Urgent data is on its way (MUST-32).
     Urgent,
-    /// The peer has closed: nothing follows what can be read.
+    /// The peer has closed: no data follows the readable data.
     PeerClosed,
     /// The connection has ended; see [`Status::ending`].
     Closed,
-    /// What was sent stays unanswered: R1 of [`Patience`](super::Patience) is passed (SHLD-9).
+    /// Sent data is unanswered: R1 of [`Patience`](super::Patience) has passed (SHLD-9).
     Unresponsive,
 }
 
@@ -54,13 +54,13 @@ pub enum Ending {
     Refused,
     /// The peer reset it.
     Reset,
-    /// Nothing was heard from the peer for too long.
+    /// The peer did not answer for too long.
     TimedOut,
-    /// The network says that the peer cannot be reached.
+    /// An ICMP error reports that the peer is unreachable.
     Unreachable,
 }
 
-/// What a connection has counted.
+/// The counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Segments received.
@@ -71,29 +71,29 @@ pub struct Statistics {
     pub bytes_in: u64,
     /// Data bytes acknowledged by the peer.
     pub bytes_acknowledged: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmissions: u64,
     /// Retransmission timeouts.
     pub timeouts: u32,
     /// Fast retransmits.
     pub fast_retransmits: u32,
-    /// Probes of the tail of a flight (RFC 8985).
+    /// Tail loss probes (RFC 8985).
     pub tail_probes: u32,
-    /// Reductions of the window that turned out to be mistakes and were undone.
+    /// Spurious reductions of the window that were undone.
     pub undone: u32,
-    /// Acknowledgments that report something received twice.
+    /// Acknowledgments that report duplicate data.
     pub duplicate_reports: u32,
     /// Reductions of the window because of a mark (RFC 3168).
     pub ecn_reductions: u32,
-    /// Segments that came with a mark of congestion.
+    /// Segments received with a congestion mark.
     pub ecn_marks: u64,
-    /// Segments that came out of order.
+    /// Segments received out of order.
     pub out_of_order: u64,
     /// Duplicate acknowledgments received.
     pub duplicate_acks: u64,
-    /// Segments without data that were sent to acknowledge or to open the window.
+    /// Segments without data sent to acknowledge or to update the window.
     pub pure_acks_out: u64,
-    /// Acknowledgments that rode on data.
+    /// Acknowledgments piggybacked on data.
     pub piggybacked_acks: u64,
     /// Probes of a closed window.
     pub window_probes: u32,
@@ -101,52 +101,52 @@ pub struct Statistics {
     pub keep_alive_probes: u32,
 }
 
-/// What is out, what is lost of it, and what holds the sender back.
+/// Outstanding and lost data, and the limits of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryStatus {
-    /// What the sender is doing about losses.
+    /// The phase of loss recovery.
     pub phase: Phase,
-    /// Bytes that were sent and are not acknowledged by number.
+    /// Bytes sent and not acknowledged by number.
     pub outstanding: u64,
-    /// Bytes of these that the peer says to have.
+    /// Those of these bytes that the peer has reported as received.
     pub sacked: u64,
-    /// Bytes of these that are lost, whether they were sent again or not.
+    /// Those of these bytes that are lost, retransmitted or not.
     pub lost: u64,
-    /// Bytes of these that were sent again.
+    /// Those of these bytes that were retransmitted.
     pub retransmitted: u64,
     /// Data bytes that the peer is known to have received since the connection began.
     pub delivered: u64,
-    /// The latest rate at which data was delivered, in bytes a second, once measured.
+    /// The latest delivery rate, in bytes per second, once measured.
     pub delivery_rate: Option<u64>,
-    /// The user had given too little to send when it was measured.
+    /// The rate was limited by the user's data when it was measured.
     pub is_rate_app_limited: bool,
-    /// The rate at which data leaves, in bytes a second, if it is paced.
+    /// The pacing rate, in bytes per second, if data is paced.
     pub pacing_rate: Option<u64>,
-    /// The least round-trip time of the last minutes, once measured.
+    /// The minimum round-trip time of the last minutes, once measured.
     pub min_rtt: Option<Duration>,
-    /// How far data was overtaken by later data at most, in bytes.
+    /// Maximum distance by which data was overtaken by later data, in bytes.
     pub reordering: u64,
-    /// For how long something held the sender back, until the last output.
+    /// Durations for which each cause limited the sender, until the last output.
     pub limited: LimitTimes,
 }
 
 /// The state of a connection, as the STATUS call gives it (RFC 9293 §3.10.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Our end.
+    /// Local address and port.
     pub local: SocketAddr,
-    /// The peer's end.
+    /// Remote address and port.
     pub remote: SocketAddr,
     /// The state.
     pub state: State,
-    /// How it ended, if it has.
+    /// How the connection ended, if it has.
     pub ending: Option<Ending>,
-    /// What the network last said about a segment, if nothing was acknowledged since. Anyone who
-    /// sees the segments can make it up: it ends nothing (RFC 9293 §3.9.2.2, MUST-56).
+    /// The last ICMP error about a segment, if nothing was acknowledged since. It can be forged by
+    /// anyone who sees the segments, so it ends nothing (RFC 9293 §3.9.2.2, MUST-56).
     pub soft_error: Option<ErrorKind>,
     /// The window that the peer offers, in bytes.
     pub send_window: u32,
-    /// The window that we offer, in bytes.
+    /// The window that this end offers, in bytes.
     pub receive_window: u32,
     /// The congestion control.
     pub congestion: Congestion,
@@ -154,15 +154,15 @@ pub struct Status {
     pub congestion_window: u32,
     /// The slow start threshold, in bytes, once there was a loss.
     pub slow_start_threshold: Option<u32>,
-    /// The largest data segment we send, in bytes.
+    /// The maximum size of a sent segment, in data bytes.
     pub send_mss: u32,
     /// Bytes that wait to be acknowledged or sent.
     pub send_queue: u32,
     /// Bytes that wait to be read.
     pub receive_queue: usize,
-    /// Bytes that may wait to be acknowledged or sent, as large as the buffer is now.
+    /// Current size of the send buffer: the maximum of unacknowledged and unsent bytes.
     pub send_buffer: usize,
-    /// The largest window that is offered now, in bytes.
+    /// The largest window offered now, in bytes.
     pub receive_buffer: usize,
     /// The smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
@@ -170,12 +170,12 @@ pub struct Status {
     pub rttvar: Option<Duration>,
     /// The retransmission timeout in force.
     pub rto: Duration,
-    /// What is out, what is lost of it, and what holds the sender back.
+    /// Outstanding and lost data, and the limits of the sender.
     pub recovery: RecoveryStatus,
     /// Both ends have permitted selective acknowledgments.
     pub has_sack: bool,
     /// Both ends use explicit congestion notification.
     pub has_ecn: bool,
-    /// The counts.
+    /// The counters.
     pub statistics: Statistics,
 }

@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987 §3.6): a listener with too many half-open connections remembers nothing
-//! of a further SYN, but puts what it has to know into the initial number of its answer:
+//! SYN cookies (RFC 4987 §3.6): a listener with too many half-open connections keeps no state of a
+//! further SYN, but encodes it in the initial sequence number of its answer:
 //!
 //! ```text
 //!  31    27 26   24 23                       0
@@ -8,19 +8,21 @@
 //! +--------+-------+--------------------------+
 //! ```
 //!
-//! `minute` counts spans of 64 s, `size` is the nearest of eight segment sizes, and the hash is over
-//! these, both ends and the peer's initial number. An acknowledgment whose number fits is believed
-//! for one to two spans. One guess in 2^24 fits, which opens a connection that has no other end.
+//! `minute` counts spans of 64 s, `size` is the largest of eight segment sizes that the peer's
+//! covers, and the hash is over these, both ends and the peer's initial number. An acknowledgment
+//! with a matching number is accepted for one to two spans. One guess in 2^24 matches, and opens a
+//! connection without a peer.
 //!
-//! A peer that sends timestamps echoes ours, whose low six bits then carry the window scale and
-//! what else it offered. They are not covered by the hash: who forges them cheats itself.
+//! A peer that sends timestamps echoes the local one, whose low six bits then carry the window
+//! scale and the other options that the peer offered. The hash does not cover them: forging them
+//! only harms the forger's own connection.
 
 use super::keyed_hash::{Key, low_bits};
 use super::seq::Seq;
 use crate::time::Instant;
 use core::net::SocketAddr;
 
-/// What the peer offered that a timestamp carries.
+/// The peer's options that a timestamp carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Offered {
     pub(super) window_scale: Option<u8>,
@@ -28,14 +30,14 @@ pub(super) struct Offered {
     pub(super) ecn: bool,
 }
 
-/// What makes and checks cookies.
+/// The key with which cookies are made and checked.
 #[derive(Clone, Debug)]
 pub(super) struct SynCookies {
     key: Key,
 }
 
 const SPAN_NS: u64 = 64_000_000_000;
-/// How many spans the five bits tell apart.
+/// Number of spans that the five bits distinguish.
 const SPANS: u64 = 32;
 /// Common sizes: the floor, the defaults of both versions of IP, tunnels, Ethernet with and without
 /// options, jumbo frames.
@@ -43,7 +45,7 @@ const SIZES: [u16; 8] = [64, 536, 1220, 1360, 1400, 1440, 1460, 8940];
 const HASH_MASK: u32 = 0x00FF_FFFF;
 const STAMP_BITS: u32 = 0x3F;
 const SCALE_BITS: u32 = 0x0F;
-/// No window scale: RFC 7323 has none above 14.
+/// No window scale: RFC 7323 allows none above 14.
 const NO_SCALE: u32 = 0x0F;
 const SACK_BIT: u32 = 0x10;
 const ECN_BIT: u32 = 0x20;
@@ -53,7 +55,7 @@ impl SynCookies {
         Self { key }
     }
 
-    /// Returns the initial number with which to answer a SYN whose number was `irs`.
+    /// Returns the initial sequence number for the answer to a SYN with number `irs`.
     pub(super) fn make(
         &self,
         (local, remote): (SocketAddr, SocketAddr),
@@ -65,7 +67,7 @@ impl SynCookies {
         self.cookie((local, remote), irs, size, now.as_nanos() / SPAN_NS)
     }
 
-    /// Returns the segment size that an honest cookie carries.
+    /// Returns the segment size in a valid cookie, or `None` if the cookie is invalid.
     pub(super) fn check(
         &self,
         ends: (SocketAddr, SocketAddr),
@@ -95,8 +97,8 @@ impl SynCookies {
 }
 
 impl Offered {
-    /// Returns `clock` with what was offered in its low bits, and never ahead of it: an echo must
-    /// not come from the future.
+    /// Returns `clock` with the offered options in its low bits. The result is never ahead of
+    /// `clock`, because an echo must not come from the future.
     pub(super) fn stamp(self, clock: u32) -> u32 {
         let scale = self.window_scale.map_or(NO_SCALE, u32::from);
         let sack = if self.sack { SACK_BIT } else { 0 };
@@ -105,7 +107,7 @@ impl Offered {
         if stamped > clock { stamped.wrapping_sub(STAMP_BITS + 1) } else { stamped }
     }
 
-    /// Returns what the echo of a stamped clock carries.
+    /// Returns the options in the echo of a stamped clock.
     pub(super) fn from_stamp(stamp: u32) -> Self {
         let scale = stamp & SCALE_BITS;
         Self {

@@ -1,6 +1,6 @@
-//! The table of connections: who they are, who may have something to send, whose time is due and
-//! who has news. Each list holds a connection once, and none is walked through unless the table is
-//! full.
+//! The table of connections: lookup by their ends, and the lists of those with output, expired
+//! timers or events. Each list holds a connection at most once, and none is scanned unless the
+//! table is full.
 
 use super::ConnectionId;
 use super::NoConnection;
@@ -18,18 +18,19 @@ use core::num::NonZeroU64;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
-/// How many connections that have sent keep what watches a flight, though nothing may be out.
+/// Maximum number of connections that keep the full recovery state after sending, even with nothing
+/// outstanding.
 const BUSY_MAX: usize = 64;
-/// Of how many connections the true deadline is asked before a host is woken.
+/// Number of connections whose exact deadline is checked before the host is woken.
 const LOOKS_MAX: usize = 4;
-/// How long a window must have been shut before its connection gives way to a new one.
+/// Time for which a window must have been zero before its connection may be evicted.
 const STARVED_FOR: Duration = Duration::from_secs(60);
 
 /// The local and the remote end of a connection.
 pub(super) type Ends = (SocketAddr, SocketAddr);
 
-/// Returns whether both are the same connection's: what a socket address says beside address and
-/// port of a host (flow, scope) is no part of its name.
+/// Returns whether both identify the same connection. Other fields of a socket address (flow,
+/// scope) are ignored.
 fn are_same(one: Ends, other: Ends) -> bool {
     let is_same = |one: SocketAddr, other: SocketAddr| match (one, other) {
         (SocketAddr::V4(one), SocketAddr::V4(other)) => one == other,
@@ -41,7 +42,7 @@ fn are_same(one: Ends, other: Ends) -> bool {
     is_same(one.1, other.1) && is_same(one.0, other.0)
 }
 
-/// Hashes the ends so that nobody without the key can find collisions.
+/// Hashes the ends with a key, so that an attacker cannot find collisions.
 fn hash(key: &SipHasher13, (local, remote): Ends) -> u64 {
     let mut state = *key;
     state.write_u32(u32::from(local.port()) << 16 | u32::from(remote.port()));
@@ -63,26 +64,26 @@ fn ends_in(slots: &[Slot], index: u32) -> Option<Ends> {
 struct Slot {
     generation: u32,
     connection: Option<Connection>,
-    /// The user has given it up: it goes when it has ended.
+    /// The user has released it: it is deleted when it has ended.
     is_released: bool,
     is_on_output: bool,
-    /// It is on the list for output, and its timers are kept up to date there too.
+    /// It is on the output list, and its timers are kept up to date there too.
     is_held_up: bool,
     is_on_news: bool,
-    /// It stands among those that keep their recovery.
+    /// It is among those that keep their recovery state.
     is_busy: bool,
-    /// Where it stands among those in TIME-WAIT.
+    /// Its position among those in TIME-WAIT.
     time_wait_place: Option<NonZeroU64>,
-    /// Where it stands among those whose peer has shut its window.
+    /// Its position among those whose peer has a zero window.
     starved_place: Option<NonZeroU64>,
     deadline: Option<Instant>,
-    /// Where the listener listens that made it, until it is open.
+    /// The listener that created it, until it is established.
     half_open_on: Option<Place>,
 }
 
 impl Slot {
-    /// Returns whether a connection that is open stands on all lists on which it has to, and on no
-    /// other: mostly something has happened to it before since the last output.
+    /// Returns whether an established connection is on exactly the right lists, which is the usual
+    /// case because it has already been processed since the last output.
     fn stands_right(&self, connection: &Connection) -> bool {
         let is_plain = connection.state == State::Established && self.half_open_on.is_none();
         let is_told = connection.news == 0 || self.is_on_news;
@@ -93,16 +94,17 @@ impl Slot {
     }
 }
 
-/// Connections in the order in which they came into a condition; who leaves it leaves the order.
+/// Connections in the order in which they entered a condition. One that leaves the condition is
+/// removed.
 #[derive(Debug, Default)]
 struct Seniority {
     by_place: BTreeMap<NonZeroU64, u32>,
-    /// The last place that was given.
+    /// The last position assigned.
     last: u64,
 }
 
 impl Seniority {
-    /// Lets the connection in slot `index`, whose place is `place`, be among the others or not.
+    /// Adds or removes the connection in slot `index`, whose position is `place`.
     #[inline]
     fn update(&mut self, place: &mut Option<NonZeroU64>, index: u32, is_member: bool) {
         if is_member != place.is_some() {
@@ -121,7 +123,7 @@ impl Seniority {
         }
     }
 
-    /// Returns the slot of the connection that came first.
+    /// Returns the slot of the earliest connection.
     fn oldest(&self) -> Option<u32> {
         self.by_place.first_key_value().map(|(_, index)| *index)
     }
@@ -132,34 +134,34 @@ impl Seniority {
 pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The slots of those that have not ended, by the ends that stand there.
+    /// The slots of connections that have not ended, by their ends.
     by_ends: HashTable<u32>,
     key: SipHasher13,
-    /// Where the last segment went: the next one mostly goes there too.
+    /// The connection of the last segment, which is usually also that of the next one.
     last_found: Option<(Ends, u32)>,
     connections_max: usize,
     output: VecDeque<u32>,
-    /// How many of the first on that list are marked as held up.
+    /// Number of connections at the front of that list that are marked as held up.
     held_up: usize,
-    /// Whether output has stopped though not all was sent.
+    /// Whether output has stopped before everything was sent.
     is_output_stopped: bool,
-    /// Those that have sent and keep what watches a flight, the longest first.
+    /// Connections that have sent and keep the full recovery state, the oldest first.
     busy: VecDeque<u32>,
     news: VecDeque<u32>,
-    /// Packets whose data was read, or will never be; they go back to the pool at output.
+    /// Packets whose data was read or is discarded. They are returned to the pool at output.
     pub(super) spent: Vec<Packet>,
     in_time_wait: Seniority,
-    /// Those whose peer has shut its window.
+    /// Connections whose peer has a zero window.
     starved: Seniority,
-    /// Bytes by which all buffers have grown.
+    /// Bytes by which all buffers together have grown.
     growth: usize,
-    /// When to look at a connection: not later than its own deadline. A deadline that moves away,
-    /// as it does with every segment, is left standing, and set right when it is looked at.
+    /// When to check a connection: not later than its own deadline. A deadline that moves later, as
+    /// it does with every segment, is not updated here, but corrected when it is checked.
     deadlines: BTreeSet<(Instant, u32)>,
 }
 
 impl Table {
-    /// Makes a table of at most `connections_max`, whose order nobody knows without `key`.
+    /// Returns a table of at most `connections_max`, whose order is unpredictable without `key`.
     pub(super) fn new(connections_max: usize, key: (u64, u64)) -> Self {
         Self {
             slots: Vec::new(),
@@ -185,12 +187,12 @@ impl Table {
         self.connections_max = connections_max;
     }
 
-    /// Returns how many bytes all buffers together may hold beyond what they began with.
+    /// Returns the number of bytes that all buffers together may hold beyond their initial sizes.
     pub(super) fn growth(&self) -> usize {
         self.growth
     }
 
-    /// Lets `change` happen to a connection, whose buffers may grow by it.
+    /// Applies `change` to a connection, and accounts for the growth of its buffers.
     pub(super) fn change<T>(
         &mut self,
         id: ConnectionId,
@@ -222,15 +224,15 @@ impl Table {
         Some(ConnectionId { slot: index, generation: slot.generation })
     }
 
-    /// Returns the connection whose peer has kept its window shut for the longest time, if that is
-    /// long enough to let it go.
+    /// Returns the connection whose peer has had a zero window for the longest time, if that is
+    /// long enough to evict it.
     pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
         let id = self.starved.oldest().and_then(|index| self.id(index))?;
         let since = self.get(id).ok()?.timers.probing_since?;
         (now - since >= STARVED_FOR).then_some(id)
     }
 
-    /// Returns how many connections are remembered for how long they have been of no use.
+    /// Returns the number of connections in TIME-WAIT or with a zero window.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.in_time_wait.by_place.len() + self.starved.by_place.len()
@@ -245,7 +247,7 @@ impl Table {
         self.by_ends.find(hash(&self.key, ends), is_it).copied()
     }
 
-    /// Takes a connection in; `half_open_on` is the place of the listener that made it.
+    /// Adds a connection; `half_open_on` is the listener that created it.
     pub(super) fn insert(
         &mut self,
         connection: Connection,
@@ -295,7 +297,7 @@ impl Table {
         slot.and_then(|slot| slot.connection.as_mut()).ok_or(NoConnection)
     }
 
-    /// RECEIVE: drops what the user has read.
+    /// RECEIVE: drops `count` bytes that the user has read.
     pub(super) fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
         let slot = self.slots.get_mut(id.slot as usize);
         let slot = slot.filter(|slot| slot.generation == id.generation);
@@ -308,7 +310,7 @@ impl Table {
         self.slots.iter().filter_map(|slot| slot.connection.as_ref())
     }
 
-    /// Notes that the user has given the connection up.
+    /// Records that the user has released the connection.
     pub(super) fn release(&mut self, id: ConnectionId) {
         let slot = self.slots.get_mut(id.slot as usize);
         if let Some(slot) = slot.filter(|slot| slot.generation == id.generation) {
@@ -316,8 +318,8 @@ impl Table {
         }
     }
 
-    /// Brings the lists up to date after anything has happened to a connection. Returns the place
-    /// of its listener if it is half open no longer.
+    /// Updates the lists after any change of a connection. Returns its listener if it is no longer
+    /// half-open.
     pub(super) fn touch(&mut self, id: ConnectionId) -> Option<Place> {
         let slot = self.slots.get_mut(id.slot as usize)?;
         let connection = slot.connection.as_ref()?;
@@ -327,7 +329,7 @@ impl Table {
         let is_half_open = connection.state == State::SynReceived;
         let left = slot.half_open_on.take_if(|_| !is_half_open);
         let is_closed = connection.state == State::Closed;
-        // Nobody knows of a connection that never opened.
+        // The user does not know of a connection that was never established.
         slot.is_released |= is_closed && left.is_some() && !connection.is_early;
         if connection.news != 0 && !slot.is_released && !slot.is_on_news {
             slot.is_on_news = true;
@@ -349,8 +351,8 @@ impl Table {
         {
             connection.wait_for_output();
         }
-        // At output the timers are looked at in any case; until then those stand that it had when
-        // it came on the list, unless nobody knows when output goes on.
+        // Timers are updated at output anyway. Until then the ones from when it entered the list
+        // are used, unless it is unknown when output continues.
         if !is_on_output || slot.is_held_up || slot.deadline.is_none() {
             self.schedule(id.slot);
         }
@@ -360,7 +362,7 @@ impl Table {
         left
     }
 
-    /// Takes over the timers of a connection.
+    /// Updates the table's deadline of a connection from its timers.
     fn schedule(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(deadline) = slot.connection.as_ref().and_then(Connection::deadline) else {
@@ -375,8 +377,8 @@ impl Table {
         self.deadlines.insert((deadline, index));
     }
 
-    /// What has ended no longer stands in the way of a new connection between the same ends, and
-    /// goes if nobody will ask for it.
+    /// Removes an ended connection from the lookup, so that its ends can be reused, and deletes it
+    /// if the user will not ask for it.
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
@@ -395,11 +397,11 @@ impl Table {
         }
     }
 
-    /// Returns when [`Self::next_due`] may have something.
+    /// Returns when [`Self::next_due`] may have a connection.
     ///
-    /// A timer that was put off or has become void stands where it stood, because most are put off
-    /// again before they run out. Of the first few the true time is asked: to wake a host for
-    /// nothing costs more than a thousand such looks.
+    /// A timer that was postponed or canceled is not updated here, because most are postponed again
+    /// before they expire. For the first few the exact time is checked, because waking a host
+    /// needlessly costs more than a thousand such checks.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let mut soonest: Option<Instant> = None;
         for (looks, (planned, index)) in self.deadlines.iter().enumerate() {
@@ -411,14 +413,14 @@ impl Table {
             }
             let slot = self.slots.get(*index as usize);
             let connection = slot.and_then(|slot| slot.connection.as_ref());
-            // What became due sooner is not known here yet: it waits for output.
+            // An earlier deadline is not known here yet: it waits for output.
             let due = connection.and_then(Connection::deadline).map(|due| due.max(*planned));
             soonest = soonest.into_iter().chain(due).min();
         }
         soonest
     }
 
-    /// Returns a connection whose time is due.
+    /// Returns a connection whose timer is due.
     pub(super) fn next_due(&mut self, now: Instant) -> Option<(ConnectionId, &mut Connection)> {
         loop {
             let (planned, index) = *self.deadlines.first()?;
@@ -439,7 +441,7 @@ impl Table {
         }
     }
 
-    /// Notes that the next connection with something to send waits for the device.
+    /// Notes that the next connection with output waits for the device.
     pub(super) fn note_device_limit(&mut self, now: Instant) {
         let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
         let connection = slot.and_then(|slot| slot.connection.as_mut());
@@ -453,8 +455,8 @@ impl Table {
         !self.output.is_empty()
     }
 
-    /// Returns what `take` gets from the first connection that has it for output, and is told
-    /// whether that was all; those that have nothing more leave the list.
+    /// Calls `take` for the connections with output, in order, and returns its first result. `take`
+    /// also reports whether that was all; connections without further output leave the list.
     pub(super) fn next_output<T>(
         &mut self,
         mut take: impl FnMut(&mut Connection) -> Option<(T, bool)>,
@@ -481,11 +483,11 @@ impl Table {
         None
     }
 
-    /// Takes over the timers of those that wait for output, which has stopped and may never go on.
-    /// Each is looked at once for its stay on the list, and then whenever it is touched.
+    /// Updates the timers of the connections that wait for output, which has stopped and may never
+    /// continue. Each is checked once while it is on the list, and then whenever it changes.
     pub(super) fn output_stopped(&mut self) {
         self.is_output_stopped = true;
-        // What has been sent since was sent by the first.
+        // Everything sent since was sent by the first connection.
         if let Some(first) = self.output.front().copied() {
             self.hold_up(first);
         }
@@ -495,7 +497,7 @@ impl Table {
         }
     }
 
-    /// Notes that a connection on the list waits for output.
+    /// Marks a connection on the list as waiting for output.
     fn hold_up(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index as usize)
             && let Some(connection) = &mut slot.connection
@@ -506,8 +508,8 @@ impl Table {
         self.schedule(index);
     }
 
-    /// Takes a connection that has sent among the busy ones. Where there are too many the one that
-    /// stands there for the longest time settles, or if it cannot, goes behind the others.
+    /// Adds a connection that has sent to the busy ones. If there are too many, the oldest one
+    /// settles, or if it cannot, becomes the newest.
     fn note_busy(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
@@ -526,7 +528,7 @@ impl Table {
         }
     }
 
-    /// Returns the next news of any connection.
+    /// Returns the next event of any connection.
     pub(super) fn next_event(&mut self) -> Option<(ConnectionId, Event)> {
         while let Some(index) = self.news.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;

@@ -1,16 +1,16 @@
-//! TIME-WAIT: when it gives way to a new connection between the same ends (RFC 9293 §3.6.1, MAY-2;
-//! RFC 6191 §2).
+//! TIME-WAIT, and its replacement by a new connection between the same ends (RFC 9293 §3.6.1,
+//! MAY-2; RFC 6191 §2).
 //!
-//! A SYN may not be an old duplicate: timestamps tell it best, and else its number must lie behind
-//! everything that the last connection has seen. Nothing else ends TIME-WAIT (RFC 1337, attack row
-//! 42).
+//! The SYN must not be an old duplicate. Timestamps are the best evidence. Without them the SYN's
+//! number must be after all numbers of the old connection. Nothing else ends TIME-WAIT early (RFC
+//! 1337, attack row 42).
 
 use super::connection::{Connection, State};
 use super::header::{Flags, Header};
 
 impl Connection {
-    /// Returns whether this is a connection in TIME-WAIT that `syn` may take the place of, to be
-    /// accepted by a listener that uses timestamps or not.
+    /// Returns whether this connection is in TIME-WAIT and `syn` may replace it, given whether its
+    /// listener uses timestamps.
     pub(super) fn gives_way_to(&self, syn: &Header, uses_timestamps: bool) -> bool {
         let is_request = syn.flags.has(Flags::SYN)
             && !syn.flags.has(Flags::ACK)

@@ -1,4 +1,4 @@
-//! TIMEOUTS (RFC 9293 §3.10.8), and how long each timer runs.
+//! TIMEOUTS (RFC 9293 §3.10.8), and the durations of the timers.
 
 use super::connection::{AckOwed, Connection, State};
 use super::keep_alive::{self, Verdict};
@@ -9,36 +9,36 @@ use crate::meter::{Counter, Quantity};
 use crate::planted::{Bug, is_planted};
 use crate::time::{Duration, Instant};
 
-/// How long what the user has given up may wait for the peer's FIN or for its window. RFC 9293
-/// sets no limit; without one a peer that goes away holds the connection for ever (attack row 34).
+/// How long a released connection may wait for the peer's FIN or for its window. RFC 9293 sets no
+/// limit; without one a vanished peer would hold the connection indefinitely (attack row 34).
 const GIVE_UP_RELEASED_AFTER: Duration = Duration::from_secs(60);
 /// RFC 9293 §3.8.6.1: probes back off like retransmissions, but never end.
 const MAX_PERSIST: Duration = Duration::from_secs(60);
-/// How soon a connection that is busy is looked at again, if its user would have it at once.
+/// Minimum interval of keep-alive checks of a busy connection.
 const LEAST_KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// RFC 9293 §3.8.6.2.1: how long a small segment waits for a larger window, 0.1 to 1 s.
+/// RFC 9293 §3.8.6.2.1: time for which a small segment waits for a larger window, 0.1 to 1 s.
 const OVERRIDE: Duration = Duration::from_millis(200);
 
-/// When each timer of a connection runs out.
+/// The timers of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub(super) retransmit: Option<Instant>,
-    /// The SYN, the first data, or what the last timeout has to send again, has not left yet: nobody
-    /// knows when output goes on.
+    /// The SYN, the first data, or the retransmission after the last timeout has not been sent yet,
+    /// and it is unknown when output continues.
     pub(super) is_held_up: bool,
-    /// When the data that is being retransmitted was first found missing, and how often since.
+    /// When the data being retransmitted was first found missing, and the number of timeouts since.
     pub(super) retransmitting: Option<(Instant, u32)>,
     pub(super) persist: Option<Instant>,
     pub(super) persist_backoffs: u32,
-    /// When the window that is being probed was first probed.
+    /// When the current zero window was first probed.
     pub(super) probing_since: Option<Instant>,
-    /// When a connection that its user has given up ends if the peer does not end it.
+    /// When a released connection ends if the peer does not end it.
     pub(super) released: Option<Instant>,
     pub(super) time_wait: Option<Instant>,
     pub(super) keep_alive: Option<Instant>,
-    /// When the last keep-alive probe was asked for, and how many since the peer was heard.
+    /// When the last keep-alive probe was scheduled, and the number since the peer was heard.
     pub(super) probed: (Instant, u32),
-    /// When the pace lets the next data leave.
+    /// When pacing allows the next data.
     pub(super) pace: Option<Instant>,
 }
 
@@ -51,7 +51,7 @@ impl Connection {
         };
         let timers = &self.timers;
         let recovery = self.recovery_deadline();
-        // It is asked several times with every segment: no branch for each of them.
+        // It is called several times per segment, so it avoids a branch per timer.
         let of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
         let first = of(timers.retransmit).min(of(timers.persist)).min(of(timers.released));
         let second = of(timers.time_wait).min(of(timers.pace)).min(of(delayed_ack));
@@ -59,14 +59,14 @@ impl Connection {
         (soonest < u64::MAX).then(|| Instant::from_nanos(soonest))
     }
 
-    /// What was known of losses stays for the user to see when a connection has ended, but nothing
-    /// is due any more.
+    /// Returns the deadline of the recovery. After the end of a connection its recovery state
+    /// remains for STATUS, but has no deadline.
     fn recovery_deadline(&self) -> Option<Instant> {
         let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
         recovery.and_then(|recovery| recovery.deadline())
     }
 
-    /// Does what is due; the segments that follow from it are sent at output.
+    /// Processes the timers that are due. The resulting segments are sent at output.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
         let is_due = |timer: Option<Instant>| timer.is_some_and(|at| at <= now);
@@ -99,20 +99,20 @@ impl Connection {
         }
     }
 
-    /// Lets the retransmission timer of a new connection run, though nothing has left: a device
-    /// that takes nothing may never do so, and the user waits for an answer all the same.
+    /// Starts the retransmission timer of a new connection before anything is sent: a device that
+    /// accepts no packets may never send it, and the user must still be notified.
     pub(super) fn expect_to_leave(&mut self, now: Instant) {
         self.timers.retransmit = Some(now + self.rtt.rto());
         self.timers.is_held_up = true;
     }
 
-    /// Lets the retransmission timer run for data, or a FIN, that waits for output behind nothing
-    /// that is outstanding, as [`Self::expect_to_leave`] does for a SYN.
+    /// Starts the retransmission timer for data, or a FIN, that waits for output while nothing is
+    /// outstanding, as [`Self::expect_to_leave`] does for a SYN.
     pub(super) fn wait_for_output(&mut self) {
         let timers = &mut self.timers;
         let is_timed = timers.retransmit.is_some() || timers.persist.is_some();
         if !is_timed && self.state.emits_data() && self.has_only_unsent() {
-            // It is looked at when the time is known.
+            // The time is set when the timer is first checked, because it is not known here.
             self.timers.retransmit = Some(Instant::ZERO);
             self.timers.is_held_up = true;
         }
@@ -123,14 +123,14 @@ impl Connection {
         self.snd_una == self.snd_max && self.snd_nxt != self.snd_end()
     }
 
-    /// Ends a connection that nothing is heard of.
+    /// Ends a connection whose peer does not answer.
     fn give_up(&mut self, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpGivenUp);
         let is_unreachable = self.soft_error.is_some();
         self.end(if is_unreachable { Ending::Unreachable } else { Ending::TimedOut });
     }
 
-    /// Limits how long a connection that nobody uses waits for the peer's FIN.
+    /// Limits how long a released connection waits for the peer's FIN.
     fn released_timeout(&mut self, cx: &mut Cx<'_>) {
         let was_set = self.timers.released.take();
         if self.state != State::FinWait2 {
@@ -143,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Starts the limit of a connection that waits for the peer's FIN, if nobody uses it.
+    /// Starts the time limit of a released connection that waits for the peer's FIN.
     pub(super) fn limit_released(&mut self, now: Instant) {
         if self.is_released {
             self.timers.released = Some(now + GIVE_UP_RELEASED_AFTER);
@@ -153,8 +153,8 @@ impl Connection {
     fn persist_timeout(&mut self, cx: &mut Cx<'_>) {
         self.timers.persist = None;
         let since = self.timers.probing_since.unwrap_or(cx.now);
-        // MUST-37: a peer that keeps its window shut is probed for ever, but only if it answers
-        // the probes, and only for a user who still waits for it.
+        // MUST-37: a zero window is probed indefinitely, but only if the peer answers the probes,
+        // and only while the user has not released the connection.
         let (silent, shut) = (cx.now - self.heard_at.max(since), cx.now - since);
         let limit = self.give_up_limit().time;
         let is_too_long = self.profile.patience.r2.is_some() && shut >= limit;
@@ -164,18 +164,18 @@ impl Connection {
         self.must_probe = !is_planted(Bug::ForgetsPersist);
         let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
         if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
-            // The probe sets it anew when it leaves, which it may never do.
+            // The timer is restarted when the probe is sent, which may never happen.
             self.start_persist_timer(cx.now);
         }
     }
 
-    /// RFC 8985 §6.3 and §7.3.
+    /// RFC 8985 §6.3 and §7.3: processes the timers of the recovery.
     fn recovery_timeout(&mut self, cx: &mut Cx<'_>) {
         let srtt = self.rtt.srtt();
         let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
         if must_probe {
             self.must_probe_tail = true;
-            // The timeout counts from the probe on.
+            // The timeout counts from the probe.
             self.restart_retransmit_timer(cx.now);
         }
         self.forgive_lost_probe(began_recovery);
@@ -210,7 +210,7 @@ impl Connection {
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
         self.statistics.timeouts += 1;
         self.rtt.back_off();
-        // It is set anew when the segment leaves, which it may never do.
+        // The timer is restarted when the segment is sent, which may never happen.
         self.timers.retransmit = Some(self.retransmission_end(cx.now));
         self.timed = None;
         self.must_probe_tail = false;
@@ -218,7 +218,7 @@ impl Connection {
             if is_planted(Bug::ForgetsSyn) {
                 return;
             }
-            // An early answer goes again behind the SYN.
+            // Early data on the answer is retransmitted after the SYN.
             if let Some(recovery) = &mut self.recovery {
                 recovery.forget_flight();
             }
@@ -226,10 +226,11 @@ impl Connection {
             return;
         }
         self.path_timed_out(cx);
-        // RFC 6298 (5.4): the earliest segment goes first, and all after it may be lost too.
+        // RFC 6298 (5.4): the earliest segment is retransmitted first, and all after it may be lost
+        // too.
         self.recovery().timed_out(timeouts == 0);
         if self.snd_wnd == 0 {
-            // The peer has shut its window over what is out: it is asked for by probes.
+            // The peer has shrunk its window over the outstanding data: probes will ask for it.
             self.recovery().forget_flight();
             self.snd_nxt = self.snd_una;
             self.timers.retransmit = None;
@@ -237,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// R2 (RFC 9293 §3.8.3), for a SYN and for data.
+    /// Returns R2 (RFC 9293 §3.8.3), for a SYN or for data.
     fn give_up_limit(&self) -> Limit {
         match self.state {
             State::SynSent | State::SynReceived => self.profile.patience.limit_of_syn(),
@@ -260,7 +261,7 @@ impl Connection {
             return;
         }
         if self.snd_una != self.snd_max || self.timers.persist.is_some() {
-            // MUST-26: what is under way, or waits for a window, tells as much.
+            // MUST-26: outstanding data, or data that waits for a window, already checks the peer.
             self.timers.keep_alive = Some(cx.now + policy.idle.max(LEAST_KEEP_ALIVE));
             return;
         }
@@ -277,7 +278,7 @@ impl Connection {
         }
     }
 
-    /// Starts the retransmission timer anew if anything is outstanding (RFC 6298 (5.1)-(5.3)).
+    /// Restarts the retransmission timer if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
         let is_outstanding = self.snd_nxt != self.snd_una;
         let end = self.retransmission_end(now);
@@ -286,11 +287,11 @@ impl Connection {
         self.timers.retransmit = (is_outstanding && !stops).then_some(end);
     }
 
-    /// Returns when a retransmission timer that starts now runs out.
+    /// Returns when a retransmission timer that starts now expires.
     fn retransmission_end(&self, now: Instant) -> Instant {
         let rto = self.rtt.rto();
         let end = now + if is_planted(Bug::WaitsTooLong) { rto * 10 } else { rto };
-        // A timeout that the user has set is kept to the moment.
+        // A timeout set by the user is kept exactly.
         let limit = self.profile.patience.r2.and(self.timers.retransmitting);
         limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))
     }
@@ -307,7 +308,7 @@ impl Connection {
             if core::mem::take(&mut self.timers.is_held_up) {
                 self.timers.retransmit = None;
             }
-            // The peer, not the network, holds up from here on what was being retransmitted.
+            // From here on the peer, not the network, delays the data that was being retransmitted.
             self.timers.retransmitting = None;
         }
     }

@@ -1,9 +1,9 @@
-//! What to send next: SYN, retransmission, data and FIN, window probe, acknowledgment.
+//! Selection of the next segment: SYN, retransmission, data and FIN, window probe, acknowledgment.
 //!
-//! Segments are not made where the need for them arises. Whatever arrives, whatever the user asks
-//! and whatever times out only changes the state; [`Connection::transmit`] is called at output,
-//! after the application has run, and makes as few segments as pay all that is owed (TM-233
-//! §3.3). So echo, acknowledgment and window share one segment.
+//! Segments are not made where the need for them arises. Received segments, user calls and timeouts
+//! only change the state. [`Connection::transmit`] is called at output, after the application has
+//! run, and makes as few segments as possible to send everything that is pending (TM-233 §3.3).
+//! Echo, acknowledgment and window therefore share one segment.
 
 use super::connection::{AckOwed, Connection, State, Timed};
 use super::header::{Flags, Header, Options};
@@ -15,19 +15,19 @@ use crate::meter::{Counter, Quantity};
 use crate::planted::{Bug, is_planted};
 use crate::time::{Instant, Stamp};
 
-/// A segment to be sent: its header, and where its data lies in the send buffer.
+/// A segment to be sent: its header, and the location of its data in the send buffer.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) header: Header,
     pub(super) offset: u32,
     pub(super) len: u32,
-    /// Data bytes of each segment that the device is to make of it; 0 if it is one segment.
+    /// Data bytes of each segment that the device cuts from it; 0 if it is one segment.
     pub(super) segment_size: u16,
     /// The ECN bits of its datagram.
     pub(super) ecn: u8,
 }
 
-/// What a segment carries.
+/// The content of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     seq: Seq,
@@ -37,15 +37,15 @@ struct Plan {
 }
 
 impl Plan {
-    /// SEG.LEN: the numbers that the segment takes.
+    /// Returns SEG.LEN: the sequence numbers that the segment occupies.
     const fn seg_len(self) -> u32 {
         self.len + self.syn as u32 + self.fin as u32
     }
 }
 
 impl Connection {
-    /// Returns the next segment; call until None. One of `super_segment_max` data bytes at most
-    /// may be longer than the peer takes: the device cuts it.
+    /// Returns the next segment; call until `None`. It may be longer than the peer's maximum, with
+    /// at most `super_segment_max` data bytes: the device cuts it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
         if matches!(self.state, State::SynSent | State::SynReceived) {
             if let Some(plan) = self.plan_syn() {
@@ -68,10 +68,11 @@ impl Connection {
         plan.map(|plan| self.seal(self.within_reach(plan), cx))
     }
 
-    /// Returns whether [`Self::transmit`] would give nothing more, and notes what it notes then.
+    /// Returns whether [`Self::transmit`] would return `None`, and records the same limit as it
+    /// would.
     ///
-    /// The answer to a key is one segment. To plan a second one that is not there takes as many
-    /// steps as to make the first.
+    /// The answer to a keystroke is one segment. Planning a second one that does not exist would
+    /// cost as much as making the first.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
         let is_at_end = self.state.emits_data() && self.snd_nxt == self.snd_end();
         let is_asked = self.must_probe_tail || self.must_probe || self.must_keep_alive;
@@ -86,7 +87,7 @@ impl Connection {
         true
     }
 
-    /// Cuts what lies in more pieces of the send buffer than a segment is gathered from.
+    /// Shortens a plan to the number of pieces of the send buffer that a segment can gather.
     fn within_reach(&self, plan: Plan) -> Plan {
         let len = self.send.reach(plan.seq.since(self.send_start), plan.len);
         if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
@@ -98,7 +99,7 @@ impl Connection {
         is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
     }
 
-    /// What is lost goes first (RFC 6675 §4), a super-segment of it at most.
+    /// Plans a retransmission: lost data goes first (RFC 6675 §4), at most a super-segment of it.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
         if !self.recovery.as_ref()?.has_lost() {
             return None;
@@ -108,7 +109,7 @@ impl Connection {
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let mss = self.data_mss();
         let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
-        // The peer does not take what is behind its window, even if it was inside when it left.
+        // The peer drops data beyond its window, even if it was inside the window when it was sent.
         let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
         let len = len.min(window).min(self.quantum());
         let len = if len > mss { len - len % mss } else { len };
@@ -118,14 +119,14 @@ impl Connection {
         Some(self.plan_again(seq, len))
     }
 
-    /// `len` numbers from `seq` on, of which the last may be that of the FIN.
+    /// Plans `len` numbers from `seq` on, of which the last may be that of the FIN.
     fn plan_again(&self, seq: Seq, len: u32) -> Plan {
         let held = self.send.len().saturating_sub(seq.since(self.send_start));
         let fin = self.is_closing && len > held && !is_planted(Bug::ForgetsFin);
         Plan { seq, len: len.min(held), syn: false, fin }
     }
 
-    /// RFC 8985 §7.3: new data if there is any, else the last segment again.
+    /// Plans a tail loss probe (RFC 8985 §7.3): new data if there is any, or else the last segment.
     fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !core::mem::take(&mut self.must_probe_tail) || self.outstanding() == 0 {
             return None;
@@ -163,12 +164,12 @@ impl Connection {
         }
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
-        // A FIN takes no room in the network: the congestion window does not hold it up.
+        // A FIN takes no space in the network: the congestion window does not delay it.
         let fin = self.is_closing && len == unsent && window > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
             self.note_limit(unsent, window, cx.now);
             self.note_rest(unsent, window);
-            // With nothing outstanding only the peer's window can be what holds the data back.
+            // With nothing outstanding only the peer's window can delay the data.
             if self.outstanding() == 0 && !self.must_probe {
                 self.start_persist_timer(cx.now);
             }
@@ -180,7 +181,7 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
     }
 
-    /// Returns how much of what may leave a segment takes that probes the path, if one is due.
+    /// Returns the data length of a segment that probes the path, if one is due.
     fn path_probe_of(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let has_search = self.path.is_some() && self.snd_up.is_none() && self.state.emits_data();
         if !has_search || self.snd_nxt != self.snd_max || !self.is_paced_now(cx.now) {
@@ -189,14 +190,14 @@ impl Connection {
         self.path_probe(usable, cx)
     }
 
-    /// Returns how much may leave together.
+    /// Returns the number of bytes that may be sent together.
     fn quantum(&self) -> u32 {
         let pacing = self.recovery.as_ref().map(|recovery| &recovery.pacing);
         let quantum = pacing.map_or(u64::MAX, |pacing| pacing.quantum(self.snd_mss));
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether the pace lets data leave now, and starts its timer if not.
+    /// Returns whether pacing allows data now, and starts its timer if not.
     fn is_paced_now(&mut self, now: Instant) -> bool {
         let Some(recovery) = &mut self.recovery else { return true };
         self.timers.pace = recovery.pacing.next_at(now);
@@ -207,7 +208,8 @@ impl Connection {
         self.timers.pace.is_none()
     }
 
-    /// Notes why no more data leaves, with `unsent` bytes left and `window` bytes of the peer's.
+    /// Records why no more data is sent, with `unsent` bytes left and `window` bytes of the peer's
+    /// window.
     fn note_limit(&mut self, unsent: u32, window: u32, now: Instant) {
         let limit = match (unsent > 0, self.outstanding() > 0) {
             (false, false) => Limit::Idle,
@@ -223,7 +225,7 @@ impl Connection {
         }
     }
 
-    /// Returns what keeps the `next` bytes from leaving, of which the peer's window takes `window`.
+    /// Returns the limit that delays the `next` bytes, with `window` bytes of the peer's window.
     fn limit_of(&self, next: u32, window: u32) -> Limit {
         let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
         match () {
@@ -233,8 +235,8 @@ impl Connection {
         }
     }
 
-    /// Notes that a part of a segment is left over of the peer's window, of which `window` bytes are
-    /// free, or of the send buffer, of which `unsent` bytes have not left.
+    /// Notes that a part of a segment is left over of the peer's window, of which `window` bytes
+    /// are free, or of the send buffer, of which `unsent` bytes are not sent.
     fn note_rest(&mut self, unsent: u32, window: u32) {
         let (mss, most) = (self.data_mss(), self.most_out());
         let is_rest_of_window = window > 0 && window < mss && unsent > window;
@@ -246,15 +248,15 @@ impl Connection {
         }
     }
 
-    /// Cuts `len` to what one segment carries, or to whole segments of which the device makes a
-    /// super-segment: its short last one would wait or not as if it were alone.
+    /// Limits `len` to one segment, or to whole segments for a super-segment: a short last one is
+    /// sent or delayed as if it were alone.
     fn whole_segments(&self, len: u32, unsent: u32, super_segment_max: u32) -> u32 {
         let mss = self.data_mss();
         if len <= mss {
             return len;
         }
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
-        // A device that cuts would say in every segment that the window was reduced.
+        // A device that cuts would report the reduced window in every segment.
         let is_single = is_urgent || self.ecn.owes_reduced;
         let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
         let whole = len.min(segments * mss);
@@ -263,9 +265,10 @@ impl Connection {
         if is_long && !may_end_short { whole - whole % mss } else { whole }
     }
 
-    /// Sender's silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle (§3.7.4).
+    /// Returns whether a segment passes silly window avoidance (RFC 9293 §3.8.6.2.1) and Nagle's
+    /// algorithm (§3.7.4).
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
-        // In an early answer the SYN is outstanding, and no small segment.
+        // In an early answer the SYN is outstanding, and not a small segment.
         let is_first = self.is_open_early() && self.snd_nxt == self.send_start;
         let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first;
         let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
@@ -277,14 +280,15 @@ impl Connection {
             || (len >= self.snd_wnd_max / 2 && may_be_small)
     }
 
-    /// RFC 5681 §4.1: a window that was not used for a timeout says nothing about the network.
+    /// RFC 5681 §4.1: a window that was not used for a timeout no longer reflects the network.
     fn restart_after_idle(&mut self, cx: &Cx<'_>) {
         if self.snd_max == self.snd_una && cx.now - self.last_sent_at > self.rtt.rto() {
             self.recovery().window.restart_after_idle();
         }
     }
 
-    /// One byte, or what the small window takes, or the FIN (RFC 9293 §3.8.6.1, MUST-36).
+    /// Plans a window probe: one byte, or as much as the small window allows, or the FIN (RFC 9293
+    /// §3.8.6.1, MUST-36).
     fn plan_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         let is_due = core::mem::take(&mut self.must_probe) && self.state.emits_data();
         if !is_due || self.snd_nxt == self.snd_end() || self.outstanding() > 0 {
@@ -303,7 +307,7 @@ impl Connection {
         Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
     }
 
-    /// A segment without data from before the window, which any peer that knows the connection
+    /// Plans a segment without data from before the window, which any peer that has the connection
     /// answers (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         if !core::mem::take(&mut self.must_keep_alive) {
@@ -319,16 +323,17 @@ impl Connection {
         is_owed.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
     }
 
-    /// SND.NXT of the RFC is the highest number sent, also while we go back; but the peer takes
-    /// none beyond its window, which a probe is, and all else if the window has shrunk.
+    /// Returns the sequence number for a segment without data. SND.NXT of the RFC is the highest
+    /// number sent, even during a retransmission. The peer, however, accepts no number beyond its
+    /// window, where that of a window probe is, or any if the window has shrunk.
     pub(super) fn acceptable_seq(&self) -> Seq {
-        // The SYN stands before any window.
+        // The SYN precedes any window.
         let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
         self.snd_max.min(edge)
     }
 
     /// Returns the window field. It is rounded up, so that the right edge does not move left, but
-    /// not beyond what has a place: rounding at each of many small segments adds up.
+    /// not beyond the space in the buffer: rounding with each of many small segments adds up.
     fn window_field(&self) -> u32 {
         let offer = self.window_to_offer();
         let up = offer.div_ceil(1 << self.rcv_shift);
@@ -347,7 +352,7 @@ impl Connection {
         };
         let stamped = stamps.then(stamped).unwrap_or_default();
         let fast_open = self.fast_open_option();
-        // A long cookie leaves no room for it; later segments do.
+        // A long cookie leaves no space for it; later segments carry it.
         let user_timeout = self.profile.patience.option().filter(|_| fast_open.is_none());
         self.must_tell_timeout |= self.profile.patience.is_shared && user_timeout.is_none();
         let options = Options {
@@ -381,7 +386,8 @@ impl Connection {
         Outgoing { header, offset: 0, len: plan.len, segment_size: 0, ecn: 0 }
     }
 
-    /// RFC 3168 §6.1.1; a SYN that is lost goes again without the offer, which some drop.
+    /// Returns the flags of a SYN (RFC 3168 §6.1.1). A retransmitted SYN does not offer ECN,
+    /// because some middleboxes drop the offer.
     fn syn_flags(&self, is_answer: bool) -> Flags {
         let offers_ecn = self.profile.ecn && self.rtt.backoffs() == 0;
         match (is_answer, self.ecn.is_on && offers_ecn) {
@@ -396,7 +402,7 @@ impl Connection {
         let window = self.window_field();
         let told = self.rcv_nxt + (window << self.rcv_shift);
         self.rcv_adv = self.rcv_adv.max(told);
-        // RFC 3168 §6.1.6: a probe of a shut window, whose loss nobody sees, MUST NOT be marked.
+        // RFC 3168 §6.1.6: a window probe MUST NOT be marked, because its loss is not detected.
         let is_probe = self.snd_wnd == 0;
         let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
         let urgent = self.urgent_pointer(plan, cx);
@@ -421,7 +427,7 @@ impl Connection {
         let offset = plan.seq.since(self.send_start) + u32::from(is_beside);
         let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
-        // RFC 3168 §6.1.5: what goes again, and what carries no data, may not be marked.
+        // RFC 3168 §6.1.5: retransmissions, and segments without data, must not be marked.
         let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
         Outgoing { header, offset, len: plan.len, segment_size, ecn }
     }
@@ -432,7 +438,7 @@ impl Connection {
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
         let mut flags = Flags::ACK;
-        // Nothing waits behind the last byte that the user gave (RFC 9293 §3.9.1.2).
+        // No data waits after the last byte of the user (RFC 9293 §3.9.1.2).
         if plan.len > 0 && plan.seq + plan.len == self.send_start + self.send.len() {
             flags = flags.with(Flags::PSH);
         }
@@ -451,8 +457,8 @@ impl Connection {
         flags
     }
 
-    /// The options of a segment with `len` bytes of data; what is not due in every one goes where
-    /// it takes no room from the data.
+    /// Returns the options of a segment with `len` bytes of data. Options that are not needed in
+    /// every segment are sent where they take no space from the data.
     fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
         let mut options = self.options(cx.now);
         if self.must_tell_timeout && !has_blocks && len + 4 <= self.snd_mss {
@@ -462,7 +468,7 @@ impl Connection {
         options
     }
 
-    /// The offset of the byte behind the urgent data, or 0 (MUST-62).
+    /// Returns the offset of the byte after the urgent data, or 0 (MUST-62).
     fn urgent_pointer(&self, plan: Plan, cx: &mut Cx<'_>) -> u16 {
         let Some(up) = self.snd_up.filter(|up| up.is_after(plan.seq)) else { return 0 };
         cx.meter.count(Counter::TcpUrgentOut);
@@ -483,7 +489,7 @@ impl Connection {
         self.last_ack_sent = self.rcv_nxt;
     }
 
-    /// Moves the send variables behind the segment and starts what times it.
+    /// Advances the send variables after the segment and starts its timers.
     fn sent(&mut self, plan: Plan, cx: &mut Cx<'_>) {
         let (len, end) = (plan.seg_len(), plan.seq + plan.seg_len());
         let is_again = len > 0 && plan.seq.is_before(self.snd_max);
@@ -508,12 +514,12 @@ impl Connection {
         self.snd_max = self.snd_max.max(end);
         let is_first_unacknowledged = plan.seq == self.snd_una;
         if plan.syn {
-            // An early answer may be out behind a SYN that goes again.
+            // An early answer may be outstanding after a retransmitted SYN.
             self.snd_nxt = if self.is_open_early() { self.snd_nxt.max(end) } else { end };
         } else if plan.seq != self.snd_nxt {
             self.recovery().sent_again(plan.seq, len, cx.now);
         } else if self.snd_wnd > 0 {
-            // What probes a shut window is not counted as sent until it is taken.
+            // Data in a window probe is not counted as sent until it is acknowledged.
             self.recovery().sent(len, cx.now);
             self.snd_nxt = end;
         }

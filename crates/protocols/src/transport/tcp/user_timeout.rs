@@ -1,35 +1,35 @@
-//! How long a connection goes on without an answer: R1 and R2 of RFC 9293 §3.8.3, and the user
-//! timeout (RFC 5482), which is R2 as the user sets it.
+//! Time limits for an unresponsive peer: R1 and R2 of RFC 9293 §3.8.3, and the user timeout (RFC
+//! 5482), which is R2 as set by the user.
 //!
-//! With the option each side tells the other its own, and both wait for the longer of the two,
-//! within limits: a peer shall not make us keep data for ever, nor give up before anybody could
-//! answer.
+//! With the option each side advertises its own timeout, and both use the longer of the two, within
+//! limits: the peer can neither make this host keep data indefinitely, nor make it give up before
+//! an answer is possible.
 
 use super::connection::Connection;
 use super::header::Header;
 use crate::time::Duration;
 
-/// How long a connection goes on without an answer.
+/// Time limits of a connection whose peer does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// R1: after so many timeouts in a row the user is told, and the layer below (MUST-20); three
-    /// at least (SHLD-10).
+    /// R1: number of consecutive timeouts after which the user and the layer below are notified
+    /// (MUST-20); at least three (SHLD-10).
     pub r1: u32,
-    /// R2: how long data may stay unacknowledged after its first timeout (MUST-21). None stands
-    /// for two minutes, and longer where that is less than `r2_timeouts`. What is set holds for
-    /// a shut window too, which is otherwise probed for as long as the peer answers.
+    /// R2: how long data may remain unacknowledged after its first timeout (MUST-21). `None` means
+    /// two minutes, or longer if that is less than `r2_timeouts`. A value also limits a zero
+    /// window, which is otherwise probed for as long as the peer answers.
     pub r2: Option<Duration>,
-    /// How many timeouts in a row it takes to reach R2 if no time is set for it: where much is
-    /// lost, a few prove nothing.
+    /// Minimum number of consecutive timeouts for R2 if no time is set for it: with frequent losses
+    /// a few timeouts prove nothing.
     pub r2_timeouts: u32,
-    /// R2 of a SYN: three minutes at least, whatever it says (MUST-23).
+    /// R2 of a SYN: at least three minutes, even if set lower (MUST-23).
     pub r2_syn: Duration,
-    /// Whether R2 is told to the peer, and that of the peer believed (RFC 5482).
+    /// Whether R2 is advertised to the peer, and the peer's is accepted (RFC 5482).
     pub is_shared: bool,
 }
 
 impl Patience {
-    /// What nobody has asked to be different.
+    /// The limits of connections without other settings.
     pub const DEFAULT: Self = Self {
         r1: 3,
         r2: None,
@@ -38,8 +38,8 @@ impl Patience {
         is_shared: false,
     };
 
-    /// For what nobody waits for at a screen: fifteen timeouts, as is usual, take eight minutes and
-    /// more (RFC 9293 §3.8.3 wants 100 s at least).
+    /// Limits for connections that no user is waiting for: fifteen timeouts, as is usual, take
+    /// eight minutes or more (RFC 9293 §3.8.3 requires at least 100 s).
     pub const LONG: Self = Self { r2_timeouts: 15, ..Self::DEFAULT };
 }
 
@@ -49,52 +49,52 @@ impl Default for Patience {
     }
 }
 
-/// R2 where nobody has set it; RFC 9293 §3.8.3 says 100 s at least (SHLD-11).
+/// Default R2; RFC 9293 §3.8.3 requires at least 100 s (SHLD-11).
 const R2: Duration = Duration::from_secs(120);
-/// And how many timeouts that has to be.
+/// Default minimum number of timeouts for R2.
 const R2_TIMEOUTS: u32 = 6;
-/// R2 of a SYN, at least (MUST-23).
+/// Minimum R2 of a SYN (MUST-23).
 const R2_SYN_MIN: Duration = Duration::from_secs(180);
 
-/// When a connection is given up.
+/// The condition for giving up a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
-    /// After this time since the first timeout.
+    /// This time has passed since the first timeout.
     pub(super) time: Duration,
-    /// But not before so many timeouts.
+    /// At least this number of timeouts has occurred.
     pub(super) timeouts: u32,
 }
 
 impl Patience {
-    /// Returns when data that stays unacknowledged ends the connection, if the peer has said
-    /// `theirs`.
+    /// Returns when unacknowledged data ends the connection, given the timeout `theirs` of the
+    /// peer.
     pub(super) fn limit(&self, theirs: Option<Duration>) -> Limit {
         let ours = self.r2.unwrap_or(R2);
         let timeouts = if self.r2.is_some() { 0 } else { self.r2_timeouts };
         Limit { time: agreed(ours, theirs.filter(|_| self.is_shared)), timeouts }
     }
 
-    /// Returns when a SYN that stays unanswered ends the connection.
+    /// Returns when an unanswered SYN ends the connection.
     pub(super) fn limit_of_syn(&self) -> Limit {
         Limit { time: self.r2_syn.max(R2_SYN_MIN), timeouts: R2_TIMEOUTS }
     }
 
-    /// Returns what to tell the peer.
+    /// Returns the value of the option to send.
     pub(super) fn option(&self) -> Option<u16> {
         self.is_shared.then(|| encode(self.r2.unwrap_or(R2)))
     }
 }
 
-/// RFC 5482 §3.1: never less, whatever the peer says.
+/// RFC 5482 §3.1: minimum, regardless of the peer's value.
 const LOWER_LIMIT: Duration = Duration::from_secs(100);
-/// And never more, unless our own user wants it.
+/// Maximum, unless the local user sets a higher value.
 const UPPER_LIMIT: Duration = Duration::from_secs(3600);
-/// The bit that says minutes instead of seconds.
+/// The granularity bit: minutes instead of seconds.
 const MINUTES: u16 = 0x8000;
 const VALUE_MAX: u64 = 0x7FFF;
 
 impl Connection {
-    /// Takes over what the peer says of its user timeout, which may change at any time.
+    /// Records the user timeout advertised by the peer, which may change at any time.
     pub(super) fn note_user_timeout(&mut self, header: &Header) {
         let told = header.options.user_timeout.and_then(decode);
         self.peer_timeout = told.or(self.peer_timeout);
@@ -110,14 +110,14 @@ fn encode(timeout: Duration) -> u16 {
     unit | u16::try_from(value.max(1)).unwrap_or(u16::MAX)
 }
 
-/// Reads the value of the option; one of zero says nothing.
+/// Parses the value of the option. Returns `None` for zero.
 pub(super) fn decode(value: u16) -> Option<Duration> {
     let count = u64::from(value & !MINUTES);
     let unit = if value & MINUTES == 0 { 1 } else { 60 };
     (count > 0).then(|| Duration::from_secs(count * unit))
 }
 
-/// Returns the timeout in force: what we have said, or the peer if that is more (RFC 5482 §3.1).
+/// Returns the timeout in force: the local value, or the peer's if that is longer (RFC 5482 §3.1).
 fn agreed(ours: Duration, theirs: Option<Duration>) -> Duration {
     match theirs {
         None => ours,

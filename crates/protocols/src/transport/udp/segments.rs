@@ -1,19 +1,19 @@
-//! Super-datagrams: datagrams of one size that pass a device as one packet.
+//! Super-datagrams: datagrams of one size that are passed to or from a device as one packet.
 //!
 //! A super-datagram has one IP and one UDP header in front of the data of many datagrams. All of
-//! them have the segment size, but for the last, which may be shorter; the length fields are those
-//! of the whole, and the checksum's field holds the sum of the pseudo-header. Who cuts it writes
-//! both anew into each datagram. It never is on a wire: it goes between us and a device that cuts,
-//! or that has put together what came (on Linux `UDP_SEGMENT` and `UDP_GRO` of a socket, and
-//! `VIRTIO_NET_HDR_GSO_UDP_L4` of an interface).
+//! them have the segment size, except the last, which may be shorter. The length fields are those
+//! of the whole, and the checksum field holds the sum of the pseudo header. The device that cuts it
+//! writes both anew into each datagram. A super-datagram is never on a wire: it is passed to a
+//! device that cuts, or comes from one that has merged received datagrams (on Linux `UDP_SEGMENT`
+//! and `UDP_GRO` of a socket, and `VIRTIO_NET_HDR_GSO_UDP_L4` of an interface).
 //!
-//! A socket that has asked for it ([`Udp::set_takes_segments`]) is given such a packet in one piece.
-//! For any other it is taken apart where it arrives, which costs a copy. One whose checksum nobody
-//! has vouched for is dropped: of its datagrams only the first has left its own. A datagram without
-//! a checksum is therefore never part of one.
+//! A socket that has enabled it ([`Udp::set_takes_segments`]) receives such a packet in one piece.
+//! For any other socket it is divided on arrival, which costs a copy. A super-datagram whose
+//! checksum the device has not verified is dropped, because it contains only the checksum of the
+//! first of its datagrams. A datagram without a checksum is therefore never part of one.
 //!
-//! What is sent as one is cut to what the path takes: if the datagrams themselves are too long for
-//! it, each goes alone, and in fragments.
+//! A sent super-datagram is limited to the path MTU: if the datagrams themselves are too long for
+//! the path, each is sent separately, and in fragments.
 
 use super::{Ends, HEADER_LEN, Limits, Socket, SocketId, Udp};
 use crate::cx::Cx;
@@ -23,21 +23,21 @@ use crate::packet::{Packet, Pool};
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
 
-/// The most datagrams that are sent as one, as in Linux (`UDP_MAX_SEGMENTS`, until 2024).
+/// Maximum number of datagrams sent as one, as in Linux (`UDP_MAX_SEGMENTS`, until 2024).
 const SEGMENTS_MAX: usize = 64;
-/// Bytes of data in the longest datagram of IPv4; one of IPv6 could have 20 more.
+/// Data bytes of the longest IPv4 datagram; one of IPv6 could have 20 more.
 const DATA_MAX: usize = 65_535 - ipv4::HEADER_LEN - HEADER_LEN;
 
-/// What waits first in a socket, in place.
+/// The first entry in the queue of a socket, in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting<'a> {
-    /// Who has sent it.
+    /// The remote source.
     pub source: SocketAddr,
-    /// The address that it was sent to: one of ours, or that of many hosts.
+    /// The address that it was sent to: a local one, or that of a group.
     pub destination: IpAddr,
-    /// The data of one datagram, or of several that came as one packet.
+    /// The data of one datagram, or of several that arrived as one packet.
     pub data: &'a [u8],
-    /// Bytes of each of several datagrams but the last; 0 if it is one.
+    /// Length of all but the last of several datagrams, in bytes; 0 for a single one.
     pub segment_size: u16,
 }
 
@@ -53,16 +53,17 @@ impl<'a> Waiting<'a> {
 }
 
 impl Udp {
-    /// Sets whether a socket takes datagrams of one size in one packet; it does not unless this is
-    /// called. What [`Udp::receive_from`] returns may then be several: `offload.segment_size` of
-    /// the packet says how long each is but the last, and is 0 for one.
+    /// Sets whether a socket accepts datagrams of one size in one packet; by default it does not.
+    /// [`Udp::receive_from`] may then return several: `offload.segment_size` of the packet is the
+    /// length of all but the last, or 0 for a single datagram.
     pub fn set_takes_segments(&mut self, socket: SocketId, takes_segments: bool) {
         if let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) {
             socket.takes_segments = takes_segments;
         }
     }
 
-    /// Returns what waits first in a socket and leaves it there; [`Self::drop_first`] follows.
+    /// Returns the first entry in the queue of a socket without removing it. A call of
+    /// [`Self::drop_first`] follows.
     #[must_use]
     pub fn waiting(&self, socket: SocketId) -> Option<Waiting<'_>> {
         let socket = self.sockets.iter().find(|s| s.id == socket)?;
@@ -72,8 +73,8 @@ impl Udp {
         Some(Waiting { source, destination, data: packet.data(), segment_size })
     }
 
-    /// Drops the first `count` datagrams of what waits first in a socket, and gives its packet
-    /// back to `pool` with the last of them.
+    /// Drops the first `count` datagrams of the first entry in the queue of a socket, and returns
+    /// its packet to `pool` with the last of them.
     pub fn drop_first(&mut self, socket: SocketId, count: usize, pool: &mut Pool) {
         let Some(socket) = self.sockets.iter_mut().find(|s| s.id == socket) else { return };
         let Some((_, packet)) = socket.waiting.front_mut() else { return };
@@ -92,8 +93,8 @@ impl Udp {
         }
     }
 
-    /// Returns how many bytes of datagrams of `size` bytes go to `destination` as one packet: 0 if
-    /// the device cuts none, or one of them is too long for the path.
+    /// Returns the number of bytes, in datagrams of `size` bytes, that can be sent to `destination`
+    /// as one packet: 0 if the device cuts none, or a datagram is too long for the path.
     pub(crate) fn super_datagram_max(
         &self,
         size: NonZeroU16,
@@ -112,7 +113,7 @@ impl Udp {
 }
 
 impl Socket {
-    /// Takes the datagrams of `packet` each for itself, as many as there is room for.
+    /// Queues the datagrams of `packet` separately, as many as there is space for.
     pub(super) fn take_apart(
         &mut self,
         ends: Ends,
@@ -142,7 +143,7 @@ impl Socket {
     }
 }
 
-/// Returns how many datagrams the data in `packet` are.
+/// Returns the number of datagrams in `packet`.
 pub(super) fn count_of(packet: &Packet) -> u64 {
     match usize::from(packet.offload.segment_size) {
         0 => 1,
@@ -150,14 +151,14 @@ pub(super) fn count_of(packet: &Packet) -> u64 {
     }
 }
 
-/// One that is alone is a datagram as any other, whatever size the device has said.
+/// Clears the segment size of a packet with a single datagram, which is then like any other.
 pub(super) fn forget_size_of_one(packet: &mut Packet) {
     if packet.len() <= usize::from(packet.offload.segment_size) {
         packet.offload.segment_size = 0;
     }
 }
 
-/// Returns the bytes of the IP header in front of a datagram to `destination`.
+/// Returns the length of the IP header of a datagram to `destination`, in bytes.
 pub(super) fn ip_header_len(destination: IpAddr) -> usize {
     if destination.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
 }

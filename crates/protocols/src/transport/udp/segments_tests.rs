@@ -1,4 +1,4 @@
-//! Super-datagrams up to a socket.
+//! Super-datagrams received by a socket.
 
 use super::super::LowerLevel;
 use super::*;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const PORT: u16 = 69;
 const FROM: u16 = 1000;
 
-/// A datagram of UDP to [`PORT`] as a device gives it that has put it together.
+/// Returns a UDP datagram to [`PORT`] as merged by a device.
 fn super_datagram(host: &mut Host, data: &[u8], segment_size: u16) -> Datagram {
     let len = u16::try_from(data.len() + HEADER_LEN).unwrap();
     let sum = pseudo_header(THEIRS.into(), OURS.into(), Protocol::Udp, len).unfinished();
@@ -35,7 +35,7 @@ fn roomy() -> Host {
     Host { pool: Pool::new(200, 1600), ..Host::default() }
 }
 
-/// Returns every datagram that waits, taken one by one in place.
+/// Returns every queued datagram, taken one by one in place.
 fn in_place(udp: &mut Udp, socket: SocketId, pool: &mut Pool) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(waiting) = udp.waiting(socket) {

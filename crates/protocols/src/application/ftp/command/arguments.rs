@@ -1,8 +1,8 @@
-//! The arguments of commands.
+//! Parsers for the arguments of commands.
 
 use super::*;
 
-/// Reads `argument`, which has no CR, LF or NUL, as `verb` has it.
+/// Parses `argument`, which has no CR, LF or NUL, by the rules of `verb`.
 pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
     let wrong = CommandError::Syntax(verb);
     let name = || Name::new(argument).map_err(|_| wrong);
@@ -41,7 +41,7 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
         Verb::Stou => optional().map(Command::Stou),
         Verb::Appe => name().map(Command::Appe),
         Verb::Allo => allocation(word).ok_or(wrong).map(Command::Allo),
-        // Our own markers are offsets (RFC 3659 §5.1 has no others in stream mode).
+        // Our own markers are offsets (RFC 3659 §5.1 defines no others in stream mode).
         Verb::Rest => number(word).ok_or(wrong).map(Command::Rest),
         Verb::Rnfr => name().map(Command::Rnfr),
         Verb::Rnto => name().map(Command::Rnto),
@@ -61,7 +61,7 @@ pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandErr
     }
 }
 
-/// The commands that came after RFC 959.
+/// Parses the commands that were defined after RFC 959.
 fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
     let wrong = CommandError::Syntax(verb);
     let name = || Name::new(argument).map_err(|_| wrong);
@@ -73,7 +73,7 @@ fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
     match verb {
         Verb::Epsv => epsv(word).map(Command::Epsv),
         Verb::Auth => mechanism(word).map(Command::Auth),
-        // RFC 4217 §9: with TLS the size is 0, whatever was asked.
+        // RFC 4217 §9: with TLS the size is 0, whatever the client requests.
         Verb::Pbsz => number(word).ok_or(wrong).map(|_| Command::Pbsz),
         Verb::Prot => protection(word).map(Command::Prot),
         Verb::Ccc => Ok(Command::Ccc),
@@ -107,7 +107,7 @@ fn extension(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
         Verb::Clnt => name().map(Command::Clnt),
         Verb::Mlfl => optional().map(Command::Mlfl),
         Verb::Mail => optional().map(Command::Mail),
-        // Protection by other means than TLS is not here (RFC 2228).
+        // Security mechanisms other than TLS (RFC 2228) are not implemented.
         _ => Err(CommandError::NotImplemented(verb)),
     }
 }
@@ -138,7 +138,7 @@ fn data_type(argument: &[u8]) -> Result<Type, CommandError> {
         (b"A", _) => format().map(Type::Ascii),
         (b"E", _) => format().map(Type::Ebcdic),
         (b"I", None) => Ok(Type::Image),
-        // Many send L8 in one word, and some L alone.
+        // Many clients send L8 as one word, and some send L alone.
         (b"L", None) => Ok(Type::Local(ByteSize::OCTET)),
         (b"L", Some(bits)) => local(bits),
         ([b'L', bits @ ..], None) if number(bits).is_some() => local(bits),
@@ -174,7 +174,7 @@ fn mode(word: &[u8]) -> Result<Mode, CommandError> {
     }
 }
 
-/// `bytes`, or `bytes R bytes`; the largest record says nothing here.
+/// Parses `bytes` or `bytes R bytes`; the maximum record size is ignored.
 fn allocation(argument: &[u8]) -> Option<u64> {
     let mut words = words(argument);
     let size = number(words.next()?)?;
@@ -185,7 +185,7 @@ fn allocation(argument: &[u8]) -> Option<u64> {
     }
 }
 
-/// Options as `ls` has them stand before the name; a name that begins with `-` needs `./`.
+/// Parses `ls` options before the name; a name that begins with `-` needs `./`.
 fn listed(argument: &[u8]) -> Option<Listed> {
     let (mut rest, mut shows_hidden) = (argument, false);
     while let Some(options) = rest.strip_prefix(b"-") {
@@ -214,8 +214,7 @@ fn epsv(word: &[u8]) -> Result<Epsv, CommandError> {
     }
 }
 
-/// A name of the DNS, or a literal address, that of IPv6 between brackets; never with a port
-/// (RFC 7151 §3.1).
+/// Parses a DNS name or a literal address (IPv6 in brackets), without a port (RFC 7151 §3.1).
 fn host(word: &[u8]) -> Option<Name> {
     let literal = word.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     let is_host = match literal {
@@ -226,7 +225,7 @@ fn host(word: &[u8]) -> Option<Name> {
         None => word.split(|&byte| byte == b'.').enumerate().all(|(at, label)| {
             let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
             let is_label = !label.is_empty() && label.len() <= 63 && label.iter().all(is_letter);
-            // A period may end a whole name.
+            // A fully qualified name may end with a period.
             is_label || (label.is_empty() && at > 0 && word.ends_with(b"."))
         }),
     };
@@ -258,7 +257,7 @@ fn opts(argument: &[u8]) -> Result<Opts, CommandError> {
     let (what, value) = argument.split_at_checked(end).ok_or(other)?;
     let value = value.trim_ascii().to_ascii_uppercase();
     match (what.to_ascii_uppercase().as_slice(), value.as_slice()) {
-        // Some send "UTF-8", and some leave ON away.
+        // Some clients send "UTF-8", and some omit ON.
         (b"UTF8" | b"UTF-8", b"" | b"ON") => Ok(Opts::Utf8(true)),
         (b"UTF8" | b"UTF-8", b"OFF") => Ok(Opts::Utf8(false)),
         (b"MLST", facts) => Ok(Opts::Mlst(FactSet::parse(facts))),
@@ -276,7 +275,7 @@ fn opts(argument: &[u8]) -> Result<Opts, CommandError> {
     }
 }
 
-/// Reads the argument of SITE.
+/// Parses the argument of SITE.
 fn site(argument: &[u8]) -> Result<Command, CommandError> {
     let wrong = CommandError::Syntax(Verb::Site);
     let end = argument.iter().position(|&byte| byte == b' ').unwrap_or(argument.len());
@@ -307,7 +306,7 @@ fn octal(text: &[u8]) -> Option<u16> {
     u16::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777)
 }
 
-/// Reads `YYYYMMDDHHMMSS name`; the seconds may be missing.
+/// Parses `YYYYMMDDHHMMSS name`; the seconds are optional.
 fn time_and_name(argument: &[u8]) -> Option<(Timestamp, Name)> {
     let space = argument.iter().position(|&byte| byte == b' ')?;
     let (time, name) = argument.split_at_checked(space)?;
@@ -315,7 +314,8 @@ fn time_and_name(argument: &[u8]) -> Option<(Timestamp, Name)> {
     Some((Timestamp::parse(&padded)?, Name::new(name.get(1..)?).ok()?))
 }
 
-/// Reads `name YYYYMMDDHHMMSS YYYYMMDDHHMMSS YYYYMMDDHHMMSS UTC`: of access, change and making.
+/// Parses `name YYYYMMDDHHMMSS YYYYMMDDHHMMSS YYYYMMDDHHMMSS UTC`: the times of access,
+/// modification and creation.
 fn name_and_times(argument: &[u8]) -> Option<(Timestamp, Name)> {
     let mut words = argument.rsplitn(5, |&byte| byte == b' ');
     let (zone, _made, changed, _read) =
@@ -324,7 +324,7 @@ fn name_and_times(argument: &[u8]) -> Option<(Timestamp, Name)> {
     Some((Timestamp::parse(changed)?, Name::new(name).ok()?))
 }
 
-/// Reads `Modify=20010203040506;UNIX.mode=0644; name`.
+/// Parses `Modify=20010203040506;UNIX.mode=0644; name`.
 fn facts_and_name(argument: &[u8]) -> Result<Command, CommandError> {
     let wrong = CommandError::Syntax(Verb::Mff);
     let end = argument.windows(2).position(|pair| pair == b"; ").ok_or(wrong)?;
@@ -351,10 +351,9 @@ fn hash_of(verb: Verb, hash: HashAlgorithm, argument: &[u8]) -> Result<Command, 
     Ok(Command::HashOf(hash, range, name))
 }
 
-/// Reads a name, between quotes or not, and one or two numbers behind it.
+/// Parses a name, optionally quoted, followed by up to two numbers.
 ///
-/// Without quotes numbers at the end are taken for a range only when there is something before
-/// them.
+/// Without quotes, numbers at the end are a range only if something precedes them.
 fn range_of(argument: &[u8]) -> Option<(Name, Range)> {
     if argument.starts_with(b"\"") {
         let (name, rest) = quoted(argument)?;
@@ -382,7 +381,7 @@ fn range_of(argument: &[u8]) -> Option<(Name, Range)> {
     }
 }
 
-/// Reads names, each between quotes or without spaces.
+/// Parses names, each either quoted or without spaces.
 fn name_list(argument: &[u8]) -> Option<Vec<Name>> {
     let (mut names, mut rest) = (Vec::new(), argument.trim_ascii_start());
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Lines into commands, of every verb and of none.
+//! Parsing of command lines, with every verb and with unknown ones.
 
 use super::*;
 use proptest::prelude::*;

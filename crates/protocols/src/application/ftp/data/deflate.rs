@@ -1,4 +1,5 @@
-//! MODE Z: the bytes of stream mode as one zlib stream (RFC 1950), whose end is that of the file.
+//! MODE Z: the bytes of stream mode as one zlib stream (RFC 1950), whose end is the end of the
+//! file.
 
 use super::DataError;
 use alloc::boxed::Box;
@@ -8,10 +9,10 @@ use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compr
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// What is made in one piece.
+/// Size of the output buffer in bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// How hard it tries; zlib's own default.
+/// Default compression level, which is also zlib's.
 const LEVEL: u8 = 6;
 
 pub(super) struct Deflater {
@@ -46,7 +47,8 @@ impl Deflater {
                 compress(&mut self.compressor, data, &mut self.piece, flush);
             out.extend_from_slice(self.piece.get(..made).unwrap_or_default());
             data = data.get(taken..).unwrap_or_default();
-            // The end may come in pieces that are not full: it is there when the compressor says so.
+            // The end may be emitted in pieces that are not full, so only an empty piece ends the
+            // loop.
             let is_over = match flush {
                 TDEFLFlush::Finish => made == 0,
                 _ => data.is_empty() && made < self.piece.len(),
@@ -62,7 +64,7 @@ pub(super) struct Inflater {
     state: Box<InflateState>,
     piece: Vec<u8>,
     is_over: bool,
-    /// Whether the last piece was full, so that there may be more without input.
+    /// Whether the last piece was full, so that more output may follow without input.
     has_more: bool,
 }
 
@@ -82,12 +84,12 @@ impl Inflater {
         }
     }
 
-    /// Returns whether a call without input could make something.
+    /// Returns whether a call without input could produce output.
     pub(super) fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Inflates one piece and moves `input` past what it took.
+    /// Inflates one piece and advances `input` past the consumed bytes.
     pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<&[u8], DataError> {
         if self.is_over {
             self.has_more = false;
@@ -98,7 +100,7 @@ impl Inflater {
         self.has_more = done.bytes_written == self.piece.len();
         match done.status {
             Ok(MZStatus::StreamEnd) => (self.is_over, self.has_more) = (true, false),
-            // To come no further for want of input is no error.
+            // `Buf` only means that the input is exhausted.
             Ok(_) | Err(MZError::Buf) => {}
             Err(_) => return Err(DataError::Malformed),
         }
@@ -114,7 +116,7 @@ impl Inflater {
 mod tests {
     use super::*;
 
-    /// Bytes that do not deflate.
+    /// Returns incompressible bytes.
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut next = || {
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn a_stream_of_any_length_has_its_end() {
         let noise = noise(200_000);
-        // Of some lengths the last piece but one is not full.
+        // For some of these lengths the last piece but one is not full.
         for len in [0, 1, 100_000, 158_725, 158_850, 158_981, 200_000] {
             let mut deflater = Deflater::new(None);
             let mut wire = Vec::new();

@@ -1,44 +1,45 @@
-//! The transmission modes: where records and the file end, and markers to begin again from (RFC
-//! 959 §3.4).
+//! The transmission modes: how they mark the ends of records and files, and restart markers
+//! (RFC 959 §3.4).
 //!
 //! | mode | data | marks |
 //! |---|---|---|
 //! | stream, file | as it is | the end of the connection ends the file |
 //! | stream, records | 255 twice | 255 1 ends a record, 255 2 the file, 255 3 both |
-//! | block | a header of descriptor and count, and so many bytes | bits of the descriptor |
+//! | block | a header of descriptor and count, then the data | bits of the descriptor |
 //! | compressed | 0nnnnnnn and n bytes; 10nnnnnn and a byte; 11nnnnnn, filler | 0 and a descriptor |
 //!
-//! In compressed mode a descriptor is about the string behind it; ours stands before an empty one.
+//! In compressed mode a descriptor applies to the string that follows it. Descriptors that the
+//! local end sends are followed by an empty string.
 
 use super::DataError;
 use alloc::vec::Vec;
 
-/// The file or the record ends here.
+/// Descriptor bits: the record (EOR) or the file (EOF) ends here.
 const EOR: u8 = 128;
 const EOF: u8 = 64;
 /// The sender suspects errors in the block.
 const SUSPECT: u8 = 32;
-/// The data is a marker.
+/// The data is a restart marker.
 const MARKER: u8 = 16;
 
 const STREAM_ESCAPE: u8 = 255;
 
-/// The longest marker that is taken; ours are decimal numbers.
+/// Maximum length of an incoming marker in bytes; our own are decimal numbers.
 const MARKER_MAX_BYTES: usize = 64;
 
-/// One way to frame a file.
+/// Framing of a file by mode and structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     Stream,
     StreamRecords,
     Block,
-    /// With what a filler is: a space for text, zero for the rest (RFC 959 §3.4.3).
+    /// Compressed mode; the filler is a space for text and zero for other types (RFC 959 §3.4.3).
     Compressed {
         filler: u8,
     },
 }
 
-/// What ends behind a piece of data.
+/// Ends of record and file that follow a piece of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     pub(super) end_of_record: bool,
@@ -56,7 +57,7 @@ impl Marks {
 }
 
 impl Framing {
-    /// Puts `data` and what ends behind it behind `out`.
+    /// Appends the framed `data` and its marks to `out`.
     pub(super) fn put(self, data: &[u8], marks: Marks, out: &mut Vec<u8>) {
         match self {
             Self::Stream => out.extend_from_slice(data),
@@ -82,7 +83,7 @@ impl Framing {
         }
     }
 
-    /// Puts a marker behind `out`, if the mode has any.
+    /// Appends a marker to `out`. Returns whether the mode has markers.
     pub(super) fn put_marker(self, marker: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
             Self::Block => put_blocks(marker, MARKER, out),
@@ -127,7 +128,8 @@ fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
     };
     while let Some(&byte) = rest.first() {
         let run = rest.iter().take(63).take_while(|other| **other == byte).count();
-        // Two of the filler are one byte; of another, three are two.
+        // Two filler bytes compress to one byte; a run of another byte takes two, so it must be
+        // three long.
         let least = if byte == filler { 2 } else { 3 };
         if run >= least {
             put_plain(plain_start, at, out);
@@ -145,23 +147,23 @@ fn compress(data: &[u8], filler: u8, out: &mut Vec<u8>) {
     put_plain(plain_start, at, out);
 }
 
-/// What a frame holds.
+/// One item of framed data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     Data(&'a [u8]),
-    /// A byte, so many times.
+    /// A repeated byte and its count.
     Run(u8, usize),
     Marker(Vec<u8>),
     EndOfRecord,
     EndOfFile,
 }
 
-/// Takes frames apart, cut anywhere.
+/// Incremental deframer; the input may be split at any position.
 #[derive(Debug)]
 pub(super) struct Unframer {
     framing: Framing,
     state: State,
-    /// The descriptor of what is being read; its ends are due behind it.
+    /// The descriptor of the current frame; its ends take effect after the data.
     descriptor: u8,
     marker: Vec<u8>,
     is_over: bool,
@@ -172,15 +174,15 @@ pub(super) struct Unframer {
 enum State {
     /// At the start of a frame.
     Start,
-    /// Behind the escape of a stream of records, or the zero of compressed mode.
+    /// After the escape byte of a stream of records, or the zero byte of compressed mode.
     Escape,
-    /// Behind the descriptor of a block; with the first byte of its count.
+    /// After the descriptor of a block, with the first byte of the count if it has arrived.
     Count(Option<u8>),
-    /// Within data.
+    /// Within data; the number of bytes left.
     Data(usize),
-    /// Before the byte that is repeated.
+    /// Before the byte that is repeated, with the count.
     Repeated(u8),
-    /// Data is over; what ends with it is due.
+    /// The data is complete; the ends in its descriptor are due.
     Due,
 }
 
@@ -196,12 +198,12 @@ impl Unframer {
         }
     }
 
-    /// Returns how many blocks their sender had doubts about.
+    /// Returns the number of blocks that their sender marked as suspect.
     pub(super) fn suspects(&self) -> u64 {
         self.suspects
     }
 
-    /// Returns the next frame, or part of one, and moves `input` past it.
+    /// Returns the next frame, or a part of one, and advances `input` past it.
     pub(super) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -254,7 +256,7 @@ impl Unframer {
         if self.is_over { Err(DataError::Malformed) } else { Ok(frame) }
     }
 
-    /// Takes one byte of what is between data; `input` begins with it.
+    /// Processes one byte outside the data; `input` begins with it.
     fn byte<'a>(&mut self, byte: u8, input: &'a [u8]) -> Result<Option<Frame<'a>>, DataError> {
         if self.is_over {
             return Err(DataError::Malformed);
@@ -294,7 +296,7 @@ impl Unframer {
             (Framing::Compressed { filler }, _) => match byte {
                 0 => self.state = State::Escape,
                 1..=0x7F => self.state = State::Data(usize::from(byte)),
-                // A marker is a string of its own bytes.
+                // A marker must be sent as a plain string.
                 _ if self.descriptor & MARKER != 0 => return Err(DataError::Malformed),
                 0x80..=0xBF => self.state = State::Repeated(byte & 0x3F),
                 _ => {
@@ -337,9 +339,10 @@ impl Unframer {
         None
     }
 
-    /// The connection has ended: only a stream of a file has no other end.
+    /// Checks the end of the connection: only stream mode with file structure has no other end
+    /// mark.
     pub(super) fn finish(&self) -> Result<(), DataError> {
-        // In compressed mode a descriptor of the end with nothing behind it is an end.
+        // In compressed mode an end-of-file descriptor is enough, even without a string after it.
         let is_described = self.descriptor & EOF != 0 && matches!(self.state, State::Start);
         let is_ended = self.is_over || is_described;
         if self.framing == Framing::Stream || is_ended { Ok(()) } else { Err(DataError::Truncated) }

@@ -1,20 +1,21 @@
-//! The data transfer process: between the bytes of our file and those on the data connection.
+//! The data transfer process: conversion between the bytes of the local file and those on the data
+//! connection.
 //!
 //! ```text
 //!            text (A, E)      ─┐            ┌─ stream
-//! our file ─ words (L n)      ─┼─ framing ──┼─ stream, deflated ─ data connection
+//!   file ─── words (L n)      ─┼─ framing ──┼─ stream, deflated ─ data connection
 //!            pages of words   ─┘  (records) └─ blocks, compressed
 //!            octets (I, L 8)
 //! ```
 //!
-//! [`Encoder`] goes to the right and [`Decoder`] to the left. Both put what they make behind a
-//! buffer of the caller, which he empties and gives again. Where both ends are the same
-//! ([`Representation::passes_through`]) neither is needed, and the owner may let the kernel move
-//! the bytes.
+//! [`Encoder`] converts from left to right and [`Decoder`] from right to left. Both append to a
+//! buffer of the caller, which the caller drains and passes again. If file and wire hold the same
+//! bytes ([`Representation::passes_through`]), neither is needed and the owner may let the kernel
+//! move the bytes.
 //!
-//! Records are lines of our file: the end of a record is an LF there (RFC 1123 §4.1.2.4), so any
-//! file can be sent as records and comes back as it was; records from elsewhere that contain an LF
-//! become two. Restart markers are decimal offsets in the sender's file.
+//! Records are lines of the local file: the end of a record becomes an LF (RFC 1123 §4.1.2.4).
+//! Every file can therefore be sent as records and restored unchanged; a record from another host
+//! that contains an LF becomes two. Restart markers are decimal offsets in the sender's file.
 
 mod deflate;
 mod frame;
@@ -35,31 +36,31 @@ use page::{Pager, Unpager};
 use text::{FromCarriageControl, FromNetwork, ToCarriageControl, ToNetwork};
 use word::{FromStore, Packer, ToStore, Unpacker};
 
-/// When a decoder has made so much, it waits for the caller to empty the buffer.
+/// Output size in bytes at which a decoder waits for the caller to drain the buffer.
 const OUTPUT_BYTES: usize = 256 * 1024;
 
-/// The smallest byte size in which pages are counted.
+/// Minimum byte size, in bits, for page structure.
 const PAGE_MIN_BITS: u8 = 16;
 
-/// Why data cannot be converted. The transfer has failed.
+/// Reason why data cannot be converted. The transfer has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataError {
-    /// It is not in the representation that it should be in.
+    /// The data does not conform to its representation.
     Malformed,
-    /// It ended before its end.
+    /// The data ended before its end mark.
     Truncated,
 }
 
-/// A representation that is not done here: 504.
+/// The representation is not supported: 504.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
-/// Checks whether files can be moved in `representation`.
+/// Checks whether files can be transferred in `representation`.
 ///
 /// # Errors
 ///
-/// If records are not of octets or have carriage control, pages are of small bytes or deflated, or
-/// a word format is for others.
+/// Returns [`Unsupported`] if records are not octets or have carriage control, if pages have a byte
+/// size below 16 bits or are deflated, or if the word format does not hold the byte size.
 pub fn supported(representation: &Representation) -> Result<(), Unsupported> {
     let Representation { data_type, mode, structure, word_format } = *representation;
     let size = match data_type {
@@ -72,8 +73,8 @@ pub fn supported(representation: &Representation) -> Result<(), Unsupported> {
         Structure::Record => is_octets,
         Structure::Page => size.bits() >= PAGE_MIN_BITS,
     };
-    // The control of a line and the end of a record would both say where a line ends, and pages
-    // have no stream of their own to deflate.
+    // Carriage control and record ends would both mark line ends, and pages have no byte stream to
+    // deflate.
     let is_carriage = matches!(
         data_type,
         Type::Ascii(Format::CarriageControl) | Type::Ebcdic(Format::CarriageControl)
@@ -90,14 +91,14 @@ pub fn supported(representation: &Representation) -> Result<(), Unsupported> {
     }
 }
 
-/// What was counted between file and wire; `None` where the representation has no such thing.
+/// Items counted during a conversion; `None` if the representation does not have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records that have ended, with STRU R.
+    /// Records that ended (STRU R).
     pub records: Option<u64>,
-    /// Restart markers, in MODE B and MODE C.
+    /// Restart markers (MODE B and MODE C).
     pub markers: Option<u64>,
-    /// Ends of lines that were converted, with TYPE A.
+    /// Converted line ends (TYPE A).
     pub line_ends: Option<u64>,
 }
 
@@ -124,7 +125,7 @@ fn framing(representation: &Representation) -> Framing {
         (Mode::Stream | Mode::Deflate, _) => Framing::Stream,
         (Mode::Block, _) => Framing::Block,
         (Mode::Compressed, _) => {
-            // RFC 959 §3.4.3: a space in the code of the text, which is EBCDIC's for E.
+            // RFC 959 §3.4.3: the filler of text is a space, which is 0x40 in EBCDIC.
             let filler = match representation.data_type {
                 Type::Ascii(_) => b' ',
                 Type::Ebcdic(_) => 0x40,
@@ -135,7 +136,7 @@ fn framing(representation: &Representation) -> Framing {
     }
 }
 
-/// From our file to the data connection.
+/// Converts the local file for the data connection.
 #[derive(Debug)]
 pub struct Encoder {
     content: ContentOut,
@@ -144,7 +145,7 @@ pub struct Encoder {
     records: u64,
     markers: u64,
     deflater: Option<Deflater>,
-    /// What comes out of each stage.
+    /// Output buffer of each stage.
     content_out: Vec<u8>,
     framed_out: Vec<u8>,
 }
@@ -161,11 +162,11 @@ enum ContentOut {
 }
 
 impl Encoder {
-    /// Makes an encoder; `deflate_level` is for MODE Z.
+    /// Creates an encoder; `deflate_level` applies to MODE Z.
     ///
     /// # Errors
     ///
-    /// If files cannot be moved so.
+    /// Returns [`Unsupported`] if files cannot be transferred in this representation.
     pub fn new(
         representation: &Representation,
         deflate_level: Option<u8>,
@@ -204,22 +205,22 @@ impl Encoder {
         })
     }
 
-    /// Sends CR LF in a text for CR LF in the file, instead of a CR and a line end. Records are not
-    /// changed.
+    /// Treats CR LF in a text file as a line end and sends it as CR LF, instead of a CR followed by
+    /// a line end. Has no effect with record structure.
     pub fn keep_cr_lf(&mut self) {
         if let (ContentOut::Ascii(text), false) = (&mut self.content, self.has_records) {
             text.keep_cr_lf();
         }
     }
 
-    /// Takes the next bytes of our file, and puts what goes on the wire behind `output`.
+    /// Encodes the next bytes of the local file and appends the result to `output`.
     ///
     /// # Errors
     ///
-    /// If our file is not in the word format that it should be in.
+    /// Returns [`DataError`] if the file does not conform to its word format.
     pub fn encode(&mut self, file: &[u8], output: &mut Vec<u8>) -> Result<(), DataError> {
         if !self.has_records {
-            // Without frames there is nothing between the content and the wire.
+            // Without framing or compression the content is written directly to the output.
             if self.framing == Framing::Stream && self.deflater.is_none() {
                 return self.content.put(file, output);
             }
@@ -261,8 +262,8 @@ impl Encoder {
         deflater.put(&self.framed_out, output);
     }
 
-    /// Puts a marker for the place that the file is at, `offset` bytes from its start. Returns
-    /// whether the mode has markers.
+    /// Appends a restart marker for the file position `offset` in bytes. Returns whether the mode
+    /// has markers.
     pub fn mark(&mut self, offset: u64, output: &mut Vec<u8>) -> bool {
         let is_put = self.deflater.is_none()
             && self.framing.put_marker(format!("{offset}").as_bytes(), output);
@@ -270,7 +271,7 @@ impl Encoder {
         is_put
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let line_ends = match &self.content {
@@ -280,11 +281,11 @@ impl Encoder {
         Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
-    /// The file has ended: puts the rest behind `output`.
+    /// Ends the file and appends the remaining bytes to `output`.
     ///
     /// # Errors
     ///
-    /// If our file ended within a word.
+    /// Returns [`DataError`] if the file ends within a word.
     pub fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), DataError> {
         self.content_out.clear();
         self.content.finish(&mut self.content_out)?;
@@ -348,20 +349,20 @@ impl ContentOut {
     }
 }
 
-/// How far a decoder has come.
+/// Result of one decoding step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// All of the input is taken.
+    /// All input has been consumed.
     NeedsInput,
-    /// The output is long enough: empty it and call again.
+    /// The output buffer is full: drain it and call again.
     OutputFull,
-    /// A restart marker of the sender, by which he can begin again here.
+    /// A restart marker, from which the sender can resume the transfer.
     Marker(Vec<u8>),
-    /// The file has ended by its own mark.
+    /// The end-of-file mark has been received.
     EndOfFile,
 }
 
-/// From the data connection to our file.
+/// Converts data from the data connection to the local file.
 #[derive(Debug)]
 pub struct Decoder {
     content: ContentIn,
@@ -385,11 +386,11 @@ enum ContentIn {
 }
 
 impl Decoder {
-    /// Makes a decoder.
+    /// Creates a decoder.
     ///
     /// # Errors
     ///
-    /// If files cannot be moved so.
+    /// Returns [`Unsupported`] if files cannot be transferred in this representation.
     pub fn new(representation: &Representation) -> Result<Self, Unsupported> {
         supported(representation)?;
         let words = representation.word_format;
@@ -423,13 +424,14 @@ impl Decoder {
         })
     }
 
-    /// Takes bytes of the wire, moves `wire` past them, and puts our file behind `output`.
+    /// Decodes bytes from the data connection, advances `wire` past them, and appends the file's
+    /// bytes to `output`.
     ///
-    /// Call until it needs input; behind [`Decoded::EndOfFile`] nothing may follow.
+    /// Call until it needs input; no data may follow [`Decoded::EndOfFile`].
     ///
     /// # Errors
     ///
-    /// If the bytes are not in the representation that was agreed.
+    /// Returns [`DataError`] if the bytes do not conform to the negotiated representation.
     pub fn decode(&mut self, wire: &mut &[u8], output: &mut Vec<u8>) -> Result<Decoded, DataError> {
         let Self { content, unframer, inflater, records, markers, .. } = self;
         let Some(inflater) = inflater else {
@@ -442,7 +444,7 @@ impl Decoder {
                 return Ok(Decoded::OutputFull);
             }
             let mut piece = inflater.next(wire)?;
-            // A piece is small: its expansion has a limit.
+            // A piece is small, so its expansion is bounded.
             while !piece.is_empty() {
                 _ = unframe(unframer, content, records, &mut piece, output, usize::MAX)?;
             }
@@ -450,11 +452,12 @@ impl Decoder {
         Ok(Decoded::NeedsInput)
     }
 
-    /// The connection has ended, in order: puts the rest of the file behind `output`.
+    /// Processes an orderly end of the connection and appends the rest of the file to `output`.
     ///
     /// # Errors
     ///
-    /// If the file has not ended by the rules of its mode, type and structure.
+    /// Returns [`DataError`] if the file is incomplete by the rules of its mode, type and
+    /// structure.
     pub fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), DataError> {
         if let Some(inflater) = &self.inflater {
             inflater.finish()?;
@@ -463,7 +466,7 @@ impl Decoder {
         self.content.finish(output)
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let line_ends = match &self.content {
@@ -473,8 +476,8 @@ impl Decoder {
         Counts::of(self.framing, self.has_records, self.records, self.markers, line_ends)
     }
 
-    /// Returns whether our file is another one on its way back: text has no room for the last bit of
-    /// a word of 36, nor for an LF that stands alone.
+    /// Returns whether the stored file cannot be sent back unchanged: the text format cannot
+    /// represent the last bit of a 36-bit word, nor an LF without a CR.
     #[must_use]
     pub const fn has_lost(&self) -> bool {
         match &self.content {
@@ -483,7 +486,7 @@ impl Decoder {
         }
     }
 
-    /// Returns how many blocks their sender suspected of errors.
+    /// Returns the number of blocks that their sender marked as suspect.
     #[must_use]
     pub fn suspect_blocks(&self) -> u64 {
         self.unframer.suspects()
@@ -549,7 +552,7 @@ impl ContentIn {
         Ok(())
     }
 
-    /// A record is a line of our file.
+    /// Ends a record, which is a line of the local file.
     fn end_of_record(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Ascii(text) => {

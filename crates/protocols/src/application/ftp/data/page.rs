@@ -1,20 +1,20 @@
-//! Pages: a file with holes, as TENEX has them (RFC 959 §3.1.2.3).
+//! Page structure: files with holes, as on TENEX (RFC 959 §3.1.2.3).
 //!
-//! Each page has a header of logical bytes: the length of the header, the page's index, how many
-//! bytes of data follow, and the page's kind; 0 is the last page, which has none, 1 a simple page,
-//! 2 a descriptor of the file, 3 a page with access control. Since an index is one logical byte,
-//! bytes of at least 16 bits are asked for. Pages come in the order of their indices. What is not
-//! sent is zero, and that has a limit; a descriptor is skipped.
+//! Each page has a header of logical bytes: the length of the header, the index of the page, the
+//! number of data bytes that follow, and the kind of the page. Kind 0 is the last page, which has
+//! no data, 1 a simple page, 2 a descriptor of the file, 3 a page with access control. Since an
+//! index is one logical byte, byte sizes below 16 bits are rejected. Pages are in ascending order
+//! of their indices. Pages that are not sent are zeros, up to a limit; descriptors are skipped.
 
 use super::DataError;
 use alloc::vec::Vec;
 
 /// Words of a page on TENEX.
 pub(super) const PAGE_WORDS: u64 = 512;
-/// The most words of holes that are filled; ours.
+/// Maximum number of words in holes that are filled (our choice).
 const HOLES_MAX_WORDS: u64 = 1 << 22;
 
-/// Words of a file to pages.
+/// Splits the words of a file into pages.
 #[derive(Debug, Default)]
 pub(super) struct Pager {
     page: Vec<u64>,
@@ -30,7 +30,7 @@ impl Pager {
     }
 
     fn end_page(&mut self, word: &mut impl FnMut(u64)) {
-        // A page of zeros is a hole, except where the file ends.
+        // A page of zeros is sent like any other, not as a hole.
         [4, self.index, self.page.len() as u64, 1].into_iter().for_each(&mut *word);
         self.page.drain(..).for_each(word);
         self.index += 1;
@@ -49,11 +49,11 @@ impl Pager {
     }
 }
 
-/// Pages to the words of a file.
+/// Reassembles the words of a file from pages.
 #[derive(Debug, Default)]
 pub(super) struct Unpager {
     header: Vec<u64>,
-    /// Words of the header that are still to be skipped, and of the data.
+    /// Header words still to be skipped, and data words still to be read.
     optional: u64,
     data: u64,
     is_skipped: bool,
@@ -65,7 +65,7 @@ pub(super) struct Unpager {
 impl Unpager {
     pub(super) fn put(&mut self, value: u64, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
         if self.is_over {
-            // Only what fills the last octets may follow.
+            // Only the zero padding of the last octets may follow.
             return if value == 0 { Ok(()) } else { Err(DataError::Malformed) };
         }
         if self.header.len() < 4 {

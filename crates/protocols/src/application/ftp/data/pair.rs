@@ -1,18 +1,19 @@
-//! Words of 36 bits, two at a time: nine octets on the wire, sixteen or ten in a file.
+//! Pairs of 36-bit words: nine octets on the wire, sixteen or ten in a file.
 //!
-//! A pair is the least that begins and ends with an octet on the wire. The formats that have a unit
-//! of whole octets for each word go this way ([`WordFormat::Data8`], [`WordFormat::C36`],
-//! [`WordFormat::A36`]); what does not begin with a pair, and what is left behind the last one, goes
-//! word by word.
+//! A pair is the smallest unit that begins and ends at an octet boundary on the wire. The formats
+//! that store each word in a unit of whole octets use this fast path ([`WordFormat::Data8`],
+//! [`WordFormat::C36`], [`WordFormat::A36`]). Data before the first whole pair and after the last
+//! one is converted word by word.
 
 use super::DataError;
 use crate::application::ftp::representation::WordFormat;
 use alloc::vec::Vec;
 
-/// What a pair has on the wire.
+/// Length of a pair on the wire in octets.
 pub(super) const WIRE_LEN: usize = 9;
 
-/// Lays pairs down behind `out`. Returns whether the format is one of those that have units.
+/// Converts pairs to their file format and appends them to `out`. Returns whether the format stores
+/// words in whole octets.
 pub(super) fn lay_down(format: WordFormat, wire: &[[u8; WIRE_LEN]], out: &mut Vec<u8>) -> bool {
     match format {
         WordFormat::Data8 => convert(wire, out, |pair| {
@@ -27,7 +28,8 @@ pub(super) fn lay_down(format: WordFormat, wire: &[[u8; WIRE_LEN]], out: &mut Ve
     true
 }
 
-/// Puts all whole pairs at the start of a file on the wire, behind `out`, and returns the rest.
+/// Converts all whole pairs at the start of a file to wire format, appends them to `out`, and
+/// returns the rest of the file.
 pub(super) fn take_up<'a>(
     format: WordFormat,
     file: &'a [u8],
@@ -67,7 +69,7 @@ pub(super) fn take_up<'a>(
     if odd == 0 { Ok(rest) } else { Err(DataError::Malformed) }
 }
 
-/// Makes N octets of each M.
+/// Converts each `M` octets to `N` octets.
 fn convert<const M: usize, const N: usize>(
     from: &[[u8; M]],
     out: &mut Vec<u8>,
@@ -89,7 +91,7 @@ fn words(&[a, b, c, d, e, f, g, h, last]: &[u8; WIRE_LEN]) -> [u64; 2] {
 fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     let mut wire = [0; WIRE_LEN];
     let [.., last] = second.to_be_bytes();
-    // Eight octets in one piece are stored by one instruction.
+    // Eight octets in one array are stored by one instruction.
     if let Some((head, tail)) = wire.split_first_chunk_mut() {
         *head = (first << 28 | second >> 8).to_be_bytes();
         tail.fill(last);
@@ -97,7 +99,7 @@ fn on_wire([first, second]: [u64; 2]) -> [u8; WIRE_LEN] {
     wire
 }
 
-/// Two units of five octets, each as a number.
+/// Returns two units of five octets, each given as a number.
 fn units([first, second]: [u64; 2]) -> [u8; 10] {
     let mut units = [0; 10];
     let [.., y, z] = second.to_be_bytes();
@@ -113,16 +115,16 @@ fn parts(&[a, b, c, d, e, f, g, h, y, z]: &[u8; 10]) -> [u64; 2] {
     [first >> 24, (first & 0xFF_FFFF) << 16 | u64::from(u16::from_be_bytes([y, z]))]
 }
 
-/// The upper and the lower half.
+/// Returns the upper and the lower half.
 fn halves(both: u128) -> (u64, u64) {
     let [a, b, c, d, e, f, g, h, lower @ ..] = both.to_be_bytes();
     (u64::from_be_bytes([a, b, c, d, e, f, g, h]), u64::from_be_bytes(lower))
 }
 
-/// The bits of a unit of c36 that belong to no word.
+/// The bits of a c36 unit that belong to no word.
 const C36_EMPTY: u64 = 0xF0;
 
-/// Four octets and a half one.
+/// Four octets and a half octet.
 fn to_c36(word: u64) -> u64 {
     (word & 0xF_FFFF_FFF0) << 4 | word & 0xF
 }
@@ -131,10 +133,10 @@ fn of_c36(unit: u64) -> u64 {
     unit >> 4 & 0xF_FFFF_FFF0 | unit & 0xF
 }
 
-/// The bits of a unit of a36 that belong to no word.
+/// The bits of an a36 unit that belong to no word.
 const A36_EMPTY: u64 = 0x80_8080_8000;
 
-/// Five characters of seven bits, and B35 above the last of them.
+/// Five 7-bit characters, with B35 in the top bit of the last octet.
 fn to_a36(word: u64) -> u64 {
     (word << 3 & 0x7F << 32)
         | (word << 2 & 0x7F << 24)

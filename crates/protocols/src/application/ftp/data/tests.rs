@@ -1,4 +1,4 @@
-//! Files there and back, in every representation, cut anywhere.
+//! Round trips of files in every representation, with input split at any position.
 
 use super::*;
 use crate::application::ftp::representation::ByteSize;
@@ -14,7 +14,7 @@ fn encoded(representation: &Representation, file: &[u8], cut: usize) -> Vec<u8> 
     wire
 }
 
-/// Returns the file and the markers.
+/// Returns the decoded file and its markers.
 fn decoded(
     representation: &Representation,
     wire: &[u8],
@@ -51,7 +51,7 @@ const TYPES: [Type; 5] = [
     Type::Local(ByteSize::OCTET),
 ];
 
-/// Bytes of which runs and what is treated on its own are likely.
+/// Generates bytes in which runs and specially treated bytes are likely.
 fn file(max: usize) -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![b'\r', b'\n', 0, b' ', 0x40, 255, 1, 2, 3])
@@ -110,7 +110,7 @@ fn compressed_mode_counts_runs() {
     let image = of(Type::Image, Mode::Compressed, Structure::File);
     let file = [&b"ab"[..], &[0; 5], b"xxxx", b"c"].concat();
     assert_eq!(encoded(&image, &file, 99), b"\x02ab\xc5\x84x\x01c\0\x40\x80\0");
-    // The end as others may write it: before the last string, or behind it and alone.
+    // Other implementations send the end before the last string, or alone after it.
     for wire in [&b"\x02ab\0\x40\x01c"[..], b"\x03abc\0\x40"] {
         assert_eq!(decoded(&image, wire, 1).unwrap().0, b"abc");
     }
@@ -146,7 +146,7 @@ fn a_file_without_its_end_is_no_file() {
         let wire = encoded(&representation, b"one\ntwo\nthree\n", 99);
         for len in 0..wire.len() {
             let cut_short = decoded(&representation, &wire[..len], 99);
-            // In compressed mode the empty string behind the last descriptor says nothing.
+            // In compressed mode the empty string after the last descriptor carries no information.
             if mode != Mode::Compressed || len < wire.len() - 2 {
                 assert_eq!(cut_short, Err(DataError::Truncated), "{mode} {len}");
             }
@@ -168,7 +168,7 @@ fn pages_with_holes_are_filled_and_a_hole_without_limit_is_refused() {
         packer.finish(&mut wire);
         wire
     };
-    // A descriptor is skipped, and the fifth word of a header too.
+    // A descriptor page is skipped, and so is the fifth word of a header.
     let wire = packed(&[4, 0, 1, 2, 7, 5, 1, 1, 3, 9, 6, 4, 2, 0, 0]);
     let file = decoded(&pages, &wire, 5).unwrap().0;
     assert_eq!(file.len(), 513 * 13);
@@ -266,7 +266,7 @@ fn a_megabyte_from_a_kilobyte_comes_in_pieces() {
     assert_eq!((total + out.len(), decoder.finish(&mut out)), (8 << 20, Ok(())));
 }
 
-/// Returns what both ends have counted.
+/// Returns the counts of both ends.
 fn counted(representation: &Representation, file: &[u8], marks: u64) -> [Counts; 2] {
     let mut encoder = Encoder::new(representation, None).unwrap();
     let mut decoder = Decoder::new(representation).unwrap();
@@ -287,7 +287,7 @@ fn counted(representation: &Representation, file: &[u8], marks: u64) -> [Counts;
 fn both_ends_count_the_same_ends_of_lines_records_and_markers() {
     let text = of(Type::Ascii(Format::NonPrint), Mode::Stream, Structure::File);
     let lines = Counts { line_ends: Some(3), ..Counts::default() };
-    // A CR that ends no line is none.
+    // A CR that does not end a line is not counted.
     assert_eq!(counted(&text, b"a\nb\n\rc\nd", 0), [lines; 2]);
     let records = of(Type::Image, Mode::Stream, Structure::Record);
     let two = Counts { records: Some(2), ..Counts::default() };

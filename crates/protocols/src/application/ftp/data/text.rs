@@ -1,19 +1,19 @@
-//! Text: ends of lines, EBCDIC, and carriage control.
+//! Text: line ends, EBCDIC and carriage control.
 //!
-//! In our files LF ends a line. TYPE A has CR LF for it (RFC 959 §3.1.1.1), and a CR that ends no
-//! line may have a NUL behind it, as Telnet has it. Since most of the world sends such a CR alone,
-//! so do we, and send CR NUL NUL for the pair of CR and NUL; so what any file becomes can be turned
-//! back into it. TYPE E has NL (0x15).
+//! Lines of local files end with LF. TYPE A sends CR LF (RFC 959 §3.1.1.1), and Telnet puts a NUL
+//! after a CR that does not end a line. Since most implementations send such a CR alone, so does
+//! this one, and it sends CR NUL NUL for CR NUL; every file can therefore be restored. TYPE E uses
+//! NL (0x15).
 //!
-//! A client that uploads a text whose lines end with CR LF means these line ends: it sends CR LF
-//! (`keeps_cr_lf`), as other clients do, and not CR CR LF. The server then has its own line ends, and
-//! the file comes back with LF.
+//! When a client uploads text whose lines end with CR LF, these are its line ends. It sends them as
+//! CR LF (`keeps_cr_lf`), like other clients, and not as CR CR LF. The server then stores its own
+//! line ends, and a download returns the file with LF.
 
 use alloc::vec::Vec;
 use memchr::{memchr, memchr2};
 
-/// EBCDIC of code page 1047, Latin-1 for open systems: the character of each code. LF is NL (0x15),
-/// and NEL (0x85) is 0x25, as in z/OS Unix. Each of 256 codes has its own character.
+/// EBCDIC code page 1047 (Latin-1 for open systems): the character of each code. LF is NL (0x15),
+/// and NEL (0x85) is 0x25, as in z/OS Unix. The mapping is a bijection of 256 codes.
 const FROM_EBCDIC: [u8; 256] = [
     0x00, 0x01, 0x02, 0x03, 0x9c, 0x09, 0x86, 0x7f, 0x97, 0x8d, 0x8e, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
     0x10, 0x11, 0x12, 0x13, 0x9d, 0x0a, 0x08, 0x87, 0x18, 0x19, 0x92, 0x8f, 0x1c, 0x1d, 0x1e, 0x1f,
@@ -58,26 +58,26 @@ pub(super) fn from_ebcdic(text: &[u8], out: &mut Vec<u8>) {
 }
 
 fn translate(table: &[u8; 256], text: &[u8], out: &mut Vec<u8>) {
-    // Every byte has its place in the table.
+    // The table has an entry for every byte.
     out.extend(text.iter().map(|&byte| table.get(usize::from(byte)).copied().unwrap_or(byte)));
 }
 
-/// LF to CR LF.
+/// Converts LF to CR LF.
 #[derive(Debug, Default)]
 pub(super) struct ToNetwork {
     ends_with_cr: bool,
-    /// Whether CR LF in the file is a line end, and not a CR at the end of a line.
+    /// Whether CR LF in the file is a line end, and not a CR followed by a line end.
     keeps_cr_lf: bool,
     line_ends: u64,
 }
 
 impl ToNetwork {
-    /// Returns how many ends of lines were converted.
+    /// Returns the number of converted line ends.
     pub(super) const fn line_ends(&self) -> u64 {
         self.line_ends
     }
 
-    /// Sends CR LF for CR LF.
+    /// Keeps CR LF in the file as CR LF on the wire.
     pub(super) fn keep_cr_lf(&mut self) {
         self.keeps_cr_lf = true;
     }
@@ -112,13 +112,13 @@ impl ToNetwork {
         }
     }
 
-    /// A record has ended: what follows does not stand behind its last byte.
+    /// Ends a record: the next byte does not follow the last byte of this record.
     pub(super) fn end_of_record(&mut self) {
         self.ends_with_cr = false;
     }
 }
 
-/// CR LF to LF, and CR NUL to CR.
+/// Converts CR LF to LF, and CR NUL to CR.
 #[derive(Debug, Default)]
 pub(super) struct FromNetwork {
     holds_cr: bool,
@@ -126,7 +126,7 @@ pub(super) struct FromNetwork {
 }
 
 impl FromNetwork {
-    /// Returns how many ends of lines were converted.
+    /// Returns the number of converted line ends.
     pub(super) const fn line_ends(&self) -> u64 {
         self.line_ends
     }
@@ -153,7 +153,7 @@ impl FromNetwork {
         out.extend_from_slice(text);
     }
 
-    /// The text, or a record of it, has ended.
+    /// Ends the text, or a record of it.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         if core::mem::take(&mut self.holds_cr) {
             out.push(b'\r');
@@ -171,11 +171,11 @@ fn behind_cr<'a>(next: u8, text: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     text.get(taken..).unwrap_or_default()
 }
 
-/// From lines with CR and FF to lines whose first character is carriage control (RFC 959
-/// §3.1.1.5.2, ANSI X3.9).
+/// Converts lines with CR and FF to lines whose first character is carriage control
+/// (RFC 959 §3.1.1.5.2, ANSI X3.9).
 ///
-/// A line begins with a space; with `+` behind a CR, since it is printed over the one before, and
-/// with `1` in place of an FF.
+/// A line begins with a space. A CR becomes a line that begins with `+`, since it overprints the
+/// line before, and an FF becomes a line that begins with `1`.
 #[derive(Debug)]
 pub(super) struct ToCarriageControl {
     control: Option<u8>,
@@ -225,7 +225,7 @@ impl ToCarriageControl {
     }
 }
 
-/// From lines with carriage control to lines with CR and FF; the last is ended by LF.
+/// Converts lines with carriage control to lines with CR and FF; the last line ends with LF.
 #[derive(Debug, Default)]
 pub(super) struct FromCarriageControl {
     is_within: bool,
@@ -242,7 +242,7 @@ impl FromCarriageControl {
                 }
                 continue;
             }
-            // What moves the paper ends the line before, of which there is none at the start.
+            // A paper movement ends the previous line, except at the start.
             let (moves, then): (&[u8], &[u8]) = match byte {
                 b'0' => (b"\n", b"\n"),
                 b'-' => (b"\n", b"\n\n"),
@@ -254,7 +254,7 @@ impl FromCarriageControl {
                 out.extend_from_slice(moves);
             }
             out.extend_from_slice(then);
-            // An empty line has no control, and is a line.
+            // An empty line has no control character.
             self.is_within = byte != b'\n';
             self.has_begun = true;
         }
@@ -302,7 +302,7 @@ mod tests {
         fn carriage_control_turns_back_into_the_text(
             text in "([abc \\x0c\\r]{0,8}\n){0,8}", cut in 1..9_usize
         ) {
-            // A CR at the start of a page has nothing to print over.
+            // A CR at the start of a page has no line to overprint.
             prop_assume!(!text.starts_with('\r'));
             let (mut to, mut lines) = (ToCarriageControl::default(), Vec::new());
             text.as_bytes().chunks(cut).for_each(|piece| to.put(piece, &mut lines));

@@ -1,16 +1,16 @@
-//! Logical bytes of 1 to 64 bits: dense on the wire, and in a file of octets in one of the word
-//! formats.
+//! Logical bytes of 1 to 64 bits: packed on the wire, and stored in a file of octets in one of the
+//! word formats.
 //!
-//! On the wire the most significant bit comes first, nothing lies between two words, and the last
-//! octet is filled with zeros (RFC 959 §3.1.1.4). Of words below eight bits the filling may look
-//! like more of them, and is taken so. Bits of a word of 36 are counted from B0, the most
-//! significant.
+//! On the wire the most significant bit comes first, words are adjacent, and the last octet is
+//! padded with zeros (RFC 959 §3.1.1.4). With words below eight bits the padding cannot be
+//! distinguished from further words and is decoded as such. Bits of a 36-bit word are counted from
+//! B0, the most significant.
 
 use super::{DataError, pair};
 use crate::application::ftp::representation::{ByteSize, WordFormat};
 use alloc::vec::Vec;
 
-/// Words to octets, densely.
+/// Packs words into octets.
 #[derive(Debug)]
 pub(super) struct Packer {
     bits: u32,
@@ -27,7 +27,7 @@ impl Packer {
         self.held = self.held << self.bits | u128::from(word);
         self.held_bits += self.bits;
         if self.held_bits <= 64 {
-            // All whole octets at once.
+            // Emits all whole octets at once.
             let left_aligned = low_word(self.held) << (64 - self.held_bits);
             let whole = (self.held_bits / 8) as usize;
             out.extend_from_slice(left_aligned.to_be_bytes().get(..whole).unwrap_or_default());
@@ -58,7 +58,7 @@ fn low_word(value: u128) -> u64 {
     u64::try_from(value & u128::from(u64::MAX)).unwrap_or(0)
 }
 
-/// Octets to words.
+/// Unpacks octets into words.
 #[derive(Debug)]
 pub(super) struct Unpacker {
     bits: u32,
@@ -74,7 +74,7 @@ impl Unpacker {
     pub(super) fn put(&mut self, octets: &[u8], mut word: impl FnMut(u64)) {
         let (eights, rest) = octets.as_chunks();
         for eight in eights {
-            // What is held is less than a word, so that both have room.
+            // Fewer bits than one word are held, so the sum fits.
             self.held = self.held << 64 | u128::from(u64::from_be_bytes(*eight));
             self.held_bits += 64;
             self.release(&mut word);
@@ -90,7 +90,7 @@ impl Unpacker {
         self.release(word);
     }
 
-    /// Gives the words that are whole.
+    /// Emits the words that are complete.
     fn release(&mut self, word: &mut impl FnMut(u64)) {
         while self.held_bits >= self.bits {
             self.held_bits -= self.bits;
@@ -99,11 +99,11 @@ impl Unpacker {
         }
     }
 
-    /// Takes octets, and lays their words down.
+    /// Unpacks octets and stores their words in `out`.
     pub(super) fn put_into(&mut self, octets: &[u8], store: &mut ToStore, out: &mut Vec<u8>) {
         let mut octets = octets;
         if self.bits == 36 {
-            // Up to the start of a pair.
+            // Processes single octets up to a pair boundary.
             while self.held_bits > 0
                 && let Some((first, rest)) = octets.split_first()
             {
@@ -118,22 +118,22 @@ impl Unpacker {
         self.put(octets, |word| store.put(word, out));
     }
 
-    /// The wire has ended: what is left may only be what fills an octet.
+    /// Ends the input: at most the padding of an octet may be left.
     pub(super) fn finish(&self) -> Result<(), DataError> {
         if self.held_bits < 8 { Ok(()) } else { Err(DataError::Truncated) }
     }
 }
 
-/// Words to our file.
+/// Converts words to the local file.
 #[derive(Debug)]
 pub(super) struct ToStore {
     format: WordFormat,
     packer: Packer,
     digits: usize,
-    /// Characters of u36 and text that wait for the next.
+    /// Characters of u36 and text that wait for the next one.
     held: Option<u8>,
     nuls: u8,
-    /// Whether a text has had what does not come back from it.
+    /// Whether text conversion has lost information.
     has_lost: bool,
 }
 
@@ -183,7 +183,7 @@ impl ToStore {
         }
     }
 
-    /// CR LF becomes LF, and the NULs that fill the last word go.
+    /// Converts CR LF to LF and drops the NULs that pad the last word.
     fn text(&mut self, character: u8, out: &mut Vec<u8>) {
         if character == 0 && self.held.is_none() {
             if self.nuls == 4 {
@@ -233,8 +233,8 @@ impl ToStore {
         }
     }
 
-    /// Returns whether the words that were laid down are others when they are taken up again: text
-    /// has no room for B35, nor for an LF that stands alone.
+    /// Returns whether the words cannot be restored from the file: the text format cannot represent
+    /// B35, nor an LF without a CR.
     pub(super) const fn has_lost(&self) -> bool {
         self.has_lost
     }
@@ -253,22 +253,22 @@ fn five(parts: [u64; 5]) -> [u8; 5] {
     parts.map(|part| low_octet(u128::from(part)))
 }
 
-/// The five characters of seven bits; B35 is not among them.
+/// Returns the five 7-bit characters of a word; B35 is not among them.
 fn characters(word: u64) -> [u8; 5] {
     [29, 22, 15, 8, 1].map(|shift| low_octet(u128::from(word >> shift & 0x7F)))
 }
 
-/// Our file to words.
+/// Converts the local file to words.
 #[derive(Debug)]
 pub(super) struct FromStore {
     format: WordFormat,
     unpacker: Unpacker,
     bits: u32,
     digits: usize,
-    /// The octets of a unit that is not whole, or the characters of a word.
+    /// The octets of an incomplete unit, or the characters of an incomplete word.
     held: [u8; 8],
     held_len: usize,
-    /// Digits of an octal number so far, and its value.
+    /// Number and value of the octal digits so far.
     octal: (usize, u64),
 }
 
@@ -323,7 +323,7 @@ impl FromStore {
         }
     }
 
-    /// Takes octets of our file, and packs their words.
+    /// Reads octets of the local file and packs their words.
     pub(super) fn put_into(
         &mut self,
         octets: &[u8],
@@ -332,7 +332,7 @@ impl FromStore {
     ) -> Result<(), DataError> {
         let mut octets = octets;
         if self.bits == 36 {
-            // Up to the start of a pair.
+            // Processes single octets up to a pair boundary.
             while (self.held_len > 0 || packer.held_bits > 0)
                 && let Some((first, rest)) = octets.split_at_checked(1)
             {
@@ -344,7 +344,7 @@ impl FromStore {
         self.put(octets, |word| packer.put(word, out))
     }
 
-    /// Returns the word at the right of a little-endian word of 64 bits.
+    /// Returns the right-aligned word of a little-endian 64-bit word.
     fn right_aligned(&self, unit: [u8; 8]) -> Result<u64, DataError> {
         let value = u64::from_le_bytes(unit);
         let is_word = self.bits == 64 || value >> self.bits == 0;
@@ -399,7 +399,7 @@ impl FromStore {
         Ok(())
     }
 
-    /// Takes one character of seven bits.
+    /// Collects one 7-bit character.
     fn character(&mut self, character: u8, word: &mut impl FnMut(u64)) {
         if let Some(place) = self.held.get_mut(self.held_len) {
             *place = character;
@@ -413,7 +413,7 @@ impl FromStore {
     }
 
     fn unix(&mut self, octet: u8, word: &mut impl FnMut(u64)) -> Result<(), DataError> {
-        // `octal` counts the octets of a word that is no text.
+        // `octal` holds the octets left in a word that is not text, and its value so far.
         let (left, value) = self.octal;
         if left > 0 {
             let value = value << 8 | u64::from(octet);
@@ -447,7 +447,7 @@ impl FromStore {
         Ok(())
     }
 
-    /// The file has ended. A text is filled with NULs to a whole word.
+    /// Ends the file. Text is padded with NULs to a whole word.
     pub(super) fn finish(&mut self, mut word: impl FnMut(u64)) -> Result<(), DataError> {
         match self.format {
             WordFormat::Packed => self.unpacker.finish(),
@@ -555,7 +555,7 @@ mod tests {
         fn words_of_36_bits_come_back_from_every_format(
             words in prop::collection::vec(prop_oneof![
                 any::<u64>(),
-                // Words of text, with what u36 treats on its own.
+                // Words of text, with the characters that u36 treats specially.
                 prop::array::uniform5(prop_oneof![
                     Just(CR), Just(LF), Just(RUBOUT), Just(0o7), Just(0), Just(0o156), any::<u8>()
                 ]).prop_map(|text| word_of(text.map(|c| c & 0x7F))),
@@ -578,7 +578,7 @@ mod tests {
             for format in [WordFormat::Packed, WordFormat::Data8, WordFormat::Oct] {
                 let octets = stored(format, bits, &words);
                 let mut back = loaded(format, bits, &octets, cut).unwrap();
-                // What fills the last octet may look like words of less than eight bits.
+                // The padding of the last octet may look like words of less than eight bits.
                 prop_assert!(back.len() - words.len() <= usize::from(7 / bits));
                 prop_assert!(back.split_off(words.len()).iter().all(|word| *word == 0));
                 prop_assert_eq!(&back, &words);
@@ -591,7 +591,7 @@ mod tests {
             is_zeroed in any::<bool>(),
             cut in 1..60_usize,
         ) {
-            // Among octets of chance there is hardly a file in a format.
+            // Random octets are hardly ever a valid file of a format.
             let file: Vec<u8> = match is_zeroed {
                 true => octets.iter().map(|octet| octet & 0x0F).collect(),
                 false => octets.clone(),

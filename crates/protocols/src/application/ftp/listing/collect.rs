@@ -1,8 +1,8 @@
-//! A listing that is read while it arrives, within limits that hold whatever the server sends.
+//! Incremental parsing of a listing, within limits that hold for any input.
 //!
-//! A listing may have [`LISTING_MAX_BYTES`], a line [`LINE_MAX_BYTES`], and the number of entries is
-//! limited by the caller. What exceeds the first or the last ends the listing with an error; a line
-//! that is too long is counted like one that no dialect explains.
+//! The limits are [`LISTING_MAX_BYTES`] for the listing, [`LINE_MAX_BYTES`] for a line, and the
+//! number of entries that the caller specifies. Exceeding the first or the last ends the listing
+//! with an error; an overlong line is counted like one that no dialect explains.
 
 use super::dialects::example_of;
 use super::facts::parse_facts;
@@ -12,9 +12,9 @@ use crate::application::ftp::timestamp::Timestamp;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The longest listing that is read; our own choice: about a million lines.
+/// Maximum length of a listing in bytes; our own choice: about a million lines.
 pub const LISTING_MAX_BYTES: u64 = 64 << 20;
-/// The longest line that is kept; our own choice: far more than a name and its facts need.
+/// Maximum length of a line in bytes; our own choice: far more than a name and its facts need.
 pub const LINE_MAX_BYTES: usize = 64 << 10;
 
 /// The form of a listing.
@@ -28,15 +28,15 @@ pub enum Dialect {
     Names,
 }
 
-/// Why a listing is not read to its end.
+/// Reason why a listing is not parsed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingError {
     /// There are more entries than the caller accepts.
     TooManyEntries {
-        /// How many are accepted.
+        /// The number of entries that the caller accepts.
         max: usize,
     },
-    /// It is longer than [`LISTING_MAX_BYTES`].
+    /// The listing is longer than [`LISTING_MAX_BYTES`].
     TooLong,
 }
 
@@ -54,9 +54,9 @@ impl fmt::Display for ListingError {
 /// Lines of listings that were not understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// Their number.
+    /// Number of lines.
     pub lines: u64,
-    /// The first of them, cut at [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
+    /// The first line, truncated to [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
     pub first: Option<Vec<u8>>,
 }
 
@@ -73,7 +73,7 @@ impl Unread {
     }
 }
 
-/// Collects the entries of one listing from its bytes.
+/// Collects the entries of one listing.
 #[derive(Clone, Debug)]
 pub struct Collector {
     dialect: Dialect,
@@ -82,17 +82,17 @@ pub struct Collector {
     entries_max: usize,
     /// The beginning of a line whose end has not arrived.
     partial: Vec<u8>,
-    /// Whether that line is too long already.
+    /// Whether that line has already exceeded its limit.
     is_overlong: bool,
     received_bytes: u64,
-    /// Lines that are not empty, and those of them that are facts.
+    /// Number of nonempty lines, and of those that are facts.
     lines: u64,
     facts: u64,
     unread: Unread,
 }
 
 impl Collector {
-    /// Makes a collector of at most `entries_max` entries. `now` is the time by the calendar, for
+    /// Creates a collector of at most `entries_max` entries. `now` is the calendar time, used for
     /// dates without a year.
     #[must_use]
     pub const fn new(dialect: Dialect, now: Timestamp, entries_max: usize) -> Self {
@@ -110,11 +110,11 @@ impl Collector {
         }
     }
 
-    /// Reads the next bytes of the listing.
+    /// Parses the next bytes of the listing.
     ///
     /// # Errors
     ///
-    /// If the listing exceeds a limit; the entries read so far remain.
+    /// Returns [`ListingError`] if the listing exceeds a limit; the entries parsed so far remain.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), ListingError> {
         self.received_bytes = self.received_bytes.saturating_add(bytes.len() as u64);
         if self.received_bytes > LISTING_MAX_BYTES {
@@ -130,7 +130,7 @@ impl Collector {
                 self.keep(line);
                 let mut whole = core::mem::take(&mut self.partial);
                 let read = self.line(&whole);
-                // The buffer is used again for the next piece of a line.
+                // The buffer is reused for the next partial line.
                 whole.clear();
                 self.partial = whole;
                 read?;
@@ -140,7 +140,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Reads a last line without an end.
+    /// Parses a last line without a line end.
     ///
     /// # Errors
     ///
@@ -150,13 +150,13 @@ impl Collector {
         if line.is_empty() { Ok(()) } else { self.line(&line) }
     }
 
-    /// Returns whether it is a listing of facts, or empty.
+    /// Returns whether the listing contains facts or is empty.
     #[must_use]
     pub fn has_facts(&self) -> bool {
         self.lines == 0 || self.facts > 0
     }
 
-    /// Returns the entries: their names are single components, neither `.` nor `..`.
+    /// Returns the entries, whose names are single components other than `.` and `..`.
     #[must_use]
     pub fn into_entries(self) -> (Vec<Entry>, Unread) {
         let mut unread = self.unread;
@@ -173,7 +173,7 @@ impl Collector {
         self.partial.len()
     }
 
-    /// Returns how many entries were read so far.
+    /// Returns the number of entries parsed so far.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries.len()
@@ -203,7 +203,7 @@ impl Collector {
                 }
                 entry
             }
-            // The reader counts what it does not understand.
+            // The reader counts the lines that it does not understand.
             Dialect::Long => self.reader.line(line),
             Dialect::Names => {
                 let name = line.rsplit(|&byte| byte == b'/').next().unwrap_or(line);
@@ -229,7 +229,7 @@ impl Collector {
     }
 }
 
-/// Returns whether a name is that of something within a directory, and leads nowhere else.
+/// Returns whether `name` is a single component within a directory.
 fn is_component(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&b'/') && Name::new(name).is_ok()
 }

@@ -1,7 +1,7 @@
 //! Dates in the lines of LIST: month names of several languages, and the orders of day, month, year
 //! and time.
 //!
-//! Not read: a month given by its number alone (`3 29 03:26`), and a year in front of a time
+//! Not supported: a month given by its number alone (`3 29 03:26`), and a year before a time
 //! (`Oct 08, 2002 09:47`); both are ambiguous with ordinary lines.
 
 use super::MONTHS;
@@ -45,13 +45,13 @@ const MONTHS_LOCALIZED: [&[&str]; 12] = [
     &["dez", "déc", "dic", "des", "gru", "pro", "joulu", "dets", "ara", "дек", "гру", "δεκ"],
 ];
 
-/// Returns the number that a word is, which consists of ASCII digits alone.
+/// Parses a word that consists of ASCII digits only.
 pub(super) fn number<T: core::str::FromStr>(word: &[u8]) -> Option<T> {
     let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
     if is_number { core::str::from_utf8(word).ok()?.parse().ok() } else { None }
 }
 
-/// Returns a number followed by nothing, a full stop or a comma, or by the sign for year, month or
+/// Parses a number followed by nothing, a full stop or a comma, or by the sign for year, month or
 /// day of an Asian script, in any encoding: `18`, `26.`, `12月`.
 fn marked_number<T: core::str::FromStr>(word: &[u8]) -> Option<(T, bool)> {
     let len = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -79,14 +79,14 @@ fn month_of(word: &[u8]) -> Option<u8> {
     u8::try_from(month + 1).ok()
 }
 
-/// Returns the month of an English name.
+/// Returns the month with this English name.
 pub(super) fn english_month_of(word: &[u8]) -> Option<u8> {
     let known = |name: &str| name.as_bytes().eq_ignore_ascii_case(word);
     u8::try_from(MONTHS.iter().position(|name| known(name))? + 1).ok()
 }
 
-/// Returns a word in lower case without the punctuation at its end. Bytes that are not UTF-8 are
-/// read as Latin-1.
+/// Returns a word in lower case without trailing punctuation. Bytes that are not UTF-8 are decoded
+/// as Latin-1.
 fn folded(word: &[u8]) -> String {
     let text = match core::str::from_utf8(word) {
         Ok(text) => String::from(text),
@@ -96,7 +96,7 @@ fn folded(word: &[u8]) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Reads `12:00`, `12:00:05` or `12:00:05.123`.
+/// Parses `12:00`, `12:00:05` or `12:00:05.123`.
 pub(super) fn clock_of(word: &[u8]) -> Option<(u8, u8, u8)> {
     let mut parts = word.split(|&byte| byte == b':');
     let (hour, minute) = (number(parts.next()?)?, number(parts.next()?)?);
@@ -116,7 +116,7 @@ pub(super) fn moment(
     Timestamp::from_civil(Civil { year, month, day, hour, minute, second })
 }
 
-/// Reads a year; two digits are of 1970 to 2069.
+/// Parses a year; two digits mean 1970 to 2069.
 pub(super) fn full_year(digits: &[u8]) -> Option<i64> {
     let year: i64 = number(digits)?;
     match digits.len() {
@@ -127,22 +127,23 @@ pub(super) fn full_year(digits: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns the last such date that is not in the future; one day ahead may be another time zone.
+/// Returns the last date with this month and day that is not in the future. Up to one day ahead is
+/// accepted because of time zones.
 fn last_such(month: u8, day: u8, clock: (u8, u8, u8), now: Timestamp) -> Option<Timestamp> {
     let year = now.civil().year;
     let this = moment(year, month, day, clock).filter(|m| m.seconds <= now.seconds + 86_400);
-    // 29 February is up to eight years back.
+    // The last 29 February may be up to eight years ago.
     this.or_else(|| (1..=8).find_map(|back| moment(year - back, month, day, clock)))
 }
 
-/// Reads `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00`, `26. Juli, 20:10`, `12月 31 2014`,
-/// `2003年 4月 18日`, `1999-02-27 12:00`, `27/02/1999` or
-/// `1999-02-27 12:00:05.123456789 +0200`, of which the first word has been read.
+/// Parses `Feb 27 12:00`, `Feb 27 1999`, `27 Feb 12:00`, `26. Juli, 20:10`, `12月 31 2014`,
+/// `2003年 4月 18日`, `1999-02-27 12:00`, `27/02/1999` or `1999-02-27 12:00:05.123456789 +0200`,
+/// of which the caller has read the first word.
 pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Option<Timestamp> {
     if let Some((year, month, day)) = numeric_date(first) {
         let read = |word: &[u8]| Some((clock_of(word)?, word.contains(&b'.')));
         let (clock, is_full) = next_if(words, read).unwrap_or_default();
-        // Only a full time has a zone; behind another one this is a name.
+        // Only a full time has a zone; after any other time such a word is a name.
         let zone = if is_full { next_if(words, zone_seconds).unwrap_or(0) } else { 0 };
         let time = moment(year, month, day, clock)?;
         return Some(Timestamp { seconds: time.seconds - zone, ..time });
@@ -163,7 +164,7 @@ pub(super) fn date(first: &[u8], words: &mut Words<'_>, now: Timestamp) -> Optio
     moment(year, month, day, (0, 0, 0))
 }
 
-/// Reads `1999-02-27`, `1999/02/27`, `1999.02.27`, or the same with the year last.
+/// Parses `1999-02-27`, `1999/02/27`, `1999.02.27`, or the same with the year last.
 fn numeric_date(word: &[u8]) -> Option<(i64, u8, u8)> {
     let mut parts = word.split(|byte| matches!(byte, b'-' | b'/' | b'.'));
     let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
@@ -177,7 +178,7 @@ fn numeric_date(word: &[u8]) -> Option<(i64, u8, u8)> {
     }
 }
 
-/// Reads `+0200`, and returns how far that zone is ahead of UTC, in seconds.
+/// Parses `+0200`, and returns the offset from UTC in seconds.
 fn zone_seconds(word: &[u8]) -> Option<i64> {
     let (sign, digits) = match word {
         [b'+', digits @ ..] => (1, digits),
@@ -188,7 +189,7 @@ fn zone_seconds(word: &[u8]) -> Option<i64> {
     Some(sign * (zone / 100 * 3600 + zone % 100 * 60))
 }
 
-/// Takes the next word if it is what `read` reads.
+/// Takes the next word if `read` accepts it.
 fn next_if<T>(words: &mut Words<'_>, read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
     let mut ahead = Words(words.0);
     let found = read(ahead.next()?)?;
@@ -206,7 +207,7 @@ mod tests {
     /// 2024-03-01 00:00.
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
 
-    /// Returns the date and the name that are read after the size of a line of Unix.
+    /// Returns the date and the name that are parsed after the size of a Unix line.
     fn read(rest: &[u8]) -> Option<(String, String)> {
         let line = [b"-rw-r--r-- 1 u g 1024 ".as_slice(), rest].concat();
         let mut reader = ListReader::new(NOW);

@@ -1,5 +1,5 @@
-//! The dialects of LIST: no document says how a server shows a directory, so each line is held
-//! against the forms that are known until one explains all of it.
+//! The dialects of LIST. No document specifies the format of a listing, so each line is compared
+//! with the known formats until one matches all of it.
 //!
 //! | dialect | example |
 //! |---|---|
@@ -7,15 +7,15 @@
 //! | Unix | `-rw-r--r--  1 ann staff 280 Feb 27 12:00 name`, with or without group or links |
 //! | NetWare | `d [R----F--] supervisor 512 Jan 16 18:53 login` |
 //! | DOS, IIS | `04-27-00  09:09PM  <DIR>  name`, also with a year of four digits |
-//! | VMS | `NAME.TXT;1  2/8  4-OCT-1993 13:23 [GROUP,OWNER] (RWED,...)`, perhaps over two lines |
-//! | MVS | data sets and members, behind a line of headings |
+//! | VMS | `NAME.TXT;1  2/8  4-OCT-1993 13:23 [GROUP,OWNER] (RWED,...)`, possibly on two lines |
+//! | MVS | data sets and members, after a line of headings |
 //! | OS/400 | `QSYS  77824 02/23/00 15:09:55 *FILE NAME` |
 //! | OS/2 | `36611      A    04-23-97   10:57  name` |
 //! | VxWorks | `512    JAN-01-2003  00:00:10  DIR1  <DIR>` |
 //! | TOPS-20 | `FOO.TXT.3;P777700  2 2560(7)  24-Feb-1988 12:34:56 SMITH` |
 //! | Unisys MCP | `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` |
 //!
-//! A date without a year is the last such date; months may be named in other languages (`dates`). A
+//! A date without a year is the last such date; month names may be in other languages (`dates`). A
 //! time without a zone is taken as UTC.
 
 use super::dates::{clock_of, date, english_month_of, full_year, moment, number};
@@ -31,19 +31,19 @@ pub(super) fn example_of(line: &[u8]) -> Vec<u8> {
     line.get(..EXAMPLE_MAX_BYTES).unwrap_or(line).to_vec()
 }
 
-/// The longest first half of a VMS line that is kept; ours.
+/// Maximum length of the held first half of a VMS line in bytes (our choice).
 const HELD_MAX_BYTES: usize = 512;
 
-/// Reads the lines of LIST.
+/// Incremental parser for the lines of LIST.
 #[derive(Clone, Debug)]
 pub struct ListReader {
     now: Timestamp,
     /// A VMS name that waits for its second line.
     held: Option<Vec<u8>>,
     mvs: Mvs,
-    /// Lines that no dialect explains.
+    /// Number of lines that no dialect explains.
     unknown: u64,
-    /// The first of them, cut at [`EXAMPLE_MAX_BYTES`].
+    /// The first unexplained line, truncated to [`EXAMPLE_MAX_BYTES`].
     first_unknown: Option<Vec<u8>>,
 }
 
@@ -55,17 +55,18 @@ enum Mvs {
 }
 
 impl ListReader {
-    /// Makes a reader. `now` is the time by the calendar, for dates without a year.
+    /// Creates a reader. `now` is the calendar time, used for dates without a year.
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self { now, held: None, mvs: Mvs::No, unknown: 0, first_unknown: None }
     }
 
-    /// Reads one line, without its end. Headings, totals and what nobody understands are `None`.
+    /// Parses one line, without its line end. Returns `None` for headings, totals and unknown
+    /// formats.
     pub fn line(&mut self, line: &[u8]) -> Option<Entry> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let (was_held, was_mvs) = (self.held.is_some(), self.mvs);
-        // What has no name can be neither fetched nor removed, whatever its dialect.
+        // An entry without a name can be neither retrieved nor deleted, whatever its dialect.
         let entry = self.read(line).filter(|entry| !entry.name.is_empty());
         let is_understood = entry.is_some() || self.held.is_some() || self.mvs != was_mvs;
         if !is_understood && (was_held || !is_heading(line)) {
@@ -75,14 +76,15 @@ impl ListReader {
         entry
     }
 
-    /// Returns how many lines there were that are no headings and that no dialect explains: what
-    /// they name is not known.
+    /// Returns the number of lines that are not headings and match no dialect; their entries are
+    /// unknown.
     #[must_use]
     pub fn unknown_lines(&self) -> u64 {
         self.unknown.saturating_add(u64::from(self.held.is_some()))
     }
 
-    /// Returns the first of those lines, cut at [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
+    /// Returns the first of those lines, truncated to
+    /// [`EXAMPLE_MAX_BYTES`](super::EXAMPLE_MAX_BYTES).
     #[must_use]
     pub fn first_unknown(&self) -> Option<&[u8]> {
         self.first_unknown.as_deref().or(self.held.as_deref())
@@ -120,7 +122,7 @@ impl ListReader {
         entry
     }
 
-    /// Reads one line as [`Self::line`] does, and counts one that says nothing.
+    /// Parses one line like [`Self::line`], and counts it if no dialect explains it.
     pub fn counted_line(&mut self, line: &[u8], cx: &mut Cx<'_>) -> Option<Entry> {
         let before = self.unknown;
         let entry = self.line(line);
@@ -131,7 +133,7 @@ impl ListReader {
     }
 }
 
-/// Returns whether a line names nothing: totals, and the headings of several systems.
+/// Returns whether a line has no entry: totals, and the headings of several systems.
 fn is_heading(line: &[u8]) -> bool {
     let line = line.trim_ascii().to_ascii_lowercase();
     let known: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
@@ -139,7 +141,7 @@ fn is_heading(line: &[u8]) -> bool {
     line.is_empty() || is_known || systems::is_heading(&line)
 }
 
-/// The words of a line, each with what follows it.
+/// The words of a line, each with the text that follows it.
 pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
 impl<'a> Words<'a> {
@@ -151,7 +153,7 @@ impl<'a> Words<'a> {
         if word.is_empty() { None } else { Some(word) }
     }
 
-    /// Returns what is behind one space: a name, which may begin with another.
+    /// Returns the text after one space: a name, which may begin with another space.
     fn name(self) -> Option<&'a [u8]> {
         self.0.get(1..).filter(|name| !name.is_empty())
     }
@@ -180,7 +182,7 @@ fn eplf(line: &[u8]) -> Option<Entry> {
     (!entry.name.is_empty()).then_some(entry)
 }
 
-/// The date is sought, since what is before it has from one to six words.
+/// Parses a Unix line. The parser searches for the date, since one to six words precede it.
 fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
     let kind = match line.first()? {
         b'-' => Kind::File,
@@ -200,7 +202,7 @@ fn unix(line: &[u8], now: Timestamp) -> Option<Entry> {
         let word = words.next()?;
         let behind = words.0;
         if let Some(modified) = date(word, &mut words, now) {
-            // What stands before a date is the size; devices have two numbers.
+            // The number before a date is the size; devices have two numbers.
             let size = before.last().copied().and_then(number);
             if size.is_some() {
                 before.pop();
@@ -293,7 +295,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
     }
     let clock = twelve_hours(&time)?;
     let word = words.next()?.to_ascii_uppercase();
-    // What lies behind a link may be elsewhere: it is not taken for a directory of this tree.
+    // The target of a link may be elsewhere, so it is not listed as a directory of this tree.
     let kind = match word.as_slice() {
         b"<DIR>" => Kind::Directory,
         b"<JUNCTION>" | b"<SYMLINKD>" | b"<SYMLINK>" => Kind::Link,
@@ -310,7 +312,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
     (!entry.name.is_empty()).then_some(entry)
 }
 
-/// Splits `name [C:\target]`; what is between the brackets is a path.
+/// Splits `name [C:\target]`; the brackets contain a path.
 fn split_bracketed(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = name.trim_ascii_end().strip_suffix(b"]")?;
     let is_path = |rest: &[u8]| match rest {
@@ -369,7 +371,7 @@ fn vms(line: &[u8]) -> Option<Entry> {
     Some(Entry {
         name: name.to_vec(),
         kind: if directory.is_some() { Kind::Directory } else { Kind::File },
-        // The size is told in blocks, which is no size in bytes but is at most this.
+        // The size is given in blocks; this is an upper bound in bytes.
         size: directory.is_none().then_some(used.checked_mul(512)?),
         modified: Some(modified),
         owner: owner.map(<[u8]>::to_vec),
@@ -377,7 +379,7 @@ fn vms(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// `WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  48-MVS.FILE`
+/// Parses `WYOSPT 3420   2003/05/21  1  200  FB      80  8053  PS  48-MVS.FILE`.
 fn mvs_data_set(line: &[u8]) -> Option<Entry> {
     let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|w| !w.is_empty()).collect();
     let name = words.last()?.strip_prefix(b"'").and_then(|n| n.strip_suffix(b"'"));
@@ -396,7 +398,7 @@ fn mvs_data_set(line: &[u8]) -> Option<Entry> {
     }
 }
 
-/// `TBTOOL  01.00 2002/09/12 2002/09/12 09:37  11  11  0 KIL001`, or the name alone.
+/// Parses `TBTOOL  01.00 2002/09/12 2002/09/12 09:37  11  11  0 KIL001`, or the name alone.
 fn mvs_member(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let name = words.next()?;

@@ -5,26 +5,26 @@ use crate::application::ftp::timestamp::Timestamp;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// One fact.
+/// A fact of an entry (RFC 3659 §7.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// What it is.
+    /// Kind of the entry.
     Type,
-    /// Bytes.
+    /// Size in bytes.
     Size,
-    /// When it was last changed.
+    /// Time of the last modification.
     Modify,
-    /// When it was made.
+    /// Time of creation.
     Create,
-    /// What may be done with it.
+    /// Permitted operations.
     Perm,
-    /// What is the same for two names of one file.
+    /// Identifier that two names of one file share.
     Unique,
-    /// The mode of Unix, octal.
+    /// Unix mode, in octal.
     UnixMode,
-    /// The owner.
+    /// Unix owner.
     UnixOwner,
-    /// The group.
+    /// Unix group.
     UnixGroup,
 }
 
@@ -52,7 +52,7 @@ impl Fact {
     }
 }
 
-/// The facts that are told.
+/// A set of facts to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FactSet(u16);
 
@@ -64,37 +64,37 @@ impl Default for FactSet {
 }
 
 impl FactSet {
-    /// None: names alone.
+    /// No facts: names alone.
     pub const NONE: Self = Self(0);
-    /// All.
+    /// All facts.
     pub const ALL: Self = Self(0x1FF);
 
-    /// Returns it with one more.
+    /// Returns the set with `fact` added.
     #[must_use]
     pub const fn with(self, fact: Fact) -> Self {
         Self(self.0 | fact.bit())
     }
 
-    /// Returns whether `fact` is told.
+    /// Returns whether `fact` is in the set.
     #[must_use]
     pub const fn contains(self, fact: Fact) -> bool {
         self.0 & fact.bit() != 0
     }
 
-    /// Reads the argument of `OPTS MLST`; facts that are not known are left out (RFC 3659 §7.9).
+    /// Parses the argument of `OPTS MLST`; unknown facts are ignored (RFC 3659 §7.9).
     #[must_use]
     pub fn parse(argument: &[u8]) -> Self {
         let names = argument.split(|&byte| byte == b';');
         names.filter_map(|name| Fact::from_name(name.trim_ascii())).fold(Self::NONE, Self::with)
     }
 
-    /// Returns the names of the set, each with a semicolon behind it.
+    /// Returns the names of the set, each followed by a semicolon.
     pub(in crate::application::ftp) fn names(self) -> Vec<u8> {
         let told = Fact::ALL.iter().filter(|(fact, _)| self.contains(*fact));
         told.flat_map(|(_, name)| [name.as_bytes(), b";"].concat()).collect()
     }
 
-    /// Returns every fact, with a star behind each that is told: the line of FEAT.
+    /// Returns every fact, with an asterisk after each one in the set: the line of FEAT.
     pub(in crate::application::ftp) fn feature(self) -> Vec<u8> {
         let marked = |&(fact, name): &(Fact, &str)| {
             [name.as_bytes(), if self.contains(fact) { b"*;" } else { b";" }].concat()
@@ -102,14 +102,14 @@ impl FactSet {
         Fact::ALL.iter().flat_map(marked).collect()
     }
 
-    /// Puts the facts of `entry`, a space and its name behind `out`.
+    /// Appends the facts of `entry`, a space and its name to `out`.
     pub(in crate::application::ftp) fn write(self, entry: &Entry, out: &mut Vec<u8>) {
         for (fact, name) in Fact::ALL {
             if !self.contains(fact) {
                 continue;
             }
             let Some(value) = value_of(fact, entry) else { continue };
-            // A value with a semicolon or a space would be two facts.
+            // A value with a semicolon or a space would be parsed as two facts.
             if value.iter().any(|byte| matches!(byte, b';' | b' ') || byte.is_ascii_control()) {
                 continue;
             }
@@ -145,14 +145,14 @@ fn value_of(fact: Fact, entry: &Entry) -> Option<Vec<u8>> {
     }
 }
 
-/// What may be done with an entry, by the letters of RFC 3659 §7.5.5.
+/// Permitted operations on an entry, as the letters of RFC 3659 §7.5.5.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions(u16);
 
 impl Permissions {
     const LETTERS: [u8; 10] = *b"acdeflmprw";
 
-    /// Reads the letters; those that are not known are left out.
+    /// Parses the letters; unknown letters are ignored.
     #[must_use]
     pub fn parse(letters: &[u8]) -> Self {
         let bit = |letter: &u8| {
@@ -161,7 +161,7 @@ impl Permissions {
         Self(letters.iter().filter_map(bit).fold(0, |set, place| set | 1 << place))
     }
 
-    /// Returns whether the letter is there.
+    /// Returns whether the letter is present.
     #[must_use]
     pub fn allows(self, letter: u8) -> bool {
         Self::LETTERS
@@ -175,7 +175,7 @@ impl Permissions {
     }
 }
 
-/// Reads one line of MLSD, or the middle line of a reply to MLST.
+/// Parses one line of MLSD, or the middle line of a reply to MLST.
 #[must_use]
 pub fn parse_facts(line: &[u8]) -> Option<Entry> {
     let line = line.strip_prefix(b" ").unwrap_or(line);
@@ -191,7 +191,8 @@ pub fn parse_facts(line: &[u8]) -> Option<Entry> {
     Some(entry)
 }
 
-/// Facts end with a semicolon and a space; some servers forget the semicolon.
+/// Returns the position of the space that ends the facts. A semicolon precedes it, which some
+/// servers omit.
 fn separator(line: &[u8]) -> Option<usize> {
     let strict = line.windows(2).position(|pair| pair == b"; ").map(|at| at + 1);
     strict.or_else(|| line.iter().position(|&byte| byte == b' '))
@@ -199,7 +200,7 @@ fn separator(line: &[u8]) -> Option<usize> {
 
 fn take_fact(entry: &mut Entry, key: &[u8], value: &[u8]) {
     let text = core::str::from_utf8(value).unwrap_or_default();
-    // Directories of some servers have their size under another name.
+    // Some servers send the size of a directory under another name.
     if key.eq_ignore_ascii_case(b"sizd") {
         entry.size = text.parse().ok();
         return;

@@ -1,9 +1,10 @@
-//! Listings: what a directory holds, written for others and read from others.
+//! Listings of directories: formatting for clients, and parsing of those from servers.
 //!
-//! Three forms are written: LIST as `ls -l` of Unix, which everybody reads; NLST, names alone; and
-//! the facts of RFC 3659 for MLST and MLSD (`facts`). A name that a line cannot carry is left out
-//! of NLST and MLSD, since it could not be asked for, and shown with `?` in LIST, which is for
-//! people; the last reply says how many there are. LIST of others has no form at all; the known dialects are in `dialects`.
+//! Three formats are written: LIST in the format of Unix `ls -l`, which every client parses; NLST,
+//! names alone; and the facts of RFC 3659 for MLST and MLSD (`facts`). A name that a line cannot
+//! carry is omitted from NLST and MLSD, since no command could request it, and displayed with `?`
+//! in LIST, which is for users. The last reply reports their number. LIST has no specified format;
+//! `dialects` parses those that are known.
 
 mod collect;
 mod dates;
@@ -22,15 +23,16 @@ use super::timestamp::Timestamp;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Half a year: an older date has its year instead of its time, as `ls` has it.
+/// Half a year: older dates are displayed with a year instead of a time, as in `ls`.
 const RECENT_SECONDS: i64 = 182 * 86_400;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The most of a line that is kept as an example of those that no dialect explains.
+/// Maximum length in bytes of the line that is kept as an example of those that no dialect
+/// explains.
 pub const EXAMPLE_MAX_BYTES: usize = 200;
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A file.
@@ -38,61 +40,62 @@ pub enum Kind {
     File,
     /// A directory.
     Directory,
-    /// The directory that is listed.
+    /// The listed directory itself.
     Current,
-    /// The directory above it.
+    /// The parent directory.
     Parent,
     /// A symbolic link.
     Link,
-    /// Neither.
+    /// Any other kind.
     Other,
 }
 
 impl Kind {
-    /// Returns whether it is a directory of any kind.
+    /// Returns whether the entry is a directory of any kind.
     #[must_use]
     pub const fn is_directory(self) -> bool {
         matches!(self, Self::Directory | Self::Current | Self::Parent)
     }
 }
 
-/// One entry of a directory. What is not known is `None`.
+/// One entry of a directory. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The name: one component, or what was asked for.
+    /// The name: one component, or the path that was requested.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// Bytes.
+    /// Size in bytes.
     pub size: Option<u64>,
-    /// When it was last changed.
+    /// Time of the last modification.
     pub modified: Option<Timestamp>,
-    /// When it was made.
+    /// Time of creation.
     pub created: Option<Timestamp>,
-    /// The twelve bits of Unix.
+    /// The twelve mode bits of Unix.
     pub mode: Option<u16>,
-    /// Links to it.
+    /// Number of hard links.
     pub links: Option<u64>,
-    /// Its owner.
+    /// Owner.
     pub owner: Option<Vec<u8>>,
-    /// Its group.
+    /// Group.
     pub group: Option<Vec<u8>>,
-    /// Where a link leads.
+    /// Target of a symbolic link.
     pub target: Option<Vec<u8>>,
-    /// What is the same for two names of one file.
+    /// Identifier that two names of one file share.
     pub unique: Option<Vec<u8>>,
-    /// What may be done with it.
+    /// Permitted operations.
     pub permissions: Option<Permissions>,
 }
 
-/// How a listing is written.
+/// Format of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListForm {
     /// LIST.
     Unix,
-    /// NLST: each name behind what was asked for, so that RETR finds it (RFC 1123 §4.1.2.7).
+    /// NLST: each name with the requested path before it, so that RETR finds it
+    /// (RFC 1123 §4.1.2.7).
     Names {
-        /// What stands before each name, with its slash.
+        /// Text before each name, including its slash.
         prefix: Vec<u8>,
     },
     /// MLSD.
@@ -100,8 +103,8 @@ pub enum ListForm {
 }
 
 impl ListForm {
-    /// Returns the form for a path that turned out to be a file: its name stands behind what
-    /// stood before it when it was asked for.
+    /// Returns the format for a path that is a file: the prefix becomes the directory part of the
+    /// requested path.
     #[must_use]
     pub fn of_file(self) -> Self {
         let Self::Names { prefix } = self else { return self };
@@ -110,8 +113,8 @@ impl ListForm {
         Self::Names { prefix: asked.get(..above).unwrap_or_default().to_vec() }
     }
 
-    /// Puts the line of `entry` behind `out`, with CR LF. `now` is the time by the calendar. Returns
-    /// whether its name could be told as it is.
+    /// Appends the line of `entry` with CR LF to `out`. `now` is the calendar time. Returns whether
+    /// the name could be written unchanged.
     pub fn write(&self, entry: &Entry, now: Timestamp, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Unix => {
@@ -196,7 +199,7 @@ fn date_text(moment: Timestamp, now: Timestamp) -> alloc::string::String {
     let civil = moment.civil();
     let month = MONTHS.get(usize::from(civil.month).saturating_sub(1)).copied().unwrap_or("Jan");
     let age = now.seconds - moment.seconds;
-    // An hour ahead is a clock that is wrong, not next year.
+    // Up to an hour in the future is attributed to a wrong clock, not to next year.
     if (-3600..RECENT_SECONDS).contains(&age) {
         format!("{month} {:>2} {:02}:{:02}", civil.day, civil.hour, civil.minute)
     } else {

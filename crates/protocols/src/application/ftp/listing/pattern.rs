@@ -1,8 +1,8 @@
 //! Patterns in the last component of a path: `*`, `?` and `[a-z]`.
 //!
-//! A pattern is held against one name at a time, in a number of steps that is at most the product
-//! of their lengths. There are no patterns for directories and no braces: what a listing costs is
-//! one look at each entry of one directory.
+//! A pattern is matched against one name at a time, in a number of steps that is at most the
+//! product of their lengths. Patterns for directories and braces are not supported, so a listing
+//! examines each entry of one directory once.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ enum Piece {
 }
 
 impl Pattern {
-    /// Returns the pattern that `text` is; `None` if it is an ordinary name.
+    /// Parses a pattern; returns `None` if `text` is an ordinary name.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         if !text.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[')) {
@@ -40,7 +40,7 @@ impl Pattern {
                 },
                 _ => Piece::Byte(byte),
             };
-            // Runs that follow each other are one.
+            // Adjacent runs are merged.
             if !(piece == Piece::Run && pieces.last() == Some(&Piece::Run)) {
                 pieces.push(piece);
             }
@@ -48,14 +48,14 @@ impl Pattern {
         Some(Self(pieces))
     }
 
-    /// Returns whether `name` fits; a leading dot only fits a dot.
+    /// Returns whether `name` matches; a leading dot is only matched by a dot.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
         let is_hidden = name.first() == Some(&b'.') && self.0.first() != Some(&Piece::Byte(b'.'));
         !is_hidden && self.matches_all(name)
     }
 
-    /// Returns whether `name` fits, where a leading dot is a letter like others.
+    /// Returns whether `name` matches; a leading dot is an ordinary character.
     #[must_use]
     pub fn matches_all(&self, name: &[u8]) -> bool {
         let (mut at, mut place) = (0, 0);
@@ -68,7 +68,7 @@ impl Pattern {
                 }
                 Some(piece) if piece.fits(byte) => (at, place) = (at + 1, place + 1),
                 _ => {
-                    // The last run takes one byte more: to go back to an earlier one gains nothing.
+                    // Extends the last run by one byte; going back to an earlier run cannot help.
                     let Some((run, from)) = last_run else { return false };
                     last_run = Some((run, from + 1));
                     (at, place) = (from + 1, run + 1);
@@ -100,7 +100,7 @@ fn set_of(text: &[u8]) -> Option<(Piece, &[u8])> {
     let mut ranges = Vec::new();
     loop {
         rest = match rest {
-            // A bracket that comes first is itself.
+            // A closing bracket in the first position is an ordinary character.
             [b']', behind @ ..] if !ranges.is_empty() => {
                 return Some((Piece::Set { is_negated, ranges }, behind));
             }
@@ -155,7 +155,7 @@ mod tests {
         for _ in 0..10 {
             assert!(!pattern.matches(&[b'a'; 255]));
         }
-        // Directories are no part of a pattern, and braces are only characters.
+        // Directories are not matched, and braces are ordinary characters.
         assert!(!Pattern::parse(b"*/../*").unwrap().matches(b"x"));
         assert!(Pattern::parse(b"{a,b}*").unwrap().matches(b"{a,b}c"));
     }

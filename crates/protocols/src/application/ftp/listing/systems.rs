@@ -1,5 +1,5 @@
-//! The dialects of LIST that a single operating system has: OS/400, OS/2, VxWorks, TOPS-20 and
-//! Unisys MCP. Each function reads one line, or returns `None` if it is not of that form.
+//! The dialects of LIST of individual operating systems: OS/400, OS/2, VxWorks, TOPS-20 and
+//! Unisys MCP. Each function parses one line, or returns `None` if it has another form.
 
 use super::dates::{clock_of, english_month_of, full_year, moment, number};
 use super::dialects::Words;
@@ -7,7 +7,7 @@ use super::{Entry, Kind};
 use crate::application::ftp::timestamp::Timestamp;
 use alloc::vec::Vec;
 
-/// Reads `QSYS  77824 02/23/00 15:09:55 *FILE NAME`, and `QSYS  *MEM  LIBRARY.FILE/NAME.MBR`,
+/// Parses `QSYS  77824 02/23/00 15:09:55 *FILE NAME`, and `QSYS  *MEM  LIBRARY.FILE/NAME.MBR`,
 /// which has neither size nor date.
 pub(super) fn os400(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
@@ -24,7 +24,7 @@ pub(super) fn os400(line: &[u8]) -> Option<Entry> {
     };
     let is_known =
         matches!(kind, b"FILE" | b"MEM" | b"STMF" | b"DIR" | b"DDIR" | b"LIB" | b"FLR" | b"DOC");
-    // Without size and date, only the kind tells that it is such a line.
+    // Without size and date, only a known kind identifies such a line.
     if size.is_none() && !is_known {
         return None;
     }
@@ -42,7 +42,7 @@ pub(super) fn os400(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// Reads `02/23/00`, `00/02/23` or `23.02.00`; the first order that makes a date is taken.
+/// Parses `02/23/00`, `00/02/23` or `23.02.00`; the first order that yields a valid date is used.
 fn os400_date(date: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     let mut parts = date.split(|byte| matches!(byte, b'/' | b'.' | b'-'));
     let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
@@ -55,12 +55,12 @@ fn os400_date(date: &[u8], clock: (u8, u8, u8)) -> Option<Timestamp> {
     of(c, a, b).or_else(|| of(a, b, c)).or_else(|| of(c, b, a))
 }
 
-/// Reads ` 36611      A    04-23-97   10:57  name`.
+/// Parses ` 36611      A    04-23-97   10:57  name`.
 pub(super) fn os2(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let size = number(words.next()?)?;
     let (mut is_directory, mut word) = (false, words.next()?);
-    // Attributes, of which any number may be there.
+    // Any number of attributes may precede the date.
     while !word.contains(&b'-') {
         is_directory |= word == b"DIR";
         word = words.next().filter(|_| word.iter().all(u8::is_ascii_uppercase))?;
@@ -79,7 +79,7 @@ pub(super) fn os2(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// Reads `  512    JAN-01-2003  00:00:10  DIR1  <DIR>` of VxWorks.
+/// Parses `  512    JAN-01-2003  00:00:10  DIR1  <DIR>` of VxWorks.
 pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let size: u64 = number(words.next()?)?;
@@ -99,9 +99,9 @@ pub(super) fn vxworks(line: &[u8]) -> Option<Entry> {
     })
 }
 
-/// Reads ` FOO.TXT.3;P777700  2 2560(7)  24-Feb-1988 12:34:56 SMITH` of TOPS-20: generation,
-/// protection, pages, bytes and their size in bits. The name has no generation, which means the
-/// newest one. Bytes of another size than 7 or 8 bits are not the size of a file in octets.
+/// Parses ` FOO.TXT.3;P777700  2 2560(7)  24-Feb-1988 12:34:56 SMITH` of TOPS-20: generation,
+/// protection, pages, bytes and their size in bits. The returned name has no generation, which
+/// selects the newest one. The size is only set if bytes have 7 or 8 bits.
 pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let full = words.next()?;
@@ -133,14 +133,14 @@ pub(super) fn tops20(line: &[u8]) -> Option<Entry> {
     Some(entry)
 }
 
-/// Reads `2560(7)`.
+/// Parses `2560(7)`.
 fn bytes_of_bits(word: &[u8]) -> Option<(u64, u8)> {
     let open = word.iter().position(|&byte| byte == b'(')?;
     let (bytes, bits) = word.split_at_checked(open)?;
     Some((number(bytes)?, number(bits.strip_prefix(b"(")?.strip_suffix(b")")?)?))
 }
 
-/// Reads `24-Feb-1988 12:34:56`, of which the first word has been read.
+/// Parses `24-Feb-1988 12:34:56`, of which the caller has read the first word.
 fn dashed_date(word: &[u8], words: &mut Words<'_>) -> Option<Timestamp> {
     let mut parts = word.split(|&byte| byte == b'-');
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
@@ -148,8 +148,8 @@ fn dashed_date(word: &[u8], words: &mut Words<'_>) -> Option<Timestamp> {
     moment(year, month, day, clock_of(words.next()?)?)
 }
 
-/// Reads `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` of Unisys MCP: title, kind of file,
-/// size, date and time. Of a title the last node is the name.
+/// Parses `SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55` of Unisys MCP: title, kind of file,
+/// size, date and time. The name is the last node of the title.
 pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
     let mut words = Words(line);
     let (title, kind) = (words.next()?, words.next()?);
@@ -166,7 +166,7 @@ pub(super) fn mcp(line: &[u8]) -> Option<Entry> {
     Some(Entry { name, kind: Kind::File, size, modified: Some(modified), ..Entry::default() })
 }
 
-/// Returns whether a line is one of those that these systems put above or below their files.
+/// Returns whether a line is a heading or a footer of one of these systems.
 pub(super) fn is_heading(line: &[u8]) -> bool {
     let is_column = |word: &[u8]| matches!(word, b"size" | b"date" | b"time" | b"name");
     let mut columns = Words(line);
@@ -175,7 +175,7 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
         (count, is_of_columns) = (count + 1, is_of_columns && is_column(word));
     }
     let is_rule = line.iter().all(|byte| matches!(byte, b'-' | b' ' | b'\t'));
-    // PS:<SMITH>
+    // A directory heading, such as `PS:<SMITH>`.
     let directory = line.trim_ascii().strip_suffix(b">");
     let is_directory = directory
         .is_some_and(|text| text.windows(2).any(|pair| pair == b":<") && !text.contains(&b' '));

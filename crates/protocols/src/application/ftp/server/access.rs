@@ -1,4 +1,4 @@
-//! Who is there, and TLS: USER, PASS, ACCT, REIN, HOST, AUTH, PBSZ, PROT, CCC.
+//! Login and TLS: USER, PASS, ACCT, REIN, HOST, AUTH, PBSZ, PROT, CCC.
 
 use super::*;
 
@@ -22,7 +22,7 @@ impl Server {
                 self.reinitialize();
                 self.reply(220, b"Ready for a new user");
             }
-            // RFC 7151 §3.2: before USER, and once a user is there no more.
+            // RFC 7151 §3.2: HOST is only valid before USER.
             Command::Host(host) if self.access == Access::Nobody => {
                 self.perform(Operation::Host(host.clone()), Pending::Host(host));
             }
@@ -45,10 +45,11 @@ impl Server {
             return self.reply(530, b"This server needs TLS, send AUTH TLS first");
         }
         if let Access::LoggedIn(..) = self.access {
-            // RFC 959 §4.1.1: a new USER flushes what there was; TLS and parameters stay.
+            // RFC 959 §4.1.1: a new USER discards the previous login; TLS and the transfer
+            // parameters stay.
             self.directory = VirtualPath::root();
         }
-        // The same for every name, known or not.
+        // The reply is the same for every name, known or unknown.
         self.access = Access::NeedsPassword(user);
         self.reply(331, b"Password required");
     }
@@ -99,7 +100,7 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// RFC 959 §4.1.1: all but the connection is as at the start; TLS stays.
+    /// Resets the session to its initial state (RFC 959 §4.1.1). The connection and TLS stay.
     fn reinitialize(&mut self) {
         self.close_data();
         self.access = Access::Nobody;
@@ -118,7 +119,7 @@ impl Server {
         if self.is_tls {
             return self.reply(503, b"TLS is on already");
         }
-        // What stands behind AUTH in the clear may be another's, who wants it heard within TLS.
+        // Plaintext after AUTH may come from an attacker who wants it to be processed within TLS.
         let waiting: usize = self.queue.iter().map(Line::len).sum();
         if !self.queue.is_empty() || self.lines.unfinished_len() > 0 {
             let dropped = waiting + self.lines.forget();
@@ -135,7 +136,7 @@ impl Server {
         self.events.push_back(ServerEvent::StartTls);
     }
 
-    /// Answers [`ServerEvent::StartTls`]: TLS is on, or could not be made, which ends the session.
+    /// Answers [`ServerEvent::StartTls`]: TLS is established, or it failed, which ends the session.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !matches!(self.busy, Busy::StartingTls) {
             return;
@@ -147,7 +148,7 @@ impl Server {
             return self.close();
         }
         self.is_tls = true;
-        // RFC 4217 §11: who logged in before TLS does so again.
+        // RFC 4217 §11: a login that was made before TLS is void.
         self.access = Access::Nobody;
         self.run_queue(cx);
     }
@@ -178,15 +179,16 @@ impl Server {
     }
 }
 
-/// What the owner says to a login.
+/// The owner's answer to a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginAnswer {
-    /// He may come in.
+    /// The login is accepted.
     Accepted(Account),
-    /// ACCT is asked for first.
+    /// The user must send ACCT first.
     NeedsAccount,
-    /// He may not. What was wrong is nobody's business.
+    /// The login is rejected. The reply does not reveal which part was wrong.
     Refused,
-    /// The password was not checked, because too many were being checked; ends the session (421).
+    /// The password was not checked because too many checks were in progress; the session ends
+    /// (421).
     Busy,
 }

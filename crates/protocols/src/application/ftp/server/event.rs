@@ -1,4 +1,4 @@
-//! What a server asks of its owner, and what it may be answered.
+//! Requests from a server session to its owner, and the types of the answers.
 
 use crate::application::ftp::address::Family;
 use crate::application::ftp::command::{HashAlgorithm, Protection, Range, Right, Secret, SetFacts};
@@ -10,56 +10,56 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// The number of a transfer within its session.
+/// Number of a transfer within its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u64);
 
-/// Who wants to come in.
+/// Credentials of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     /// USER.
     pub user: Name,
     /// PASS.
     pub password: Secret,
-    /// ACCT, once it was asked for.
+    /// ACCT, if it was requested.
     pub account: Option<Secret>,
     /// HOST (RFC 7151).
     pub host: Option<Name>,
 }
 
-/// What a transfer moves, and which way.
+/// Kind and direction of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferKind {
     /// RETR.
     Retrieve,
     /// STOR.
     Store,
-    /// STOU: a name of the server's choice, near the one that was given.
+    /// STOU: the server chooses a name, based on the given one if there is one.
     StoreUnique,
     /// APPE.
     Append,
-    /// LIST, NLST, MLSD: entries by [`ListForm::write`].
+    /// LIST, NLST, MLSD: entries formatted by [`ListForm::write`].
     List {
-        /// How entries are written.
+        /// Format of the entries.
         form: ListForm,
-        /// Which names; `None` for all.
+        /// Pattern for the names; `None` for all.
         pattern: Option<Pattern>,
-        /// Whether names that begin with a dot are among them.
+        /// Whether to include names that begin with a dot.
         shows_hidden: bool,
     },
-    /// MLFL: mail for a user; `None` for the printer of old, or whoever is in charge.
+    /// MLFL: mail for a user; `None` for the default recipient.
     Mail(Option<Name>),
 }
 
 impl TransferKind {
-    /// Returns whether data comes to the server.
+    /// Returns whether the server receives the data.
     #[must_use]
     pub const fn is_incoming(&self) -> bool {
         matches!(self, Self::Store | Self::StoreUnique | Self::Append | Self::Mail(_))
     }
 }
 
-/// How the user asked for a data connection.
+/// Command that set up a data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataCommand {
     /// PORT (RFC 959).
@@ -79,30 +79,31 @@ pub enum DataCommand {
 /// One transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Its number.
+    /// Number of the transfer.
     pub id: TransferId,
-    /// What it moves.
+    /// Kind of the transfer.
     pub kind: TransferKind,
-    /// The file or the directory.
+    /// Path of the file or the directory.
     pub path: VirtualPath,
-    /// Where in the file it begins (REST), bytes.
+    /// Offset in the file at which the transfer begins (REST), in bytes.
     pub offset_bytes: u64,
-    /// ALLO, if it was sent.
+    /// Size given by ALLO, if it was sent.
     pub allocation_bytes: Option<u64>,
-    /// How the file travels. A listing is ASCII already, and its type says image.
+    /// Representation of the file. For a listing the type is image, since its entries are ASCII
+    /// already.
     pub representation: Representation,
-    /// How hard MODE Z tries, if the user has said.
+    /// Compression level of MODE Z, if the user set one.
     pub deflate_level: Option<u8>,
-    /// Whether the data connection is to be in TLS.
+    /// Whether the data connection uses TLS.
     pub protection: Protection,
-    /// How its data connection was asked for; `None` for the default ports (RFC 959 §3.2).
+    /// Command that set up the data connection; `None` for the default ports (RFC 959 §3.2).
     pub data_style: Option<DataCommand>,
 }
 
-/// What the owner is asked to do with files.
+/// File operation for the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// To say whether it is a directory that the user may go to. Answer: `Done`.
+    /// CWD, CDUP: check whether the path is a directory that the user may enter. Answer: `Done`.
     ChangeDirectory(VirtualPath),
     /// MKD. Answer: `Done`.
     MakeDirectory(VirtualPath),
@@ -110,7 +111,7 @@ pub enum Operation {
     RemoveDirectory(VirtualPath),
     /// DELE. Answer: `Done`.
     Delete(VirtualPath),
-    /// To say whether there is something to be renamed. Answer: `Done`.
+    /// Check whether the path exists and can be renamed. Answer: `Done`.
     Exists(VirtualPath),
     /// RNFR and RNTO. Answer: `Done`.
     Rename {
@@ -119,19 +120,20 @@ pub enum Operation {
         /// The new name.
         to: VirtualPath,
     },
-    /// SIZE. Answer: `Size`, the bytes that this representation has in stream mode, whatever MODE is
-    /// set; `TooLarge` if the file is longer than the limit and must be read to count them.
+    /// SIZE. Answer: `Size`, the number of bytes in this representation in stream mode, whatever
+    /// MODE is set; `TooLarge` if the file exceeds the limit and would have to be read to count
+    /// them.
     Size {
-        /// The file.
+        /// Path of the file.
         path: VirtualPath,
-        /// The representation.
+        /// Representation in which to count.
         representation: Representation,
-        /// The longest text that is read for it.
+        /// Maximum length in bytes of a text that is read to determine its size.
         text_max_bytes: u64,
     },
-    /// SITE PARTIAL: which upload of this path the user's connection broke. Answer: `PartialSize`,
-    /// and until the next transfer, SIZE, HASH, REST with STOR and APPE of the path mean that upload,
-    /// although another file has the name.
+    /// SITE PARTIAL: the upload to this path that was interrupted by a broken connection. Answer:
+    /// `PartialSize`. Until the next transfer, SIZE, HASH, REST with STOR and APPE of the path
+    /// refer to that upload, even if another file has the name.
     Partial(VirtualPath),
     /// MDTM. Answer: `Modified`.
     Modified(VirtualPath),
@@ -139,129 +141,129 @@ pub enum Operation {
     Facts(VirtualPath),
     /// MFMT, MFF, SITE CHMOD, SITE UTIME. Answer: `Done`.
     SetFacts(VirtualPath, SetFacts),
-    /// HASH and its kind. Answer: `Hash`.
+    /// HASH and the other hash commands. Answer: `Hash`.
     Hash(HashAlgorithm, VirtualPath, Range),
     /// COMB. Answer: `Done`.
     Combine {
-        /// The file that is to hold the parts.
+        /// Path of the file that receives the parts.
         target: VirtualPath,
-        /// The parts, in their order.
+        /// Paths of the parts, in order.
         parts: Vec<VirtualPath>,
     },
-    /// AVBL. Answer: `Size`, the bytes that may be written.
+    /// AVBL. Answer: `Size`, the number of bytes available for writing.
     Available(VirtualPath),
-    /// STAT with a name. Answer: `Lines`, as LIST has them, without ends of line.
+    /// STAT with a name. Answer: `Lines` in the format of LIST, without line ends.
     Status {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: VirtualPath,
-        /// Which names; `None` for all.
+        /// Pattern for the names; `None` for all.
         pattern: Option<Pattern>,
-        /// Whether names that begin with a dot are among them.
+        /// Whether to include names that begin with a dot.
         shows_hidden: bool,
     },
-    /// HOST (RFC 7151 §3): to say whether files of a host of this name are served, and to those who
-    /// have named it in TLS. Answer: `Greeting`; `UnknownHost` and `OtherHost` if not.
+    /// HOST (RFC 7151 §3): check whether a host of this name is served, and served to clients that
+    /// named it in TLS. Answer: `Greeting`; `UnknownHost` or `OtherHost` if not.
     Host(Name),
-    /// ALLO: to say whether there is room for so many bytes. Answer: `Done`.
+    /// ALLO: check whether this many bytes can be stored. Answer: `Done`.
     Allocate(u64),
-    /// To say whether there is a mailbox, before a text is taken for it. Answer: `Done`.
+    /// MAIL: check whether the mailbox exists, before its text is accepted. Answer: `Done`.
     Mailbox(Option<Name>),
-    /// MAIL: a text for a user, lines ended by LF. Answer: `Done`.
+    /// MAIL: deliver a text to a user, with lines ended by LF. Answer: `Done`.
     Deliver {
-        /// For whom.
+        /// Recipient; `None` for the default recipient.
         user: Option<Name>,
-        /// The text.
+        /// Text of the mail.
         text: Vec<u8>,
     },
 }
 
-/// What came of an operation.
+/// Result of a successful operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// The operation is complete.
     Done,
-    /// Bytes.
+    /// Number of bytes.
     Size(u64),
-    /// Bytes that are kept of an upload that broke off. SIZE is answered with it too, where no file
+    /// Number of bytes stored from an interrupted upload. SIZE is answered with it too, if no file
     /// has the name.
     PartialSize(u64),
-    /// A moment.
+    /// Time of modification.
     Modified(Timestamp),
-    /// An entry.
+    /// Facts of an entry.
     Entry(Entry),
-    /// A hash in hexadecimal digits, and how many bytes the file or the part has.
+    /// Hash in hexadecimal digits, and the length of the hashed file or part.
     Hash {
-        /// The digits.
+        /// Hexadecimal digits.
         digits: Vec<u8>,
-        /// Bytes that went in.
+        /// Number of hashed bytes.
         len_bytes: u64,
     },
-    /// Lines, of a directory or of a file (RFC 959 §4.2, 212 and 213).
+    /// Lines for a directory (212) or a file (213) (RFC 959 §4.2).
     Lines {
-        /// The lines.
+        /// Text of the lines.
         lines: Vec<Vec<u8>>,
-        /// Whether they are those of a directory.
+        /// Whether the path is a directory.
         is_directory: bool,
     },
-    /// What a host says to who comes.
+    /// Greeting of a host.
     Greeting(String),
 }
 
-/// What has become of an upload that is to be placed.
+/// Result of placing an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// It is in place, and can be taken back.
+    /// The file is in place and can still be revoked.
     Revocable,
-    /// It is not in place: it could not be taken back.
+    /// The file is not in place, since it could not be revoked afterwards.
     Unsupported,
 }
 
-/// Why an operation or a file was refused.
+/// Reason why an operation or a file was refused, with its reply code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
-    /// There is no such file: 550.
+    /// The file does not exist: 550.
     NotFound,
-    /// The user may not, as the file system says: 550.
+    /// The file system denies the user access: 550.
     Denied,
-    /// The user may not, as he lacks a right: 550.
+    /// The user lacks a right: 550.
     Missing(Right),
-    /// It is no directory: 550.
+    /// The path is not a directory: 550.
     NotADirectory,
-    /// It is a directory: 550.
+    /// The path is a directory: 550.
     IsADirectory,
-    /// It is there already: 550.
+    /// The path already exists: 550.
     Exists,
-    /// A directory that is not empty: 550.
+    /// The directory is not empty: 550.
     NotEmpty,
     /// The text is too large to be read for its size: 550.
     TooLarge,
-    /// It is larger than a file may be: 552.
+    /// The file exceeds the maximum file size: 552.
     Limit,
-    /// REST was behind the end of the file: 554 (RFC 1123 §4.1.3.4).
+    /// REST was beyond the end of the file: 554 (RFC 1123 §4.1.3.4).
     BeyondEnd,
     /// No host of this name is served: 504 (RFC 7151 §3.2).
     UnknownHost,
-    /// TLS was made with another host: 504 (RFC 7151 §4).
+    /// TLS was established with another host: 504 (RFC 7151 §4).
     OtherHost,
-    /// Nobody has mail by this name: 550.
+    /// No mailbox has this name: 550.
     NoMailbox,
-    /// The name may not be: 553.
+    /// The name is not allowed: 553.
     NameRefused,
-    /// Another uses it: 450.
+    /// The file is in use: 450.
     Busy,
-    /// The server does as much as it may for others: 450.
+    /// The server has reached its limit of concurrent work: 450.
     ServerBusy,
-    /// More bytes than this user may have hashed by one command: 550.
+    /// The range exceeds the number of bytes that this user may hash per command: 550.
     HashLimit,
-    /// What more was sent for is not as it was, so that something would be lost: 450.
+    /// The file changed during the upload, so committing it would lose data: 450.
     Changed,
-    /// There is no room: 452.
+    /// The disk is full: 452.
     NoSpace,
-    /// The user has no room left: 552.
+    /// The quota of the user is exhausted: 552.
     Quota,
-    /// It is not done here: 504.
+    /// The operation is not supported: 504.
     NotSupported,
-    /// Something failed that is not the user's fault: 451.
+    /// A local error that the user did not cause: 451.
     Local,
 }
 
@@ -297,26 +299,26 @@ impl FileError {
     }
 }
 
-/// Why a transfer that had begun has failed.
+/// Reason why a transfer failed after it had begun, with its reply code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferError {
-    /// The data connection could not be made: 425.
+    /// The data connection could not be established: 425.
     NoConnection,
     /// TLS failed on the data connection: 522.
     Tls,
-    /// TLS of the data connection does not resume that of the control connection: 522.
+    /// The TLS session of the data connection does not resume that of the control connection: 522.
     TlsNotResumed,
-    /// The data connection was reset, or ended without what ends it in order: 426.
+    /// The data connection was reset, or ended without an orderly close: 426.
     ConnectionLost,
-    /// No byte moved for too long: 426.
+    /// No data was transferred before the timeout: 426.
     Stalled,
-    /// The user has aborted it: 426.
+    /// The user aborted the transfer: 426.
     Aborted,
     /// The control connection ended.
     ControlLost,
-    /// The data was not in its representation: 451.
+    /// The data did not conform to its representation: 451.
     Malformed,
-    /// Our file: the error says which reply.
+    /// An error of the local file, which determines the reply.
     File(FileError),
 }
 
@@ -339,54 +341,55 @@ impl TransferError {
     }
 }
 
-/// What came of a transfer.
+/// Result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// Its number.
+    /// Number of the transfer.
     pub id: TransferId,
-    /// Bytes on the data connection, as the owner has told.
+    /// Bytes on the data connection, as reported by the owner.
     pub wire_bytes: u64,
-    /// The code of the last reply; `None` if nobody was left to hear it.
+    /// Code of the last reply; `None` if the client could no longer receive one.
     pub reply: Option<u16>,
-    /// `Ok` only if the data ended in order, and our file is as it should be.
+    /// `Ok` only if the data ended in order and the local file is complete.
     pub result: Result<(), TransferError>,
 }
 
-/// What a server asks of its owner.
+/// Request of a server session to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
-    /// To say who may come in: [`Server::login`](super::Server::login).
+    /// Authenticate a login: answer with [`Server::login`](super::Server::login).
     Authenticate(Login),
-    /// To begin TLS on the control connection once the output is sent, and to throw away what was
-    /// read and not given yet: [`Server::tls_started`](super::Server::tls_started).
+    /// Start TLS on the control connection once the output is sent, and discard input that was read
+    /// but not yet delivered: answer with [`Server::tls_started`](super::Server::tls_started).
     StartTls,
-    /// To end TLS on the control connection once the output is sent.
+    /// End TLS on the control connection once the output is sent.
     StopTls,
-    /// To listen for one data connection from the control connection's peer, on a port of chance:
-    /// [`Server::listening`](super::Server::listening). What listened before is to be closed.
+    /// Listen on a random port for one data connection from the peer of the control connection, and
+    /// close the previous listener: answer with [`Server::listening`](super::Server::listening).
     Listen(Family),
-    /// To connect for data: [`Server::data_connected`](super::Server::data_connected).
+    /// Open a data connection: answer with
+    /// [`Server::data_connected`](super::Server::data_connected).
     Connect(SocketAddr),
-    /// To close what listens for data, and a data connection that nobody uses.
+    /// Close the data listener, and a data connection that is not in use.
     CloseData,
-    /// To open a file: [`Server::opened`](super::Server::opened).
+    /// Open a file: answer with [`Server::opened`](super::Server::opened).
     Open(Transfer),
-    /// To move the data: [`Server::data_ended`](super::Server::data_ended).
+    /// Transfer the data: answer with [`Server::data_ended`](super::Server::data_ended).
     Start(TransferId),
-    /// All data is there: to make the file what its name says, for good:
+    /// All data has arrived: give the file its final name permanently, and answer with
     /// [`Server::committed`](super::Server::committed).
     Commit(TransferId),
-    /// The data has ended, as that of a client which was killed does too: to make the file what its
-    /// name says, so that [`Self::Discard`] takes it back and [`Self::Keep`] does not:
+    /// The data has ended, possibly because the client was killed: give the file its final name
+    /// such that [`Self::Discard`] reverts this and [`Self::Keep`] confirms it. Answer with
     /// [`Server::placed`](super::Server::placed).
     Place(TransferId),
-    /// The file that was placed stays.
+    /// Confirm the file that was placed.
     Keep(TransferId),
-    /// To stop moving data, to close the data connection and to forget the file. A file that was
-    /// placed is taken back: its name stands for what it stood for before.
+    /// Stop the transfer, close the data connection and discard the file. A file that was placed is
+    /// revoked: its name refers to its previous content again.
     Discard(TransferId),
-    /// To do something with files: [`Server::performed`](super::Server::performed).
+    /// Perform a file operation: answer with [`Server::performed`](super::Server::performed).
     Perform(Operation),
-    /// A transfer is over. It is news, and asks for nothing.
+    /// A transfer has ended. No answer is required.
     Finished(Finished),
 }

@@ -1,4 +1,4 @@
-//! Commands about files and parameters: CWD to MAIL.
+//! Commands on files and parameters: CWD to MAIL.
 
 use super::*;
 use crate::application::ftp::command::{Listed, Opts, Range, SetFacts, Site};
@@ -94,7 +94,7 @@ impl Server {
                 let pending = Pending::Plain(250, "Renamed");
                 self.perform(Operation::Rename { from, to: path }, pending);
             }
-            // The root is nobody's to take away or to make.
+            // The root can be neither created nor removed.
             _ if path.is_root() => self.reply(550, b"The root is nobody's to make or to remove"),
             (Command::Dele(_), _) => {
                 self.perform(Operation::Delete(path), Pending::Plain(250, "Deleted"));
@@ -138,7 +138,7 @@ impl Server {
                 (SetFacts { modified: Some(time), ..SetFacts::default() }, name)
             }
         };
-        // SITE is for every login; what it changes is not.
+        // SITE needs only a login, but this subcommand changes a file.
         if !self.has_right(Right::Change, cx) {
             return;
         }
@@ -160,7 +160,7 @@ impl Server {
         self.perform(Operation::Status { path, pattern, shows_hidden }, Pending::Status);
     }
 
-    /// Commands that ask the owner about one file.
+    /// Handles commands that ask the owner about one file.
     fn ask(&mut self, command: Command, cx: &mut Cx<'_>) {
         let name = match &command {
             Command::Mdtm(name)
@@ -232,7 +232,7 @@ impl Server {
                     cx.meter.count(Counter::FtpRightsRefused);
                 }
                 let (code, text) = error.reply();
-                // RFC 959 §5.4 has no other code for ALLO that cannot be.
+                // RFC 959 §5.4 defines no other code for an ALLO that fails.
                 let code = if matches!(pending, Pending::Allocate(_)) { 504 } else { code };
                 self.reply(code, text.as_bytes());
             }
@@ -305,7 +305,7 @@ impl Server {
                     .collect();
                 self.reply_lines(if is_directory { 212 } else { 213 }, &all);
             }
-            // The owner has answered another question.
+            // The answer does not match the request.
             _ => self.reply(451, b"Local error"),
         }
     }
@@ -377,7 +377,7 @@ impl Server {
     }
 }
 
-/// The facts that were set, as MFMT and MFF are answered.
+/// Returns the facts that were set, in the format of the replies to MFMT and MFF.
 fn told(facts: &SetFacts, name: &Name) -> Name {
     let mut text = Vec::new();
     if let Some(time) = facts.modified {

@@ -1,5 +1,5 @@
-//! The server's protocol interpreter: commands in, replies out, and everything that touches files,
-//! passwords, TLS or a socket asked of its owner.
+//! The server's protocol interpreter: it reads commands and writes replies, and requests all access
+//! to files, passwords, TLS and sockets from its owner.
 //!
 //! ```text
 //! control ──► lines ──► queue ──► one command at a time ──► reply ──► control
@@ -9,7 +9,7 @@
 //!                                  owner: files, accounts, TLS, data connection
 //! ```
 //!
-//! A transfer in its steps, each asked for by an event and answered by a call:
+//! Steps of a transfer, each requested by an event and answered by a call:
 //!
 //! ```text
 //! RETR ─ Open ─► opened ─ 150 ─ (Connect) ─► data_connected ─ Start ─► data_ended ─ 226 ─ Finished
@@ -17,17 +17,17 @@
 //! ABOR, a fault, the end of the control connection, at any step: Discard ─ 426 ─ Finished
 //! ```
 //!
-//! A file that comes in is good only from `Commit` on, which is asked for when the data has ended
-//! in order and nobody has aborted; else `Discard` is asked for. Where nothing marks the end of the
-//! data (stream mode, no TLS), the kernel of a client that is killed ends data and control in order
-//! as well, and often the data first: `Commit` waits a moment for the end of the control connection.
-//! Commands behind a transfer
-//! wait, but ABOR, and STAT without a name, are heard at once (RFC 959 §4.1.3).
+//! An incoming file is valid only after `Commit`, which the engine requests when the data ended in
+//! order and the transfer was not aborted; otherwise it requests `Discard`. If nothing marks the
+//! end of the data (stream mode, no TLS), the kernel of a killed client also closes the data and
+//! control connections in order, and often the data connection first. `Commit` therefore waits
+//! briefly for the end of the control connection. Commands during a transfer are queued, except
+//! ABOR and STAT without a name, which are processed at once (RFC 959 §4.1.3).
 //!
-//! What this side believes of the other: a data port is his own address and not a privileged port
-//! (RFC 2577), a data connection comes from his address, one listener is open at a time and serves
-//! one connection, nothing that came before TLS is heard after it, and what may be done is looked
-//! up for each verb in one table. A login that fails says the same whatever was wrong.
+//! Restrictions on the client: a data address must be the client's own and its port not privileged
+//! (RFC 2577); a data connection must come from the client's address; one listener is open at a
+//! time and serves one connection; input received before TLS is not processed after it; and one
+//! table determines the right that each verb requires. All failed logins get the same reply.
 //!
 //! Without PORT or PASV the server connects to the port of the user's control connection (RFC 959
 //! §3.2, RFC 1123 §4.1.2.12).
@@ -66,18 +66,18 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use transfer::Running;
 
-/// The most commands that wait for the one before them; ours.
+/// Maximum number of queued commands (our choice).
 const QUEUE_MAX: usize = 64;
-/// The most bytes of a mail that comes over the control connection; ours.
+/// Maximum length in bytes of a mail on the control connection (our choice).
 const MAIL_MAX_BYTES: usize = 1 << 20;
-/// The most bytes of replies that wait to be sent before no more commands are taken; ours.
+/// Number of unsent reply bytes at which no more commands are read (our choice).
 const OUTPUT_MAX_BYTES: usize = 64 * 1024;
-/// The most lines of a directory by STAT; ours.
+/// Maximum number of lines of a directory by STAT (our choice).
 const STATUS_LINES_MAX: usize = 2_000;
-/// Any of them lets files come in somewhere.
+/// Any of these rights permits some kind of upload.
 const WRITES: [Right; 3] = [Right::Write, Right::Overwrite, Right::Append];
 
-/// One session of a server.
+/// One session of an FTP server.
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
@@ -120,7 +120,7 @@ enum Access {
     LoggedIn(Name, Account),
 }
 
-/// What the next command waits for.
+/// Operation that the next command waits for.
 #[derive(Debug)]
 enum Busy {
     No,
@@ -132,7 +132,7 @@ enum Busy {
     Mailing { user: Option<Name>, text: Vec<u8>, is_too_long: bool },
 }
 
-/// Which command asked to listen, and so how the reply is written.
+/// Command that requested a listener; it determines the format of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passive {
     Pasv,
@@ -140,13 +140,13 @@ enum Passive {
     Lpsv,
 }
 
-/// What is to be said when an operation is done.
+/// Reply that is due when an operation is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pending {
     ChangeDirectory(VirtualPath),
     MakeDirectory(VirtualPath),
     RenameFrom(VirtualPath),
-    /// Done, with this text.
+    /// A fixed code and text.
     Plain(u16, &'static str),
     Size,
     Modified,
@@ -165,20 +165,20 @@ enum Pending {
     Mailbox(Option<Name>),
 }
 
-/// How the next data connection comes about.
+/// Route of the next data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DataRoute {
     /// To the port of the user's control connection.
     Default,
-    /// To where the user has said.
+    /// To the address that the user specified.
     Active(SocketAddr),
-    /// From the user; whether it has come already.
+    /// From the user; records whether the connection is already established.
     Passive { is_connected: bool },
 }
 
 impl Server {
-    /// Makes the server of one session between `local` and `peer`, the ends of its control
-    /// connection, and puts the greeting into the output.
+    /// Creates one session on the control connection between `local` and `peer`, and writes the
+    /// greeting to the output.
     #[must_use]
     pub fn new(settings: ServerSettings, local: SocketAddr, peer: SocketAddr, cx: &Cx<'_>) -> Self {
         let is_tls = settings.is_implicit_tls;
@@ -195,7 +195,8 @@ impl Server {
             is_tls,
             has_protection_size: false,
             host: None,
-            // RFC 4217 says nothing of implicit TLS; its users protect data at once.
+            // RFC 4217 does not cover implicit TLS; its clients expect data to be protected from
+            // the start.
             protection: if is_tls { Protection::Private } else { Protection::Clear },
             busy: Busy::No,
             data: DataRoute::Default,
@@ -219,8 +220,9 @@ impl Server {
         server
     }
 
-    /// Takes what came over the control connection, and moves `input` past what it took: all of it,
-    /// or as much as there is room for. The rest is given again when [`Self::wants_input`].
+    /// Processes input from the control connection, and advances `input` past the bytes consumed:
+    /// all of it, or as much as there is room for. The caller passes the rest again when
+    /// [`Self::wants_input`] returns true.
     pub fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
         while self.wants_input() {
             let Some(line) = self.lines.next(input, cx) else { break };
@@ -232,8 +234,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Returns whether more input has a place. Otherwise it is left in the connection, whose
-    /// window says so to the user.
+    /// Returns whether the session accepts more input. Otherwise the input stays in the connection,
+    /// whose flow control stops the user.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let is_starting_tls = matches!(self.busy, Busy::StartingTls);
@@ -242,12 +244,12 @@ impl Server {
     }
 
     fn take_line(&mut self, line: Line, cx: &mut Cx<'_>) {
-        // A client that was killed sends nothing behind the reply.
+        // A killed client sends nothing after the reply.
         self.confirm_upload(cx);
         if let (Busy::Transferring(_), Line::Whole(line)) = (&self.busy, &line) {
-            // RFC 959 §4.1.3: the two that are for this time.
+            // RFC 959 §4.1.3: ABOR and STAT are valid during a transfer.
             match Command::parse(line) {
-                // A client that was killed sends no QUIT behind its data.
+                // A killed client does not send QUIT after its data.
                 Ok(Command::Quit) => self.quit_behind_data(),
                 Ok(Command::Abor) => {
                     cx.meter.count(Counter::FtpCommandsIn);
@@ -281,7 +283,7 @@ impl Server {
         cx.meter.count(Counter::FtpCommandsIn);
         let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
         let verb = Verb::from_text(line.get(..end).unwrap_or_default());
-        // What a verb needs is looked at before its argument.
+        // The right is checked before the argument is parsed.
         if let Some(verb) = verb
             && !self.is_allowed(verb)
         {
@@ -311,7 +313,7 @@ impl Server {
     fn is_allowed(&self, verb: Verb) -> bool {
         match (&self.access, verb.right()) {
             (_, Right::Anyone) => true,
-            // Which of them it takes depends on what is there: the owner decides.
+            // The right depends on whether the file exists, so the owner decides.
             (Access::LoggedIn(_, account), Right::Write | Right::Append) => {
                 let rights = account.rights;
                 WRITES.iter().any(|right| rights.contains(*right))
@@ -325,7 +327,7 @@ impl Server {
         matches!(&self.access, Access::LoggedIn(_, account) if account.rights.contains(right))
     }
 
-    /// Returns whether the user has a right; who has not is told so.
+    /// Returns whether the user has a right; otherwise replies with a refusal.
     fn has_right(&mut self, right: Right, cx: &mut Cx<'_>) -> bool {
         if self.is_granted(right) {
             return true;
@@ -336,7 +338,7 @@ impl Server {
     }
 
     fn execute(&mut self, command: Command, cx: &mut Cx<'_>) {
-        // RNFR is followed by RNTO at once, or is forgotten.
+        // RNFR is void unless RNTO follows immediately.
         if !matches!(command, Command::Rnto(_)) {
             self.rename_from = None;
         }
@@ -375,29 +377,29 @@ impl Server {
         }
     }
 
-    /// Returns what waits to be sent over the control connection.
+    /// Returns the bytes that are queued for the control connection.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Drops `count` bytes of the output, which the transport has taken.
+    /// Removes `count` bytes that the transport has accepted from the start of the output.
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
     }
 
-    /// Returns the next thing that is asked of the owner; call until `None`.
+    /// Returns the next request to the owner; call until `None`.
     pub fn event(&mut self) -> Option<ServerEvent> {
         self.events.pop_front()
     }
 
-    /// Returns whether nothing follows the output: the connection is to be closed behind it.
+    /// Returns whether the connection is to be closed after the output has been sent.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
 
-    /// Returns the user, once he is logged in.
+    /// Returns the name of the logged-in user.
     #[must_use]
     pub fn user(&self) -> Option<&Name> {
         match &self.access {
@@ -406,14 +408,14 @@ impl Server {
         }
     }
 
-    /// Returns the host that the user has named (RFC 7151).
+    /// Returns the host that the user selected with HOST (RFC 7151).
     #[must_use]
     pub const fn host(&self) -> Option<&Name> {
         self.host.as_ref()
     }
 
-    /// The user has closed the control connection, or it was reset: what runs is given up (RFC 959
-    /// §3.2 has the server close the data connection then).
+    /// Reports that the control connection was closed by the user or reset: the current transfer
+    /// fails (RFC 959 §3.2 requires the server to close the data connection).
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.fail(TransferError::ControlLost, cx);
         self.close();
@@ -437,7 +439,7 @@ impl Server {
         let waits = match &self.busy {
             Busy::Transferring(running) => running.deadline(&self.settings),
             Busy::No | Busy::Mailing { .. } | Busy::StartingTls => Some(idle),
-            // The owner answers in his own time.
+            // No timeout applies while the owner works on a request.
             Busy::Authenticating { .. } | Busy::Listening(_) | Busy::Performing(_) => None,
         };
         match self.access {
@@ -449,7 +451,7 @@ impl Server {
         }
     }
 
-    /// Time has passed.
+    /// Handles expired timers.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.deadline().is_none_or(|deadline| cx.now < deadline) {
             return;
@@ -483,7 +485,7 @@ impl Server {
         reply::write(code, lines, &mut self.output);
     }
 
-    /// Returns where `name` leads; a name that leads nowhere is refused with a reply.
+    /// Resolves `name`; refuses an invalid path with a reply.
     fn path_of(&mut self, name: Option<&Name>, cx: &mut Cx<'_>) -> Option<VirtualPath> {
         let Some(name) = name else { return Some(self.directory.clone()) };
         match self.directory.join(name) {

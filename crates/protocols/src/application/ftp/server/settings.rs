@@ -1,34 +1,34 @@
-//! What a server is, and who may do what.
+//! Settings of a server, and the rights of its users.
 
 use crate::application::ftp::command::Right;
 use crate::application::ftp::name::VirtualPath;
 use crate::time::Duration;
 use alloc::string::String;
 
-/// What of a session is in TLS.
+/// Required use of TLS in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// There is no TLS.
+    /// TLS is not available.
     #[default]
     None,
-    /// Who asks has it.
+    /// TLS is used if the client requests it.
     Offered,
-    /// Nobody logs in without.
+    /// A login requires TLS.
     RequiredForLogin,
-    /// And nothing travels on a data connection without.
+    /// A login requires TLS, and so does every data connection.
     RequiredForData,
 }
 
-/// The rights of a user, each with a bit.
+/// The rights of a user, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights(u16);
 
 impl Rights {
-    /// None, but what every login has.
+    /// Only the rights that every login has.
     pub const NONE: Self = Self(0);
-    /// To see and to read.
+    /// Rights to list and read files.
     pub const READ_ONLY: Self = Self::NONE.with(Right::List).with(Right::Read);
-    /// All but mail.
+    /// All rights except mail.
     pub const ALL: Self = Self::READ_ONLY
         .with(Right::Write)
         .with(Right::Overwrite)
@@ -38,77 +38,80 @@ impl Rights {
         .with(Right::MakeDirectory)
         .with(Right::Change);
 
-    /// Returns them with one more.
+    /// Returns the set with `right` added.
     #[must_use]
     pub const fn with(self, right: Right) -> Self {
         Self(self.0 | 1 << right as u16)
     }
 
-    /// Returns them with one less.
+    /// Returns the set with `right` removed.
     #[must_use]
     pub const fn without(self, right: Right) -> Self {
         Self(self.0 & !(1 << right as u16))
     }
 
-    /// Returns what is in these or in `others`.
+    /// Returns the union of this set and `others`.
     #[must_use]
     pub const fn or(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Returns whether `right` is among them; what everybody may is.
+    /// Returns whether the set contains `right`; rights that every user has always count.
     #[must_use]
     pub const fn contains(self, right: Right) -> bool {
         matches!(right, Right::Anyone | Right::Login) || self.0 >> right as u16 & 1 == 1
     }
 }
 
-/// What the owner knows of a user who may come in.
+/// Account of an authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// What he may anywhere; where it is not the same everywhere, the owner looks at each name.
+    /// Rights of the user everywhere; if they differ by path, the owner checks each path.
     pub rights: Rights,
-    /// Where he begins.
+    /// Initial working directory.
     pub home: VirtualPath,
 }
 
-/// Behind the last byte of an upload the end of the control connection of a killed client comes in
-/// milliseconds, or behind a retransmission if it is lost. Nothing waits for this time.
+/// Time after the last byte of an upload in which a killed client's control connection ends:
+/// normally milliseconds, or after a retransmission if packets are lost. No operation waits for
+/// this time.
 const UPLOAD_GRACE: Duration = Duration::from_secs(1);
 
-/// What a server is.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// The text of the greeting.
+    /// Text of the greeting.
     pub greeting: String,
-    /// The answer to SYST (RFC 959; the first word is an official name).
+    /// Reply to SYST (RFC 959); its first word is an official system name.
     pub system: String,
-    /// TLS.
+    /// TLS policy.
     pub tls: TlsPolicy,
-    /// Whether the session begins in TLS.
+    /// Whether the session begins with a TLS handshake.
     pub is_implicit_tls: bool,
-    /// Whether CCC may take the control connection out of TLS.
+    /// Whether CCC may switch the control connection back to plaintext.
     pub allows_clear_control: bool,
-    /// Whether files may be mailed (RFC 354).
+    /// Whether the server accepts mail (RFC 354).
     pub takes_mail: bool,
-    /// Failed logins before the session ends.
+    /// Number of failed logins after which the session ends.
     pub logins_max: u32,
-    /// From the start to a login.
+    /// Time from the start of the session to a login.
     pub login_timeout: Duration,
-    /// Without a command. RFC 1123 §4.1.3.2 asks for at least five minutes.
+    /// Time without a command. RFC 1123 §4.1.3.2 requires at least five minutes.
     pub idle_timeout: Duration,
-    /// From 150 to a data connection.
+    /// Time from reply 150 to an established data connection.
     pub data_connect_timeout: Duration,
-    /// Without a byte on a data connection.
+    /// Time without data on a data connection.
     pub stall_timeout: Duration,
-    /// From the reply to an upload whose end nothing marks: if the control connection is reset within
-    /// this time and before another command, or ends without the reply having been acknowledged, the
-    /// client has died and the upload, which may be cut off, is taken back. An upload that cannot be
-    /// taken back is committed after this time or 50 ms, whichever is shorter. Zero commits at once.
+    /// Time after the reply to an upload without an end mark in which the upload can be revoked. If
+    /// the control connection is reset within this time and before another command, or ends before
+    /// the reply is acknowledged, the client has died and its upload, which may be truncated, is
+    /// revoked. An upload that cannot be revoked is committed after this time or 50 ms, whichever
+    /// is shorter. Zero commits at once.
     pub upload_grace: Duration,
-    /// Lowest port that a user may name for data; below it are those of services.
+    /// Lowest port that a user may specify for data; lower ports belong to services.
     pub data_port_min: u16,
-    /// The largest file whose size or hash in a text type is told; it takes a look at all of it.
+    /// Maximum size in bytes of a file whose size or hash in a text type is computed, since that
+    /// requires reading all of it.
     pub text_size_max_bytes: u64,
 }
 

@@ -1,11 +1,11 @@
-//! What a server says of itself: STAT, HELP, FEAT.
+//! Commands that report on the server: STAT, HELP, FEAT.
 
 use super::*;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 
 impl Server {
-    /// RFC 959 §4.1.3: what the parameters are, and how far a transfer has come.
+    /// Replies to STAT with the parameters and the progress of a transfer (RFC 959 §4.1.3).
     pub(super) fn status(&mut self) {
         let Representation { data_type, mode, structure, .. } = self.representation;
         let user = self.user().map_or_else(|| "nobody".into(), Name::to_string);
@@ -71,7 +71,7 @@ impl Server {
         self.reply_lines(214, &lines);
     }
 
-    /// RFC 2389 §3.
+    /// Replies to FEAT with the supported features (RFC 2389 §3).
     pub(super) fn features(&mut self) {
         let mut features: Vec<Vec<u8>> = [
             "AVBL",

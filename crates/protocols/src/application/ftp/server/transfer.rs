@@ -11,25 +11,25 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 
-/// The reply to a transfer that has done what was asked.
+/// Reply code of a successful transfer.
 const COMPLETE: u16 = 226;
 const COMPLETE_TEXT: &str = "Transfer complete";
-/// How long the server waits before it commits an upload that cannot be taken back. Linux closes the
-/// descriptors of a killed process from the highest down, so the data connection usually ends before
-/// the control connection. Of 1,500 clients killed on loopback with 17 runnable tasks on two
-/// processors, the worst had 19 ms between the two.
+/// Delay before the server commits an upload that cannot be revoked. Linux closes the descriptors
+/// of a killed process from the highest down, so the data connection usually ends before the
+/// control connection. Of 1,500 clients killed on loopback with 17 runnable tasks on two
+/// processors, the longest interval between the two was 19 ms.
 const UNPLACED_GRACE: Duration = Duration::from_millis(50);
 
-/// A transfer that has begun.
+/// A transfer in progress.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) transfer: Transfer,
     stage: Stage,
     pub(super) wire_bytes: u64,
     moved_at: Instant,
-    /// Names of the listing that could not be told.
+    /// Number of names in the listing that could not be sent unchanged.
     untold_names: u64,
-    /// QUIT has come behind the data, which a client that was killed does not send.
+    /// QUIT has arrived after the data, which a killed client does not send.
     has_quit: bool,
 }
 
@@ -38,15 +38,15 @@ enum Stage {
     Opening,
     Connecting,
     Moving,
-    /// The data has ended, and nothing in it says that it is all: until then the end of the control
-    /// connection means that the client has died.
+    /// The data has ended without a mark that it is complete. Until this time the end of the
+    /// control connection means that the client has died.
     Confirming {
         until: Instant,
     },
-    /// The owner puts the file in place so that it can be taken back.
+    /// The owner is placing the file such that it can be revoked.
     Placing,
-    /// The file is in place and 226 is in the output. Until the client shows that it lives, the end
-    /// of the control connection means that it has died.
+    /// The file is in place and reply 226 is in the output. Until the client proves to be alive,
+    /// the end of the control connection means that it has died.
     Placed {
         until: Instant,
     },
@@ -59,7 +59,7 @@ impl Running {
             Stage::Connecting => Some(self.moved_at + settings.data_connect_timeout),
             Stage::Moving => Some(self.moved_at + settings.stall_timeout),
             Stage::Confirming { until } | Stage::Placed { until } => Some(until),
-            // The owner answers in his own time.
+            // No timeout applies while the owner works on a request.
             Stage::Opening | Stage::Placing | Stage::Committing => None,
         }
     }
@@ -76,21 +76,21 @@ impl Running {
         matches!(self.stage, Stage::Placed { .. })
     }
 
-    /// Returns whether all of the data has come.
+    /// Returns whether all data has arrived.
     pub(super) fn has_ended(&self) -> bool {
         self.is_confirming() || self.is_placed() || self.stage == Stage::Placing
     }
 
-    /// Returns whether `wire_bytes` are known to be all of the upload: the end of the connection is
-    /// told from that of the data, or the client announced the length by ALLO.
+    /// Returns whether `wire_bytes` are known to be the complete upload: either the data has an end
+    /// mark of its own, or the client announced this length with ALLO.
     fn is_known_to_be_whole(&self) -> bool {
         let Transfer { kind, representation, protection, .. } = &self.transfer;
         let Representation { data_type, mode, structure, .. } = *representation;
-        // Every other mode and structure has a mark for the end, and TLS has close_notify.
+        // Every other mode and structure marks the end of the data, and TLS has close_notify.
         let is_marked = mode != Mode::Stream || structure != Structure::File;
         let is_new = matches!(kind, TransferKind::Store | TransferKind::StoreUnique)
             && self.transfer.offset_bytes == 0;
-        // A text has other lengths on the wire than in a file.
+        // The length of a text on the wire differs from its length in a file.
         let is_announced = is_new
             && !data_type.is_text()
             && self.transfer.allocation_bytes == Some(self.wire_bytes);
@@ -98,12 +98,12 @@ impl Running {
     }
 }
 
-/// A file that the owner has opened.
+/// Properties of a file that the owner has opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Bytes that will be sent, if that is known.
+    /// Number of bytes that will be sent, if known.
     pub size_bytes: Option<u64>,
-    /// The name that the owner has chosen for STOU.
+    /// Name that the owner chose for STOU.
     pub name: Option<Vec<u8>>,
 }
 
@@ -116,7 +116,8 @@ impl Server {
             Command::Pasv => self.listen(Passive::Pasv, self.family()),
             Command::Lpsv => self.listen(Passive::Lpsv, self.family()),
             Command::Epsv(Epsv::All) => {
-                // RFC 2428 §4: a translator between may forget about this connection.
+                // RFC 2428 §4: after EPSV ALL an address translator may stop processing this
+                // connection.
                 self.only_extended = true;
                 self.reply(200, b"Only EPSV from here");
             }
@@ -146,7 +147,7 @@ impl Server {
         if self.only_extended {
             return self.reply(503, b"Only EPSV after EPSV ALL");
         }
-        // RFC 2577 §3: else we would connect wherever he likes, with what he likes.
+        // RFC 2577 §3: otherwise a client could make the server connect to any address.
         let is_his = address.ip().to_canonical() == self.peer.ip().to_canonical();
         if !is_his || address.port() < self.settings.data_port_min {
             cx.meter.count(Counter::FtpBouncesRefused);
@@ -176,8 +177,8 @@ impl Server {
         self.events.push_back(ServerEvent::Listen(family));
     }
 
-    /// Answers [`ServerEvent::Listen`] with the address that the user is to connect to: ours, or
-    /// that of whoever translates addresses before us. `None` if there is none.
+    /// Answers [`ServerEvent::Listen`] with the address that the user is to connect to: a local
+    /// address, or that of an address translator in front of this host. `None` if there is none.
     pub fn listening(&mut self, address: Option<SocketAddr>, cx: &mut Cx<'_>) {
         let Busy::Listening(passive) = self.busy else { return };
         self.busy = Busy::No;
@@ -231,9 +232,9 @@ impl Server {
         self.begin(TransferKind::List { form, pattern, shows_hidden }, name.as_ref(), cx);
     }
 
-    /// Begins a transfer of the file `name`, or of the directory where the user is.
+    /// Begins a transfer of the file `name`, or of the working directory.
     fn begin(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
-        // CCC takes the control connection out of TLS, and not the data (RFC 4217 §12.3).
+        // CCC ends TLS on the control connection, not on data connections (RFC 4217 §12.3).
         let is_protected = self.protection == Protection::Private;
         if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
             return self.reply(521, b"Data must be protected, send PROT P");
@@ -241,7 +242,8 @@ impl Server {
         let Some(path) = self.path_of(name, cx) else { return };
         let mut representation = self.representation;
         if matches!(kind, TransferKind::List { .. }) {
-            // The lines are ASCII with their ends (RFC 1123 §4.1.2.7), in the mode that is set.
+            // A listing is ASCII text with line ends already (RFC 1123 §4.1.2.7), sent in the
+            // current mode.
             representation.data_type = Type::Image;
             representation.structure = Structure::File;
         }
@@ -273,7 +275,7 @@ impl Server {
         self.events.push_back(ServerEvent::Open(transfer));
     }
 
-    /// Returns the transfer with this number, if it runs.
+    /// Returns the transfer with this number, if it is in progress.
     fn running(&mut self, id: TransferId) -> Option<&mut Running> {
         match &mut self.busy {
             Busy::Transferring(running) if running.transfer.id == id => Some(running),
@@ -297,7 +299,7 @@ impl Server {
         };
         (running.stage, running.moved_at) = (Stage::Connecting, now);
         let text = match (&running.transfer.kind, opened.size_bytes, &opened.name) {
-            // RFC 1123 §4.1.2.9.
+            // RFC 1123 §4.1.2.9 defines this text for STOU.
             (TransferKind::StoreUnique, _, Some(name)) => [b"FILE: ", name.as_slice()].concat(),
             (TransferKind::Retrieve, Some(size), _) => {
                 format!("Opening data connection ({size} bytes)").into_bytes()
@@ -313,8 +315,8 @@ impl Server {
         }
     }
 
-    /// Says that there is a data connection, with `peer` at its other end. Returns whether it may
-    /// be used; if not, the owner closes it and goes on listening.
+    /// Reports that a data connection from `peer` is established. Returns whether it may be used;
+    /// if not, the owner closes it and continues to listen.
     pub fn data_connected(&mut self, peer: SocketAddr, cx: &mut Cx<'_>) -> bool {
         if peer.ip().to_canonical() != self.peer.ip().to_canonical() {
             cx.meter.count(Counter::FtpDataPeersRefused);
@@ -334,7 +336,7 @@ impl Server {
         }
     }
 
-    /// Says that the data connection could not be made.
+    /// Reports that the data connection could not be established.
     pub fn data_failed(&mut self, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && running.stage == Stage::Connecting
@@ -345,7 +347,7 @@ impl Server {
     }
 
     fn start(&mut self, cx: &Cx<'_>) {
-        // One listener serves one connection, and one PORT too (RFC 1123 §4.1.2.6).
+        // One listener or one PORT serves one connection (RFC 1123 §4.1.2.6).
         self.data = DataRoute::Default;
         if let Busy::Transferring(running) = &mut self.busy {
             (running.stage, running.moved_at) = (Stage::Moving, cx.now);
@@ -353,8 +355,8 @@ impl Server {
         }
     }
 
-    /// Says how many bytes have moved on the data connection so far, for STAT and so that nobody
-    /// takes the transfer for stalled.
+    /// Reports the number of bytes transferred on the data connection so far, for STAT and for the
+    /// stall timeout.
     pub fn data_moved(&mut self, id: TransferId, wire_bytes: u64, cx: &Cx<'_>) {
         if let Some(running) = self.running(id)
             && wire_bytes > running.wire_bytes
@@ -363,8 +365,9 @@ impl Server {
         }
     }
 
-    /// Says that the sender's `marker` was reached with `offset_bytes` of our file safely written:
-    /// 110 (RFC 959 §3.5). RFC 1123 §4.1.3.4 has it stored before.
+    /// Reports that the sender's `marker` was reached and `offset_bytes` of the local file are
+    /// stored: sends reply 110 (RFC 959 §3.5). RFC 1123 §4.1.3.4 requires the data to be stored
+    /// before.
     pub fn marker_reached(&mut self, id: TransferId, marker: &[u8], offset_bytes: u64) {
         if self.running(id).is_some() {
             let text = [b"MARK ", marker, format!(" = {offset_bytes}").as_bytes()].concat();
@@ -372,20 +375,21 @@ impl Server {
         }
     }
 
-    /// Says that so many names of a listing could not be told as they are; for its last reply.
+    /// Reports the number of names in a listing that could not be sent unchanged, for the last
+    /// reply.
     pub fn names_untold(&mut self, id: TransferId, count: u64) {
         if let Some(running) = self.running(id) {
             running.untold_names = count;
         }
     }
 
-    /// Says that the data has ended after `wire_bytes`, as it should, or why not.
+    /// Reports that the data has ended after `wire_bytes`, or the error that ended it.
     ///
-    /// Of data that goes out, `Ok` is that all of the file was taken by the connection and that
-    /// its end was sent in order; of data that comes in, that the connection ended in order and the
-    /// decoder agreed. A file in stream mode without TLS ends as the connection of a client that was
-    /// killed does: that upload is put in place by [`ServerEvent::Place`], and taken back if the end of
-    /// the control connection shows that the client has died ([`ServerSettings::upload_grace`]).
+    /// For outgoing data, `Ok` means that the connection accepted the whole file and that its end
+    /// was sent in order; for incoming data, that the connection ended in order and the decoder
+    /// accepted the data. A file in stream mode without TLS ends like the connection of a killed
+    /// client: such an upload is placed by [`ServerEvent::Place`], and revoked if the end of the
+    /// control connection shows that the client has died ([`ServerSettings::upload_grace`]).
     pub fn data_ended(
         &mut self,
         id: TransferId,
@@ -417,7 +421,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// QUIT has come during a transfer. Behind the data of an upload it shows that the client lives.
+    /// Handles QUIT during a transfer. After the data of an upload it proves that the client is
+    /// alive.
     pub(super) fn quit_behind_data(&mut self) {
         let Busy::Transferring(running) = &mut self.busy else { return };
         match running.stage {
@@ -427,7 +432,8 @@ impl Server {
         }
     }
 
-    /// The upload that has ended is whole, as far as the server can know.
+    /// Requests the commit of an upload that has ended and is complete as far as the server can
+    /// know.
     pub(super) fn ask_to_commit(&mut self) {
         if let Busy::Transferring(running) = &mut self.busy {
             running.stage = Stage::Committing;
@@ -443,7 +449,7 @@ impl Server {
         cx: &mut Cx<'_>,
     ) {
         let short = self.settings.upload_grace.min(UNPLACED_GRACE);
-        // Commands that were sent before the data had ended wait meanwhile.
+        // Commands that were sent before the data ended are waiting for this transfer.
         let grace = if self.queue.is_empty() { self.settings.upload_grace } else { short };
         let Some(running) = self.running(id).filter(|running| running.stage == Stage::Placing)
         else {
@@ -473,8 +479,8 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Returns whether an upload has ended that is discarded if the control connection ends before
-    /// [`Self::deadline`]. The owner looks at that connection once more before it calls
+    /// Returns whether an upload has ended that will be discarded if the control connection ends
+    /// before [`Self::deadline`]. The owner checks that connection once more before it calls
     /// [`Self::timeout`].
     #[must_use]
     pub fn is_confirming_upload(&self) -> bool {
@@ -482,9 +488,9 @@ impl Server {
         running.is_confirming() || running.is_placed()
     }
 
-    /// Says that the client has acknowledged the reply to the upload that is in place: it lives, or
-    /// did then, although the control connection may have ended since. Does nothing with an upload that
-    /// is not in place.
+    /// Reports that the client acknowledged the reply to the placed upload, which proves that it
+    /// was alive then, even if the control connection has ended since. Has no effect on an upload
+    /// that is not in place.
     pub fn confirm_upload(&mut self, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && running.is_placed()
@@ -506,7 +512,7 @@ impl Server {
         if let Busy::Transferring(running) = &self.busy
             && matches!(running.stage, Stage::Committing | Stage::Placing)
         {
-            // Too late: the file is there, or is not, before ABOR is answered.
+            // The file is committed or refused before ABOR is answered.
             return self.queue.push_front(Line::Whole(b"ABOR".to_vec()));
         }
         self.fail(TransferError::Aborted, cx);
@@ -514,7 +520,7 @@ impl Server {
         self.run_queue(cx);
     }
 
-    /// Gives a transfer up, if one runs that is not at its end.
+    /// Fails the current transfer, unless it is already being placed or committed.
     pub(super) fn fail(&mut self, error: TransferError, cx: &mut Cx<'_>) {
         if let Busy::Transferring(running) = &self.busy
             && !matches!(running.stage, Stage::Committing | Stage::Placing)
@@ -532,7 +538,7 @@ impl Server {
                 (226, untold(form, running.untold_names).into())
             }
             (Ok(()), _) => (COMPLETE, Cow::Borrowed(COMPLETE_TEXT)),
-            // RFC 3659 §7.2.1.
+            // RFC 3659 §7.2.1 requires 501 for MLSD of a file.
             (
                 Err(TransferError::File(FileError::NotADirectory)),
                 TransferKind::List { form: ListForm::Facts(_), .. },
@@ -549,7 +555,7 @@ impl Server {
         self.finish(result, is_heard.then_some(code), cx);
     }
 
-    /// Ends the transfer, whose reply is in the output if its client still hears one.
+    /// Ends the transfer. Its reply is already in the output, if the client can still receive one.
     fn finish(&mut self, result: Result<(), TransferError>, reply: Option<u16>, cx: &mut Cx<'_>) {
         let Busy::Transferring(running) = core::mem::replace(&mut self.busy, Busy::No) else {
             return;
@@ -568,7 +574,7 @@ impl Server {
         }));
     }
 
-    /// Closes what listens, and what nobody uses.
+    /// Closes the listener and an unused data connection.
     pub(super) fn close_data(&mut self) {
         if let DataRoute::Passive { .. } = self.data {
             self.events.push_back(ServerEvent::CloseData);
@@ -576,7 +582,8 @@ impl Server {
         self.data = DataRoute::Default;
     }
 
-    /// Returns whether a transfer may begin behind the start of the file as things stand.
+    /// Returns whether the current representation supports a transfer from an offset other than
+    /// zero.
     pub(super) fn can_restart(&self) -> bool {
         let Representation { data_type, structure, word_format, .. } = self.representation;
         let is_octets = match data_type {
@@ -588,7 +595,7 @@ impl Server {
     }
 }
 
-/// Returns what the last reply says of a listing from which `count` names are missing.
+/// Returns the text of the last reply to a listing in which `count` names are missing or altered.
 fn untold(form: &ListForm, count: u64) -> String {
     let names = if count == 1 { "name" } else { "names" };
     match form {

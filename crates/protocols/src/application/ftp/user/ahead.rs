@@ -1,49 +1,51 @@
-//! Commands that go before the reply to the last one has come.
+//! Pipelining: commands that are sent before the reply to the previous one.
 //!
-//! A small file costs as many round trips as it has commands. Once data has come by EPSV or PASV in
-//! a session, the command of the next file goes with EPSV; and where the owner says that another
-//! file follows, EPSV goes when the data of the last one has ended, before its last reply (unless that
-//! is here already):
+//! A small file costs as many round trips as it has commands. Once a session has received data by
+//! EPSV or PASV, the engine sends the command of the next file together with EPSV. If the owner
+//! announces another file, the engine sends EPSV when the data of the current file has ended,
+//! before its last reply (unless that has already arrived):
 //!
 //! ```text
 //! RETR a  ──►
 //!         ◄──  150, data, its end
-//! EPSV    ──►                          a door in advance
+//! EPSV    ──►                          a port in advance
 //!         ◄──  226, 229
 //! connect, RETR b  ──►
 //! ```
 //!
-//! A server reads its commands in order, and most do not care when they came. With one that does,
-//! what looks odd teaches it ([`Lessons::goes_in_step`](super::Lessons)), and costs one attempt.
-//! Nothing goes ahead of an upload's last reply: some servers heed commands meanwhile.
+//! A server reads its commands in order, and most ignore their arrival times. A server that does
+//! not tolerate pipelining is detected by its unexpected replies
+//! ([`Lessons::goes_in_step`](super::Lessons)), at the cost of one attempt. Nothing is sent before
+//! an upload's last reply, since some servers process commands during an upload.
 
 use super::*;
 use crate::application::ftp::address::{parse_epsv_reply, parse_pasv_reply};
 use crate::application::ftp::reply::Severity;
 
-/// A passive port that is asked for before it is needed.
+/// A passive port that is requested before it is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Spare {
     #[default]
     None,
-    /// Its reply is the next one that nothing else has asked for.
+    /// Requested; its reply is the next one that belongs to no other command.
     Asked,
-    /// The server listens there.
+    /// The server listens on this port.
     Port(u16),
 }
 
 impl User {
-    /// Says whether another file is to come after the one that runs, or runs next.
+    /// Announces whether another file will follow the current or the next one.
     pub fn expect_transfer(&mut self, is_expected: bool) {
         self.expects_transfer = is_expected;
     }
 
-    /// The data of a file has come: asks for the port of the next one.
+    /// Requests the port for the next file when the data of a file has ended.
     pub(super) fn ask_spare(&mut self) {
         let Some(job) = &self.job else { return };
         let is_incoming = job.task.is_incoming() == Some(true);
-        // With its last reply here the next file is no round trip away, and its command may go in
-        // one piece with that for the port: fewer segments, and fewer turns of the server.
+        // Once the last reply has arrived, a separate request saves no round trip. The next file's
+        // command can then share a segment with EPSV, which needs fewer segments and fewer server
+        // wakeups.
         let is_early = job.last.is_none();
         let is_free = self.spare == Spare::None && !self.lessons.announces && is_early;
         if !self.expects_transfer || !is_incoming || !is_free || self.lessons.goes_in_step {
@@ -57,15 +59,15 @@ impl User {
         (self.spare, self.worked) = (Spare::Asked, Some(job.route));
     }
 
-    /// Takes the reply to what was asked in advance.
+    /// Processes the reply to a port that was requested in advance.
     pub(super) fn spare_reply(&mut self, reply: &Reply) {
         let port = self.worked.and_then(|route| passive_port(route, reply));
         self.spare = port.map_or(Spare::None, Spare::Port);
         self.lessons.goes_in_step |= port.is_none();
     }
 
-    /// A task begins while the reply to a spare port is on its way: what begins with such a reply
-    /// takes this one, and everything else waits for it.
+    /// Starts a task while the reply to an advance request is outstanding: a task that begins with
+    /// a passive port uses that reply, and any other task waits for it.
     pub(super) fn use_spare(&mut self, cx: &Cx<'_>) -> bool {
         if self.spare != Spare::Asked {
             return false;
@@ -86,7 +88,7 @@ impl User {
         true
     }
 
-    /// Returns whether nothing but its own command follows the passive port of the task that runs.
+    /// Returns whether only its own command follows the passive port of the current task.
     fn goes_ahead(&self) -> bool {
         let Some(job) = &self.job else { return false };
         let rest = job.steps.iter().filter(|step| **step != Step::Passive);
@@ -94,8 +96,8 @@ impl User {
         is_alone && self.worked == Some(job.route) && !self.lessons.goes_in_step
     }
 
-    /// Comes to the passive port of a task: takes the one that is there, or asks for one, and sends
-    /// the command behind it at once where that is known to do no harm.
+    /// Starts the passive step of a task: uses the port that is available or requests one, and
+    /// sends the command right after it if that is known to be safe.
     pub(super) fn begin_passive(&mut self, cx: &mut Cx<'_>) {
         let is_next = self.goes_ahead();
         let Some(job) = &mut self.job else { return };
@@ -106,7 +108,7 @@ impl User {
             }
             return self.connect_to(port, cx);
         }
-        // Where it is swallowed on its way, another way does as well, and soon.
+        // If EPSV is dropped on the path, PASV may still work and should be tried soon.
         let is_tried = job.route == Route::Epsv;
         self.send_step(Step::Passive);
         if is_next {
@@ -125,11 +127,11 @@ impl User {
         }
     }
 
-    /// Takes the reply to EPSV or PASV.
+    /// Processes the reply to EPSV or PASV.
     pub(super) fn passive_reply(&mut self, reply: &Reply, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         if job.is_swallowing {
-            // It is of the command that went ahead in vain.
+            // This is the reply to the command that was sent ahead of a refused EPSV or PASV.
             if reply.severity() != Severity::Preliminary {
                 (job.is_ahead, job.is_swallowing) = (false, false);
                 job.steps.push_front(Step::Command);
@@ -147,7 +149,7 @@ impl User {
         }
         let wants_notice = reply.text().windows(4).any(|word| word == b"PRET");
         if wants_notice && !self.lessons.announces {
-            // It wants to know first what the connection is for.
+            // The server requires PRET before EPSV or PASV.
             self.lessons.announces = true;
             job.steps.push_front(Step::Passive);
             job.steps.push_front(Step::Announce);
@@ -161,7 +163,8 @@ impl User {
         job.step = if job.is_ahead { Step::Command } else { Step::DataConnect };
         job.data = Data::Awaited;
         self.await_begin(cx);
-        // Whatever address it says: only he whom we control is connected to.
+        // Only the host of the control connection is connected to, whatever address the reply
+        // contains.
         self.events.push_back(UserEvent::ConnectData(SocketAddr::new(self.peer.ip(), port)));
     }
 }
@@ -190,7 +193,8 @@ mod tests {
         said
     }
 
-    /// Returns whom it wants to connect to for data, and which transfer has begun.
+    /// Returns the port that the user wants to connect to for data, and the transfer that has
+    /// begun.
     fn wants(user: &mut User) -> (Option<u16>, Option<TaskId>) {
         let (mut port, mut begun) = (None, None);
         while let Some(event) = user.event() {
@@ -203,7 +207,7 @@ mod tests {
         (port, begun)
     }
 
-    /// Returns a session in which a listing has come, whose last reply is awaited.
+    /// Returns a session that has received a listing whose last reply is outstanding.
     fn one_has_come(lab: &mut Lab) -> User {
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
@@ -343,7 +347,7 @@ mod tests {
             user.data_ended(id, 10, Err(DataFailure::ConnectionLost), &mut lab.cx());
             user.receive(replies, &mut lab.cx());
             if replies.is_empty() {
-                // A server that does not answer ABOR either.
+                // The server does not answer ABOR either.
                 lab.now = user.deadline().unwrap();
                 user.timeout(&mut lab.cx());
             }

@@ -1,24 +1,26 @@
-//! The user's protocol interpreter: tasks in, commands out, one at a time, each with a verdict.
+//! The user's protocol interpreter: it runs tasks one at a time, sends their commands and reports
+//! the result of each.
 //!
-//! A task is a list of steps, each one command and its reply, or one thing asked of the owner:
+//! A task is a list of steps. Each step is one command and its reply, or one request to the owner:
 //!
 //! ```text
 //! login   greeting (AUTH TLS PBSZ PROT) (HOST) USER PASS (ACCT) (FEAT OPTS)
 //! file    (TYPE MODE STRU) (ALLO) EPSV connect (REST) RETR ── data ── last reply
 //! ```
 //!
-//! What the server has been told already is not told again. If EPSV is refused or nobody answers
-//! at its port, PASV follows at once, and where that fails too and listening is allowed, EPRT or
-//! PORT; what was refused is not tried again in this session. The address in a reply to PASV is
-//! never used: data goes to the host of the control connection.
+//! Parameters that the server already has are not sent again. If EPSV is refused or its port does
+//! not answer, PASV follows at once, and if that also fails and listening is allowed, EPRT or PORT.
+//! Refused commands are not tried again in this session. The address in a reply to PASV is never
+//! used: data goes to the host of the control connection.
 //!
-//! A transfer is good when the last reply says so *and* the owner has seen the data end in order,
-//! in whichever order these come, and no fewer bytes came than were announced. Everything else is
-//! a [`Failure`] with the step at which it happened. Whether to try again is the owner's business.
+//! A transfer succeeds when the last reply is positive *and* the owner has seen the data end in
+//! order, in either sequence, and no fewer bytes arrived than were announced. Everything else is a
+//! [`Failure`] with the step at which it happened. The owner decides whether to retry.
 //!
-//! Replies count by their first digit (RFC 1123 §4.1.2.11), but for 234 before TLS. What was read
-//! behind the reply to AUTH is thrown away. ABOR is sent with Interrupt Process and Synch (RFC 959
-//! §4.1.3); since servers disagree on how many replies follow, a NOOP finds the place again.
+//! Only the first digit of a reply counts (RFC 1123 §4.1.2.11), except for 234 before TLS. Input
+//! that was read after the reply to AUTH is discarded. ABOR is sent with Interrupt Process and
+//! Synch (RFC 959 §4.1.3). Since servers disagree on the number of replies that follow, a NOOP
+//! resynchronizes the session.
 
 mod ahead;
 mod replies;
@@ -44,18 +46,18 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// The most tasks that wait; ours.
+/// Maximum number of queued tasks (our choice).
 pub const TASKS_MAX: usize = 1024;
-/// How long a second reply to ABOR is waited for; ours.
+/// Time to wait for a second reply to ABOR (our choice).
 const ABORT_GRACE: Duration = Duration::from_secs(2);
-/// How long a line that ends a reply is waited for, when one has come that ends another; ours.
+/// Time to wait for the end of a reply after a line that ends it with another code (our choice).
 const LOOSE_END_GRACE: Duration = Duration::from_secs(2);
 
-/// One session of a user.
+/// One session of an FTP user.
 #[derive(Debug)]
 pub struct User {
     settings: UserSettings,
-    /// The ends of the control connection.
+    /// Both ends of the control connection.
     local: SocketAddr,
     peer: SocketAddr,
     replies: ReplyReader,
@@ -64,29 +66,29 @@ pub struct User {
     events: VecDeque<UserEvent>,
     queue: VecDeque<(TaskId, Task)>,
     next_task: u64,
-    /// What runs; while there is no login, the login.
+    /// The current task; before the login, the login itself.
     job: Option<Job>,
     is_logged_in: bool,
     is_closed: bool,
     awaits_tls: bool,
     is_tls: bool,
     protection: Protection,
-    /// What the server has been told.
+    /// Parameters that the server has accepted.
     told: Told,
-    /// What the server has refused, or what did not work.
+    /// Commands that the server refused or that did not work.
     lessons: Lessons,
-    /// By which passive way data has come in this session.
+    /// Passive route by which data has arrived in this session.
     worked: Option<Route>,
     spare: Spare,
-    /// ALLO whose replies are still to come, before all others.
+    /// Number of ALLO commands whose replies are still to come, before all others.
     unheard_allocations: u32,
     expects_transfer: bool,
-    /// Whether the login is over, whatever follows it still.
+    /// Whether the login was accepted, even if further login steps follow.
     is_accepted: bool,
     deadline: Option<Instant>,
-    /// When a reply is taken for whole whose end is another's.
+    /// Time at which a reply that ends with another code is considered complete.
     loose_end_at: Option<Instant>,
-    /// Why the transfer failed whose last reply is waited for.
+    /// Reason for the failure of the transfer whose last reply is outstanding.
     failed: Option<Failure>,
 }
 
@@ -97,7 +99,7 @@ struct Told {
     structure: Structure,
 }
 
-/// A task that runs.
+/// The task in progress.
 #[derive(Debug)]
 struct Job {
     id: Option<TaskId>,
@@ -105,26 +107,26 @@ struct Job {
     step: Step,
     steps: VecDeque<Step>,
     data: Data,
-    /// How this job tries to make its data connection now.
+    /// Route by which this job currently tries to open its data connection.
     route: Route,
     preliminary: Option<Reply>,
     last: Option<Reply>,
     wire_bytes: u64,
-    /// Replies that may still be on their way after ABOR.
+    /// Whether replies may still be outstanding after ABOR.
     is_aborting: bool,
-    /// Whether its command went before the reply to EPSV or PASV.
+    /// Whether the command was sent before the reply to EPSV or PASV.
     is_ahead: bool,
-    /// Whether that was in vain, and a reply to it is still to come.
+    /// Whether the port was refused after that, so that a reply to the command is still to come.
     is_swallowing: bool,
-    /// Whether a mail has been sent behind its command.
+    /// Whether the text of a mail was sent after its command.
     is_mailed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
-    /// There is none, or none yet.
+    /// No data connection, or none yet.
     None,
-    /// We listen, or connect.
+    /// The engine is listening or connecting.
     Awaited,
     Connected,
     Moving,
@@ -140,8 +142,8 @@ enum Route {
 }
 
 impl User {
-    /// Makes a user whose control connection stands between `local` and `peer`; in implicit TLS
-    /// that is on already.
+    /// Creates a session on the control connection between `local` and `peer`; implicit TLS must
+    /// already be established.
     #[must_use]
     pub fn new(settings: UserSettings, local: SocketAddr, peer: SocketAddr, cx: &Cx<'_>) -> Self {
         let is_tls = settings.tls == TlsUse::Implicit;
@@ -178,7 +180,7 @@ impl User {
         }
     }
 
-    /// Puts a task behind those that wait. `None` if there are too many, or the session is over.
+    /// Enqueues a task. Returns `None` if too many tasks are queued or the session has ended.
     pub fn run(&mut self, task: Task, cx: &mut Cx<'_>) -> Option<TaskId> {
         if self.is_closed || self.queue.len() >= TASKS_MAX {
             return None;
@@ -190,11 +192,11 @@ impl User {
         Some(id)
     }
 
-    /// Takes what came over the control connection.
+    /// Processes input from the control connection.
     pub fn receive(&mut self, mut input: &[u8], cx: &mut Cx<'_>) {
         while !self.is_closed {
             if self.awaits_tls {
-                // It came before TLS, and may be anybody's.
+                // Input that arrives before TLS may come from an attacker.
                 let dropped = input.len() + self.replies.forget();
                 cx.meter.add(Counter::FtpBytesBeforeTls, dropped as u64);
                 return;
@@ -219,8 +221,8 @@ impl User {
         self.output.extend(answers);
     }
 
-    /// Some servers end a reply of several lines with another code than it began with. What may be
-    /// such an end is one if nothing follows it.
+    /// Handles servers that end a multiline reply with another code than it began with. A line that
+    /// may be such an end is one if nothing follows it.
     fn mind_loose_end(&mut self, cx: &mut Cx<'_>) {
         self.loose_end_at = None;
         if !self.replies.has_loose_end() {
@@ -240,43 +242,43 @@ impl User {
         }
     }
 
-    /// Returns what was learnt of the server.
+    /// Returns the quirks that the session has detected in the server.
     #[must_use]
     pub fn lessons(&self) -> Lessons {
         self.lessons
     }
 
-    /// Returns what waits to be sent over the control connection.
+    /// Returns the bytes that are queued for the control connection.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Returns how many bytes of the output, from its start, are to be sent as urgent.
+    /// Returns how many bytes from the start of the output are to be sent as urgent data.
     #[must_use]
     pub fn urgent_mark(&self) -> Option<usize> {
         self.urgent_mark
     }
 
-    /// Drops `count` bytes of the output, which the transport has taken.
+    /// Removes `count` bytes that the transport has accepted from the start of the output.
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
         self.urgent_mark = self.urgent_mark.and_then(|mark| mark.checked_sub(count));
         self.urgent_mark = self.urgent_mark.filter(|mark| *mark > 0);
     }
 
-    /// Returns the next thing that is asked of the owner, or news; call until `None`.
+    /// Returns the next request or notification for the owner; call until `None`.
     pub fn event(&mut self) -> Option<UserEvent> {
         self.events.pop_front()
     }
 
-    /// Returns whether nothing follows the output.
+    /// Returns whether the session has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns whether it has nothing to do.
+    /// Returns whether no task is running or queued.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.job.is_none() && self.queue.is_empty()
@@ -288,7 +290,7 @@ impl User {
         self.is_tls
     }
 
-    /// Answers [`UserEvent::StartTls`]: TLS is on, or could not be made, which ends the session.
+    /// Answers [`UserEvent::StartTls`]: TLS is established, or it failed, which ends the session.
     pub fn tls_started(&mut self, is_on: bool, cx: &mut Cx<'_>) {
         if !core::mem::take(&mut self.awaits_tls) {
             return;
@@ -301,8 +303,8 @@ impl User {
         self.advance(cx);
     }
 
-    /// Says that there is a data connection, with `peer` at its other end. Returns whether it may
-    /// be used; if not, the owner closes it and goes on listening.
+    /// Reports that a data connection to or from `peer` is established. Returns whether it may be
+    /// used; if not, the owner closes it and continues to listen.
     pub fn data_connected(&mut self, peer: SocketAddr, cx: &mut Cx<'_>) -> bool {
         if peer.ip().to_canonical() != self.peer.ip().to_canonical() {
             cx.meter.count(Counter::FtpDataPeersRefused);
@@ -320,7 +322,7 @@ impl User {
         true
     }
 
-    /// Says that no data connection came about.
+    /// Reports that no data connection could be established.
     pub fn data_failed(&mut self, cx: &mut Cx<'_>) {
         match &self.job {
             Some(job) if job.step == Step::DataConnect => self.try_other_route(cx),
@@ -339,8 +341,8 @@ impl User {
         }
     }
 
-    /// Says how many bytes have moved on the data connection, so that nobody takes the transfer for
-    /// stalled.
+    /// Reports the number of bytes transferred on the data connection so far, for the stall
+    /// timeout.
     pub fn data_moved(&mut self, id: TaskId, wire_bytes: u64, cx: &Cx<'_>) {
         let Some(job) = self.job.as_mut().filter(|job| job.id == Some(id)) else { return };
         if wire_bytes > job.wire_bytes {
@@ -349,7 +351,7 @@ impl User {
         }
     }
 
-    /// Says that the data has ended after `wire_bytes`, in order, or why not.
+    /// Reports that the data has ended in order after `wire_bytes`, or the error that ended it.
     pub fn data_ended(
         &mut self,
         id: TaskId,
@@ -370,7 +372,7 @@ impl User {
         }
     }
 
-    /// Aborts the task that runs, if it has data; others are over soon.
+    /// Aborts the current task if it has data; other tasks end soon anyway.
     pub fn abort(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = self.job.as_mut() else { return };
         let is_data = matches!(job.step, Step::Command | Step::Data);
@@ -391,7 +393,7 @@ impl User {
         }
     }
 
-    /// The server has closed the control connection, or it was reset.
+    /// Reports that the control connection was closed by the server or reset.
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         let is_asked = self.job.as_ref().is_some_and(|job| job.task == Task::Quit);
         let step = self.job.as_ref().map_or(Step::Command, |job| job.step);
@@ -407,7 +409,7 @@ impl User {
         deadline.into_iter().chain(loose_end_at).min()
     }
 
-    /// Time has passed.
+    /// Handles expired timers.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.is_closed {
             return;
@@ -423,7 +425,7 @@ impl User {
         cx.meter.count(Counter::FtpTimeouts);
         let (step, route, is_ahead) = (job.step, job.route, job.is_ahead);
         match step {
-            // Some leave out the reply that data begins.
+            // Some servers omit the preliminary reply.
             Step::Command if job.data == Data::Connected => {
                 job.step = Step::Data;
                 self.deadline = Some(cx.now + self.settings.stall_timeout);
@@ -434,12 +436,12 @@ impl User {
                 self.try_other_route(cx);
             }
             Step::Data if job.data != Data::Ended => self.data_is_lost(Why::Timeout, cx),
-            // The second reply to ABOR is not sent by all.
+            // Some servers do not send a second reply to ABOR.
             Step::Abort if job.last.is_some() => self.resynchronize(cx),
-            // Without its reply nobody knows what the next one would belong to.
+            // Without this reply, later replies could not be matched to commands.
             _ => {
                 self.learn_silence(step, route, is_ahead);
-                // What failed before ABOR is the reason, and not that ABOR has no reply.
+                // The failure before ABOR is reported, not the missing reply to ABOR.
                 let is_abort = matches!(step, Step::Abort | Step::Resynchronize);
                 let failed = self.failed.take().filter(|_| is_abort);
                 let failure = failed.unwrap_or(Failure { step, why: Why::Timeout });
@@ -448,7 +450,7 @@ impl User {
         }
     }
 
-    /// What was not answered is not asked again in the next session.
+    /// Records a command that got no answer, so that the next session does not send it.
     fn learn_silence(&mut self, step: Step, route: Route, is_ahead: bool) {
         match step {
             Step::Passive | Step::Command if is_ahead => self.lessons.goes_in_step = true,
@@ -460,7 +462,7 @@ impl User {
         }
     }
 
-    /// Ends the session: the task that runs and those that wait fail.
+    /// Ends the session: the current and all queued tasks fail.
     fn close(&mut self, failure: Option<Failure>, cx: &mut Cx<'_>) {
         if self.is_closed {
             return;
@@ -503,7 +505,7 @@ impl User {
         self.events.push_back(UserEvent::Finished(id, result));
     }
 
-    /// Closes data, and says that the file is not good, if it had begun.
+    /// Closes the data connection, and discards the file of a transfer that had begun.
     fn give_up_data(&mut self, job: &Job) {
         self.events.push_back(UserEvent::CloseData);
         if let (Some(id), Data::Moving | Data::Ended) = (job.id, job.data) {

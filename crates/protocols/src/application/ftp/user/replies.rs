@@ -1,4 +1,4 @@
-//! Replies to tasks: when a transfer is good, what ABOR brings, and what is read out of replies.
+//! Replies to tasks: success of a transfer, replies after ABOR, and values parsed from replies.
 
 use super::*;
 use crate::application::ftp::listing::{Entry, parse_facts};
@@ -6,7 +6,7 @@ use crate::application::ftp::reply::Severity;
 use crate::application::ftp::timestamp::Timestamp;
 
 impl User {
-    /// A task without data is over with its reply.
+    /// Completes a task without data by its reply.
     pub(super) fn task_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         match reply.severity() {
             Severity::Completion => {
@@ -19,7 +19,7 @@ impl User {
             }
             Severity::Preliminary => {}
             Severity::Intermediate if self.is_mail_begun() => self.send_mail(cx),
-            // A quoted command may ask for more, which is then quoted too.
+            // A quoted command may need a further command, which the owner then quotes too.
             Severity::Intermediate
                 if matches!(&self.job, Some(Job { task: Task::Quote(_), .. })) =>
             {
@@ -34,7 +34,8 @@ impl User {
         !core::mem::replace(is_mailed, true)
     }
 
-    /// Sends a mail behind the reply that asks for it: its lines, and one of a period alone.
+    /// Sends the text of a mail after the intermediate reply, followed by a line with only a
+    /// period.
     fn send_mail(&mut self, cx: &Cx<'_>) {
         let Some(Job { task: Task::Mail(_, text), .. }) = &self.job else { return };
         let text = text.strip_suffix(b"\n").unwrap_or(text);
@@ -48,7 +49,7 @@ impl User {
                 let doubled = if byte == IAC { 2 } else { 1 };
                 self.output.extend(core::iter::repeat_n(byte, doubled));
             }
-            // RFC 354 has no way to say a period alone that does not end the mail.
+            // RFC 354 has no escape for a line with only a period, which would end the mail.
             let end: &[u8] = if line == b"." { b" \r\n" } else { b"\r\n" };
             self.output.extend_from_slice(end);
         }
@@ -64,7 +65,7 @@ impl User {
                     self.events.push_back(UserEvent::MarkerReached { ours, theirs });
                 }
             }
-            // One that comes again says nothing new, and gives no more time.
+            // A repeated preliminary reply is ignored and does not extend the deadline.
             Severity::Preliminary if job.preliminary.is_some() => {}
             Severity::Preliminary => {
                 job.preliminary = Some(reply);
@@ -74,8 +75,8 @@ impl User {
             }
             Severity::Completion if job.last.is_none() => {
                 job.last = Some(reply);
-                // Some leave the preliminary reply out where there is little to send. What is to
-                // be sent to them they cannot have taken.
+                // Some servers omit the preliminary reply if there is little to send. An upload
+                // cannot have succeeded without it.
                 let is_incoming = job.task.is_incoming() == Some(true);
                 if job.step == Step::Command && !is_incoming {
                     return self.data_is_lost(Why::Malformed, cx);
@@ -92,7 +93,7 @@ impl User {
         }
     }
 
-    /// Lets the owner move data, once there is a connection and the server has begun.
+    /// Lets the owner transfer data, once the connection is established and the server has begun.
     pub(super) fn start_data(&mut self) {
         let Some(job) = &mut self.job else { return };
         if let (Data::Connected, Step::Data, Some(id)) = (job.data, job.step, job.id) {
@@ -101,7 +102,7 @@ impl User {
         }
     }
 
-    /// Both the reply and the data must say that it is good.
+    /// Completes a transfer once both the reply and the data report success.
     pub(super) fn finish_if_agreed(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         if job.data != Data::Ended {
@@ -126,12 +127,12 @@ impl User {
         self.finish(Ok(Done { reply, preliminary, wire_bytes: received }), cx);
     }
 
-    /// The data has failed: what the server still has to say is waited for, so that its reply is
-    /// not taken for that of the next task.
+    /// Fails the data of a transfer and waits for the outstanding replies, so that they are not
+    /// taken for replies to the next task.
     pub(super) fn data_is_lost(&mut self, why: Why, cx: &mut Cx<'_>) {
         let Some(job) = &self.job else { return };
         let is_answered = job.last.is_some();
-        // More than what is left of a file: the server did not begin where REST told it to.
+        // More bytes than the rest of the file: the server did not begin at the offset of REST.
         let is_restarted = matches!(job.task, Task::Retrieve { offset_bytes: 1.., .. });
         let is_excess = why == Why::Data(DataFailure::Excess);
         let step = if is_restarted && is_excess { Step::Restart } else { Step::Data };
@@ -143,7 +144,7 @@ impl User {
             }
             return self.fail(why, cx);
         }
-        // ABOR asks for it where the server itself may still wait.
+        // The server may still be waiting itself, so ABOR requests its reply.
         let failed = Failure { step, why };
         if let Some(job) = &mut self.job {
             job.is_aborting = true;
@@ -157,8 +158,8 @@ impl User {
         self.failed = Some(failed);
     }
 
-    /// Takes a reply after ABOR. There are one or two: of the transfer and of ABOR (RFC 959
-    /// §4.1.3).
+    /// Processes a reply after ABOR. There are one or two: of the transfer and of ABOR
+    /// (RFC 959 §4.1.3).
     pub(super) fn aborted(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         let code = reply.code.number();
         if self.spare == Spare::Asked && matches!(code, 227 | 229) {
@@ -166,19 +167,19 @@ impl User {
         }
         let Some(job) = &mut self.job else { return };
         if job.step == Step::Resynchronize {
-            // A late reply of the transfer or of ABOR is none to NOOP.
+            // A late reply of the transfer or of ABOR is not the reply to NOOP.
             let is_late = matches!(code, 225 | 226) || (400..500).contains(&code);
             if !is_late {
                 self.end_of_abort(cx);
             }
             return;
         }
-        // 225 is of ABOR alone, and the second reply is the last.
+        // Only ABOR is answered with 225, and the second reply is the last.
         if code == 225 || job.last.is_some() {
             return self.end_of_abort(cx);
         }
-        // A disk that is full over there ends the connection too, and the reply says why. Of an upload
-        // whose data connection the server has closed, any negative reply does.
+        // A full disk on the server also ends the connection, and the reply gives the reason. For
+        // an upload whose data connection the server closed, any negative reply gives the reason.
         let is_lost = self.failed.as_ref().is_some_and(|failed| {
             let is_upload = job.task.is_incoming() == Some(false);
             is_upload && failed.why == Why::Data(DataFailure::ConnectionLost)
@@ -229,8 +230,8 @@ impl User {
 }
 
 impl Job {
-    /// Returns how many bytes must come at least: the rest of a file whose octets are the same on
-    /// either side, by what its owner knows or what the server has announced.
+    /// Returns the minimum number of bytes expected: the rest of a file whose octets are the same
+    /// on both hosts, by the size known to the owner or announced by the server.
     fn expected_bytes(&self) -> Option<u64> {
         let Task::Retrieve { representation, offset_bytes, expected_bytes, .. } = &self.task else {
             return None;
@@ -239,15 +240,15 @@ impl Job {
             return None;
         }
         let announced = self.preliminary.as_ref().and_then(Reply::size_in_parentheses);
-        // Some announce the whole file, some what is left of it.
+        // Some servers announce the size of the whole file, some the size of the rest.
         let known = expected_bytes.or(announced);
         known.map(|size| size.saturating_sub(*offset_bytes))
     }
 }
 
 impl Job {
-    /// Returns how many bytes are left behind the place where a file was to begin. A server that
-    /// does not heed REST sends more.
+    /// Returns the number of bytes after the requested offset. A server that ignores REST sends
+    /// more.
     fn restarted_bytes(&self) -> Option<u64> {
         let Task::Retrieve { representation, offset_bytes: 1.., expected_bytes, .. } = &self.task
         else {
@@ -259,20 +260,20 @@ impl Job {
 }
 
 impl Reply {
-    /// Returns the number that a reply to SIZE or AVBL is.
+    /// Returns the number in a reply to SIZE or AVBL.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         let text = core::str::from_utf8(self.text()).ok()?;
         text.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// Returns the moment that a reply to MDTM is.
+    /// Returns the time in a reply to MDTM.
     #[must_use]
     pub fn timestamp(&self) -> Option<Timestamp> {
         Timestamp::parse(self.text().trim_ascii().split(u8::is_ascii_whitespace).next()?)
     }
 
-    /// Returns the entry that a reply to MLST tells.
+    /// Returns the entry in a reply to MLST.
     #[must_use]
     pub fn entry(&self) -> Option<Entry> {
         match self.lines.as_slice() {
@@ -281,7 +282,7 @@ impl Reply {
         }
     }
 
-    /// Returns both sides of `MARK yyyy = mmmm`.
+    /// Returns both values of `MARK yyyy = mmmm`.
     #[must_use]
     pub fn marker(&self) -> Option<(u64, u64)> {
         let text = core::str::from_utf8(self.text()).ok()?;
@@ -290,12 +291,12 @@ impl Reply {
     }
 }
 
-/// What a server says that it can do, by FEAT (RFC 2389).
+/// The features that a server lists in its reply to FEAT (RFC 2389).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features(Vec<Vec<u8>>);
 
 impl Features {
-    /// Reads a reply to FEAT; one that refuses has none.
+    /// Parses a reply to FEAT; a negative reply yields no features.
     #[must_use]
     pub fn of(reply: &Reply) -> Self {
         match reply.lines.as_slice() {
@@ -306,19 +307,19 @@ impl Features {
         }
     }
 
-    /// Returns whether nothing is there, as with a server that does not know FEAT.
+    /// Returns whether there are no features, as with a server that does not know FEAT.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a feature is there, in either case.
+    /// Returns whether a feature is present, in either case.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.argument(name).is_some()
     }
 
-    /// Returns what stands behind the name of a feature, if it is there.
+    /// Returns the text after the name of a feature, if the feature is present.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Which step follows which, what each sends, and what its reply means.
+//! Sequence of the steps of a task, the command that each step sends, and the effect of its reply.
 
 use super::*;
 use crate::application::ftp::address::{write_eprt, write_port};
@@ -8,7 +8,7 @@ use crate::application::ftp::representation::Representation;
 use alloc::format;
 
 impl User {
-    /// Begins the next task, if nothing runs.
+    /// Begins the next task if none is running.
     pub(super) fn next_job(&mut self, cx: &mut Cx<'_>) {
         if self.job.is_some() || !self.is_logged_in || self.is_closed {
             return;
@@ -37,7 +37,8 @@ impl User {
                 (*representation, *offset_bytes, *allocation_bytes)
             }
             Task::MailFile(_) => (Representation::default(), 0, None),
-            // RFC 1123 §4.1.2.7: the type of a listing is implied, its mode and structure not.
+            // RFC 1123 §4.1.2.7: the type of a listing is implied, but its mode and structure are
+            // not.
             Task::List(..) => (Representation { data_type: self.told.data_type, ..image }, 0, None),
             Task::Size(_) | Task::Hash(_) => {
                 if self.told.data_type != Type::Image {
@@ -93,8 +94,8 @@ impl User {
         }
     }
 
-    /// A way to a data connection did not work, and is not tried again; but when none is left, all
-    /// are open again.
+    /// Records that a route to a data connection failed, so that it is not tried again. When no
+    /// route is left, all become available again.
     pub(super) fn avoid(&mut self, route: Route) {
         let lessons = &mut self.lessons;
         match route {
@@ -108,7 +109,7 @@ impl User {
         }
     }
 
-    /// Takes the next step of what runs.
+    /// Begins the next step of the current task.
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
         let Some(job) = &mut self.job else { return };
         let Some(step) = job.steps.pop_front() else {
@@ -124,7 +125,7 @@ impl User {
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         match step {
             Step::Listen => {
-                // The owner answers in his own time.
+                // No timeout applies while the owner works on a request.
                 self.deadline = None;
                 let family = Family::of(self.local.ip().to_canonical());
                 self.events.push_back(UserEvent::ListenData(family));
@@ -143,7 +144,7 @@ impl User {
             }
             Step::Announce => self.send_task("PRET "),
             Step::Allocate => {
-                // What it says is only of use to some, so nothing waits for its reply.
+                // Few servers use ALLO, so the engine does not wait for its reply.
                 self.send_step(step);
                 self.unheard_allocations += 1;
                 self.advance(cx);
@@ -153,7 +154,7 @@ impl User {
         }
     }
 
-    /// There is a connection, and the server is to say that data begins.
+    /// Waits for the preliminary reply; the data connection is established or being established.
     pub(super) fn await_begin(&mut self, cx: &Cx<'_>) {
         let settings = &self.settings;
         self.deadline = Some(cx.now + settings.data_connect_timeout.min(settings.reply_timeout));
@@ -219,7 +220,7 @@ impl User {
         self.send(verb, &argument);
     }
 
-    /// Sends the command of a task, or another that names it.
+    /// Sends the command of a task, or with `before` another command that names it.
     pub(super) fn send_task(&mut self, before: &str) {
         let Some(job) = &self.job else { return };
         let bytes = |name: &Option<Name>| {
@@ -273,11 +274,11 @@ impl User {
         self.send(&[before.as_bytes(), verb.as_bytes(), space].concat(), &argument);
     }
 
-    /// Puts one command into the output. A name cannot end it: it has neither CR nor LF.
+    /// Appends one command to the output. A name cannot end it, since it has neither CR nor LF.
     fn send(&mut self, verb: &[u8], argument: &[u8]) {
         for &byte in verb.iter().chain(argument) {
             self.output.push(byte);
-            // RFC 1123 §4.1.2.12: a user sends no Telnet commands; 255 is data, and doubled.
+            // RFC 1123 §4.1.2.12: a user sends no Telnet commands, so 255 is data and is doubled.
             if byte == IAC {
                 self.output.push(IAC);
             }
@@ -292,13 +293,13 @@ impl User {
             Some(port) => format!("PORT {port}"),
             None => format!("EPRT {}", write_eprt(address)),
         };
-        // It is sent again in the other form if this one is refused.
+        // PORT follows if EPRT is refused.
         (job.step, job.data) = (Step::Port, Data::Awaited);
         self.deadline = Some(cx.now + self.settings.reply_timeout);
         self.send(text.as_bytes(), &[]);
     }
 
-    /// Takes a reply.
+    /// Processes a reply.
     pub(super) fn take_reply(&mut self, reply: Reply, cx: &mut Cx<'_>) {
         self.events.push_back(UserEvent::Reply(reply.clone()));
         if self.unheard_allocations > 0 && reply.code.number() != 421 {
@@ -309,17 +310,17 @@ impl User {
             if self.spare == Spare::Asked {
                 return self.spare_reply(&reply);
             }
-            // Nothing was asked. 421 says that the session is over, and its end will follow.
+            // An unsolicited reply. 421 announces the end of the session, which will follow.
             cx.meter.count(Counter::FtpRepliesWrong);
             return;
         };
         let (step, severity) = (job.step, reply.severity());
         if reply.code.number() == 421 {
-            // RFC 959 §4.2: this may be the answer to any command, and the session is over.
+            // RFC 959 §4.2: 421 may answer any command, and ends the session.
             return self.close(Some(Failure { step, why: Why::Refused(reply) }), cx);
         }
         if severity == Severity::Preliminary && !matches!(step, Step::Command | Step::Data) {
-            // RFC 959 §5.4: 120 before the greeting, and others that say only to wait.
+            // RFC 959 §5.4: 120 before the greeting, and other replies that only request to wait.
             return;
         }
         match step {
@@ -334,11 +335,11 @@ impl User {
             }
             Step::Port => self.port_reply(reply, cx),
             Step::Tls | Step::Listen | Step::DataConnect => {
-                // Nothing was asked of the server.
+                // No command is outstanding at the server.
                 cx.meter.count(Counter::FtpRepliesWrong);
             }
             Step::Type | Step::Mode | Step::Structure => self.parameter_reply(step, reply, cx),
-            // Who does not know it needs none.
+            // A server that does not know PRET does not need it.
             Step::Announce => self.advance(cx),
             Step::Restart | Step::RenameFrom => match severity {
                 Severity::Intermediate => self.advance(cx),
@@ -358,7 +359,7 @@ impl User {
                 TlsUse::Implicit => &[Step::ProtectionSize],
                 TlsUse::Never => &[Step::Host],
             },
-            // 334 is for mechanisms that speak more (RFC 2228 §3); TLS begins at 234.
+            // 334 is for mechanisms with further exchanges (RFC 2228 §3); TLS begins at 234.
             (Step::Auth, _) if reply.code.number() == 234 => match self.lessons.logs_in_first {
                 true => &[Step::Tls, Step::Host],
                 false => &[Step::Tls, Step::ProtectionSize],
@@ -371,14 +372,14 @@ impl User {
                 }
                 if self.is_accepted { self.behind_login() } else { &[Step::Host] }
             }
-            // Some want to know first for whom (RFC 4217 §9 leaves the order open).
+            // Some servers require the login first (RFC 4217 §9 leaves the order open).
             (Step::ProtectionSize | Step::Protection, Severity::PermanentNegative)
                 if !self.is_accepted && matches!(reply.code.number(), 503 | 530) =>
             {
                 self.lessons.logs_in_first = true;
                 &[Step::Host]
             }
-            // Without them data is in the clear, which only some may want.
+            // Without PBSZ and PROT data is sent in plaintext, which the settings must allow.
             (Step::ProtectionSize | Step::Protection, _)
                 if settings.tls == TlsUse::IfOffered || !settings.protects_data =>
             {
@@ -455,7 +456,7 @@ impl User {
         }
     }
 
-    /// The way to a data connection that was tried has failed: takes the next one.
+    /// Switches to the next route after a route to a data connection failed.
     pub(super) fn try_other_route(&mut self, cx: &mut Cx<'_>) {
         let is_v4 = self.family() == Family::Ipv4;
         let Some(route) = self.job.as_ref().map(|job| job.route) else { return };
@@ -468,7 +469,7 @@ impl User {
             Route::Epsv | Route::Pasv if may_listen => (Route::Eprt, Step::Listen),
             Route::Eprt if is_v4 => (Route::Port, Step::Listen),
             Route::Epsv | Route::Pasv | Route::Eprt | Route::Port => {
-                // Next time all ways are open again.
+                // The next attempt may use all routes again.
                 self.avoid(Route::Port);
                 return self.fail(Why::NoDataConnection, cx);
             }

@@ -1,4 +1,4 @@
-//! What a user may want, and what came of it.
+//! Tasks of a user session, and their results.
 
 use crate::application::ftp::address::Family;
 use crate::application::ftp::command::{Protection, Secret};
@@ -11,42 +11,42 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 
-/// The number of a task within its session.
+/// Number of a task within its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u64);
 
-/// When TLS is used.
+/// Use of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsUse {
     /// Never.
     #[default]
     Never,
-    /// If the server agrees; else all is in the clear.
+    /// If the server supports it; otherwise everything is sent in plaintext.
     IfOffered,
-    /// By AUTH TLS, or there is no session.
+    /// By AUTH TLS; without it the session ends.
     Required,
-    /// From the first byte on.
+    /// Implicit TLS from the first byte.
     Implicit,
 }
 
-/// How data connections are made.
+/// Commands that set up data connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataStyle {
-    /// EPSV, then PASV; and if both fail, EPRT or PORT where that is allowed.
+    /// EPSV, then PASV; if both fail, EPRT or PORT if listening is allowed.
     #[default]
     Passive,
-    /// The same without EPSV.
+    /// Like `Passive`, but without EPSV over IPv4.
     PassiveOnly4,
     /// EPRT, then PORT.
     Active,
 }
 
-/// What a session has learnt of its server, and the next one is to know.
+/// Quirks of a server that a session detected, for use by the next session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lessons {
-    /// EPSV is refused or not answered, or nobody is at its ports.
+    /// EPSV is refused or not answered, or its ports do not respond.
     pub avoids_epsv: bool,
-    /// The same of PASV.
+    /// PASV is refused or not answered, or its ports do not respond.
     pub avoids_pasv: bool,
     /// EPRT is refused or not answered.
     pub avoids_eprt: bool,
@@ -54,50 +54,51 @@ pub struct Lessons {
     pub avoids_features: bool,
     /// OPTS UTF8 ON is not answered.
     pub avoids_names: bool,
-    /// PBSZ and PROT are refused before the login, and follow it.
+    /// PBSZ and PROT are refused before the login, and must follow it.
     pub logs_in_first: bool,
-    /// A reply of several lines may end with another code than it began with.
+    /// A multiline reply may end with another code than it began with.
     pub has_loose_ends: bool,
-    /// PRET goes before EPSV and PASV.
+    /// PRET must precede EPSV and PASV.
     pub announces: bool,
-    /// A command that is sent before the reply to the last one is lost.
+    /// A command that is sent before the reply to the previous one is lost.
     pub goes_in_step: bool,
 }
 
-/// What a user is.
+/// Settings of a user session.
 #[derive(Clone, Debug)]
 pub struct UserSettings {
     /// USER.
     pub user: Name,
     /// PASS.
     pub password: Secret,
-    /// ACCT, if it is asked for.
+    /// ACCT, if the server requests it.
     pub account: Option<Secret>,
-    /// HOST (RFC 7151); a server that does not know it is the one meant anyway.
+    /// HOST (RFC 7151); a server that does not know HOST has only one host.
     pub host: Option<Name>,
-    /// TLS.
+    /// Use of TLS.
     pub tls: TlsUse,
-    /// Whether data is protected where control is.
+    /// Whether data is protected if the control connection is.
     pub protects_data: bool,
-    /// How data connections are made.
+    /// Commands that set up data connections.
     pub data_style: DataStyle,
-    /// Whether the server may connect to us when we cannot connect to it.
+    /// Whether the server may connect to this host if this host cannot connect to the server.
     pub may_listen: bool,
     /// Whether FEAT is sent after the login.
     pub asks_features: bool,
-    /// For a reply.
+    /// Timeout for a reply.
     pub reply_timeout: Duration,
-    /// For a data connection by EPSV or PASV and for the reply to EPSV, before the next way is
-    /// tried; and for the reply that data begins, before it is begun without.
+    /// Timeout for a data connection by EPSV or PASV and for the reply to EPSV, after which the
+    /// next route is tried; and for the preliminary reply, after which the transfer begins without
+    /// it.
     pub data_connect_timeout: Duration,
-    /// Without a byte on a data connection.
+    /// Time without data on a data connection.
     pub stall_timeout: Duration,
-    /// What earlier sessions have learnt.
+    /// Quirks that earlier sessions detected.
     pub lessons: Lessons,
 }
 
 impl UserSettings {
-    /// Returns the settings of a login, with everything else as usual.
+    /// Returns settings with these credentials and defaults for everything else.
     #[must_use]
     pub fn new(user: Name, password: Secret) -> Self {
         Self {
@@ -118,18 +119,18 @@ impl UserSettings {
     }
 }
 
-/// How a file is stored.
+/// Command that stores a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
     /// STOR.
     Replace,
     /// APPE.
     Append,
-    /// STOU: the server chooses the name and tells it in the preliminary reply.
+    /// STOU: the server chooses the name and reports it in the preliminary reply.
     Unique,
 }
 
-/// What is listed.
+/// Command that lists a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// LIST.
@@ -142,32 +143,32 @@ pub enum ListKind {
     Facts,
 }
 
-/// What a user may want.
+/// Task of a user session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// RETR.
     Retrieve {
-        /// The file.
+        /// Name of the file.
         name: Name,
-        /// How it travels.
+        /// Representation of the file.
         representation: Representation,
-        /// Where in the file it begins, bytes.
+        /// Offset in the file at which the transfer begins, in bytes.
         offset_bytes: u64,
-        /// The size of the whole file, if it is known: less is no success.
+        /// Size of the whole file, if known; a shorter file is a failure.
         expected_bytes: Option<u64>,
     },
     /// STOR, APPE, STOU.
     Store {
-        /// The file; may only be missing for STOU.
+        /// Name of the file; only optional for STOU.
         name: Option<Name>,
-        /// How it is stored.
+        /// Command that stores the file.
         kind: StoreKind,
-        /// How it travels.
+        /// Representation of the file.
         representation: Representation,
-        /// Where in the file it begins, bytes.
+        /// Offset in the file at which the transfer begins, in bytes.
         offset_bytes: u64,
-        /// For ALLO, whose reply is not waited for: only for servers that heed commands which come
-        /// before the reply to the last one.
+        /// Size for ALLO, whose reply is not waited for: only for servers that accept commands
+        /// before the reply to the previous one.
         allocation_bytes: Option<u64>,
     },
     /// LIST, NLST, MLSD.
@@ -197,7 +198,7 @@ pub enum Task {
     },
     /// SIZE in image type; the size is [`Reply::number`].
     Size(Name),
-    /// MDTM; the moment is [`Reply::timestamp`].
+    /// MDTM; the time is [`Reply::timestamp`].
     Modified(Name),
     /// MLST; the facts are [`Reply::entry`].
     Facts(Name),
@@ -215,14 +216,14 @@ pub enum Task {
     System,
     /// NOOP.
     Noop,
-    /// Any other command without a data connection, as it is written.
+    /// Any other command without a data connection, sent unchanged.
     Quote(Name),
     /// QUIT: the last task.
     Quit,
 }
 
 impl Task {
-    /// Returns whether data comes from the server, or `None` if there is none.
+    /// Returns whether data is received from the server, or `None` if the task has no data.
     #[must_use]
     pub const fn is_incoming(&self) -> Option<bool> {
         match self {
@@ -233,7 +234,7 @@ impl Task {
     }
 }
 
-/// Where in a task something failed.
+/// Step of a task at which it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// The server's greeting.
@@ -266,9 +267,9 @@ pub enum Step {
     Mode,
     /// EPSV or PASV.
     Passive,
-    /// To connect to the server for data.
+    /// Connecting to the server for data.
     DataConnect,
-    /// To listen for the server.
+    /// Listening for a data connection from the server.
     Listen,
     /// EPRT or PORT.
     Port,
@@ -278,17 +279,17 @@ pub enum Step {
     Allocate,
     /// PRET.
     Announce,
-    /// EPSV or PASV before it is needed.
+    /// EPSV or PASV in advance.
     Spare,
     /// RNFR.
     RenameFrom,
-    /// The command itself.
+    /// The command of the task itself.
     Command,
-    /// The data connection, or the reply behind it.
+    /// The data connection, or the reply after it.
     Data,
     /// ABOR.
     Abort,
-    /// Finding out which reply is whose, after ABOR.
+    /// Matching replies to commands again, after ABOR.
     Resynchronize,
 }
 
@@ -325,72 +326,73 @@ impl fmt::Display for Step {
     }
 }
 
-/// Why data did not arrive as it should, as the owner knows it.
+/// Reason for a failure of the data, as reported by the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataFailure {
-    /// The data connection was reset, or ended without what ends it in order.
+    /// The data connection was reset, or ended without an orderly close.
     ConnectionLost,
-    /// TLS failed on it.
+    /// TLS failed on the data connection.
     Tls,
-    /// What came is not in its representation.
+    /// The received data does not conform to its representation.
     Malformed,
-    /// Our own file could not be read or written.
+    /// The local file could not be read or written.
     File,
-    /// More came than the file has, or than a listing may have.
+    /// More data arrived than the file has or than a listing may have.
     Excess,
 }
 
-/// Why a task failed.
+/// Reason why a task failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The server said no.
+    /// The server sent a negative reply.
     Refused(Reply),
-    /// A reply was not what it must be.
+    /// A reply was not valid for the command.
     Malformed,
-    /// What came is no reply of FTP: the beginning of the line.
+    /// The input is not an FTP reply: the beginning of the line.
     NotReply(Vec<u8>),
-    /// No reply, or no byte of data, in time.
+    /// No reply, or no data, arrived in time.
     Timeout,
-    /// No data connection came about.
+    /// No data connection could be established.
     NoDataConnection,
-    /// The data.
+    /// The data failed.
     Data(DataFailure),
-    /// Fewer bytes came than the file has.
+    /// Fewer bytes arrived than the file has.
     Short {
-        /// What should have come.
+        /// Expected number of bytes.
         expected_bytes: u64,
-        /// What came.
+        /// Received number of bytes.
         received_bytes: u64,
     },
-    /// More bytes came than the file has behind the place where it was to begin.
+    /// More bytes arrived than the file has after the requested offset.
     Long {
-        /// What should have come.
+        /// Expected number of bytes.
         expected_bytes: u64,
-        /// What came.
+        /// Received number of bytes.
         received_bytes: u64,
     },
-    /// We have aborted it.
+    /// The local user aborted the task.
     Aborted,
     /// The control connection has ended.
     ControlLost,
-    /// TLS could not be made.
+    /// TLS could not be established.
     Tls,
 }
 
-/// What failed, and why.
+/// Failure of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where.
+    /// Step that failed.
     pub step: Step,
-    /// Why.
+    /// Reason.
     pub why: Why,
 }
 
 impl Failure {
-    /// Returns whether the same may succeed a little later.
+    /// Returns whether a retry may succeed a little later.
     ///
-    /// A code of 4yz says so (RFC 959 §4.2), with two exceptions: a server without room (452) will
-    /// not have any soon, and some say by 450 that there is no such file.
+    /// A code of 4yz indicates that (RFC 959 §4.2), with two exceptions: a server without disk
+    /// space (452) is unlikely to have any soon, and some servers send 450 for a missing file. A
+    /// refused login is transient if its text reports too many users.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.why {
@@ -412,12 +414,13 @@ impl Failure {
 }
 
 impl Reply {
-    /// Returns whether a login is refused because there are too many, whatever its code says.
+    /// Returns whether a login is refused because of too many users, whatever its code is.
     fn tells_of_a_crowd(&self) -> bool {
         self.has_any(&[b"too many", b"later", b"overload", b"limit", b"maximum"])
     }
 
-    /// Returns whether the server has no room for a file: 452, or another code whose text says so.
+    /// Returns whether the server has no disk space: 452, or another code whose text indicates
+    /// this.
     #[must_use]
     pub fn tells_of_no_room(&self) -> bool {
         let words: [&[u8]; 5] =
@@ -426,21 +429,22 @@ impl Reply {
         self.code.number() == 452 || is_of_files && self.has_any(&words)
     }
 
-    /// Returns whether it says that there is no such file, or none at all, as some do by 450.
+    /// Returns whether the reply reports that a file does not exist, or that there are none, for
+    /// which some servers use 450.
     #[must_use]
     pub fn tells_of_nothing(&self) -> bool {
         let is_of_files = matches!(self.code.number(), 450 | 550);
         is_of_files && self.has_any(&[b"no such", b"not found", b"no files", b"does not exist"])
     }
 
-    /// Returns whether it says of a folder that is listed that there are no files in it, as some do
-    /// instead of sending nothing.
+    /// Returns whether the reply reports an empty directory, which some servers do instead of
+    /// sending an empty listing.
     #[must_use]
     pub fn tells_of_no_files(&self) -> bool {
         matches!(self.code.number(), 450 | 550) && self.has_any(&[b"no files"])
     }
 
-    /// Returns whether the text has one of these words, which are in lower case.
+    /// Returns whether the text contains one of these strings, which must be in lower case.
     #[must_use]
     pub fn has_any(&self, words: &[&[u8]]) -> bool {
         self.lines.iter().any(|line| {
@@ -484,50 +488,52 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a task has brought.
+/// Result of a successful task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The last reply.
     pub reply: Reply,
-    /// The reply that came before the data, if one did.
+    /// The preliminary reply, if there was one.
     pub preliminary: Option<Reply>,
-    /// Bytes on the data connection.
+    /// Number of bytes on the data connection.
     pub wire_bytes: u64,
 }
 
-/// What a user's engine asks of its owner, and its news.
+/// Request or notification from a user session to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserEvent {
-    /// A reply has come. It is news.
+    /// A reply has arrived. No answer is required.
     Reply(Reply),
-    /// To begin TLS on the control connection, and to throw away what was read and not given yet:
-    /// [`User::tls_started`](super::User::tls_started).
+    /// Start TLS on the control connection, and discard input that was read but not yet delivered:
+    /// answer with [`User::tls_started`](super::User::tls_started).
     StartTls,
-    /// The session is open, and tasks run.
+    /// The login is complete, and tasks run.
     LoggedIn,
-    /// To connect for data, always to the host of the control connection:
+    /// Open a data connection, always to the host of the control connection: answer with
     /// [`User::data_connected`](super::User::data_connected) or
     /// [`User::data_failed`](super::User::data_failed).
     ConnectData(SocketAddr),
-    /// To listen for one data connection from that host:
+    /// Listen for one data connection from that host: answer with
     /// [`User::listening`](super::User::listening).
     ListenData(Family),
-    /// To move the data of a task, in TLS or not: [`User::data_ended`](super::User::data_ended).
+    /// Transfer the data of a task, with or without TLS: answer with
+    /// [`User::data_ended`](super::User::data_ended).
     StartData(TaskId, Protection),
-    /// To close the data connection, and what listens for one.
+    /// Close the data connection and its listener.
     CloseData,
-    /// What has come of the file is not good, or is not all of it.
+    /// The received file is invalid or incomplete.
     Discard(TaskId),
-    /// A marker of ours has reached the server: REST with its marker begins there (110).
+    /// A restart marker that this end sent has been stored by the server: REST with the server's
+    /// marker resumes there (110).
     MarkerReached {
-        /// Ours.
+        /// Marker of the local end.
         ours: u64,
-        /// What the server calls it.
+        /// Marker of the server.
         theirs: u64,
     },
-    /// A task is over. `Ok` only if the reply says so, and the data has ended in order too.
+    /// A task has ended. `Ok` only if the reply is positive and the data ended in order.
     Finished(TaskId, Result<Done, Failure>),
-    /// The session is over; a failure says why if nobody asked for it.
+    /// The session has ended; the failure is the reason if the owner did not request it.
     Closed(Option<Failure>),
 }
 

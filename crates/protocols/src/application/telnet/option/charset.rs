@@ -1,10 +1,11 @@
-//! CHARSET (RFC 2066): which characters the bytes of the data are.
+//! CHARSET (RFC 2066): the character set of the data.
 //!
-//! Who performs the option sends REQUEST with the names that it can do, the most wanted first;
-//! the other answers ACCEPTED with one of them or REJECTED. The first byte behind REQUEST is what
-//! stands between the names. Where the two ask at the same time, the server rejects what the user
-//! asked, and the user answers what the server asked. A translation table may be offered with the
-//! names; none is ever taken. What is agreed to holds in both directions, and BINARY should be on.
+//! The side that performs the option sends REQUEST with the names that it supports, the most
+//! preferred first. The other side answers ACCEPTED with one of them, or REJECTED. The first byte
+//! after REQUEST is the separator between the names. If both sides send a REQUEST at the same time,
+//! the server rejects the user's and the user answers the server's. A REQUEST may offer a
+//! translation table; this implementation never accepts one. The agreed character set applies to
+//! both directions, and BINARY should be enabled.
 
 use crate::application::telnet::Event;
 use alloc::string::String;
@@ -17,34 +18,34 @@ const REJECTED: u8 = 3;
 const TTABLE_IS: u8 = 4;
 const TTABLE_REJECTED: u8 = 5;
 
-/// Stands before the version of the tables that a REQUEST offers.
+/// Precedes the version of the tables that a REQUEST offers.
 const TTABLE: &[u8] = b"[TTABLE]";
 
-/// The longest name, in bytes: the registry's limit (RFC 2978).
+/// Maximum length of a name in bytes: the limit of the registry (RFC 2978).
 const NAME_MAX_BYTES: usize = 40;
 
-/// The most names of one request; ours.
+/// Maximum number of names in one request (our choice).
 const NAMES_MAX: usize = 32;
 
-/// What became of the choice of a character set.
+/// Result of the negotiation of a character set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CharsetOutcome {
-    /// Both have agreed to it. Its name is as in the settings.
+    /// Both sides have agreed on this name, as spelled in the settings.
     Accepted(String),
-    /// The other took none of those that we asked for.
+    /// The peer rejected all names that the local end requested.
     RejectedByHim,
-    /// We took none of those that the other asked for.
+    /// The local end rejected all names that the peer requested.
     RejectedByUs,
 }
 
-/// What a subnegotiation of CHARSET says.
+/// A subnegotiation of CHARSET.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
     Request(Vec<Vec<u8>>),
     Accepted(Vec<u8>),
     Rejected,
     TableIs,
-    /// An answer about tables, which we never offer.
+    /// An answer about translation tables, which this implementation never offers.
     AboutTable,
 }
 
@@ -76,9 +77,9 @@ impl fmt::Display for Message {
     }
 }
 
-/// Reads a separator, and names with it between them.
+/// Parses a separator and the names that it separates.
 fn names(list: &[u8]) -> Option<Vec<Vec<u8>>> {
-    // RFC 2066: the version is one byte. Its sender may offer what he likes: we take no table.
+    // RFC 2066: the version is one byte. Its value is ignored, since no table is accepted.
     let list = list.strip_prefix(TTABLE).map_or(list, |rest| rest.get(1..).unwrap_or_default());
     let (separator, names) = list.split_first()?;
     let is_name = |name: &&[u8]| {
@@ -88,16 +89,16 @@ fn names(list: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(names.take(NAMES_MAX).map(<[u8]>::to_vec).collect())
 }
 
-/// What can be agreed to, and what is asked.
+/// Supported character sets and the outstanding request.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Charsets {
-    /// The most wanted first.
+    /// Supported names, the most preferred first.
     ours: Vec<String>,
     is_server: bool,
     is_awaited: bool,
 }
 
-/// What to answer and what to tell the caller.
+/// The answer to send, and the event for the caller.
 type Reply = (Option<Vec<u8>>, Option<Event<'static>>);
 
 impl Charsets {
@@ -110,7 +111,7 @@ impl Charsets {
         Self { ours, is_server, is_awaited: false }
     }
 
-    /// Returns the content that asks for any of ours, unless one is asked for already.
+    /// Returns the content of a REQUEST for the supported names, unless one is outstanding.
     pub(in crate::application::telnet) fn request(&mut self) -> Option<Vec<u8>> {
         if self.is_awaited || self.ours.is_empty() {
             return None;
@@ -124,7 +125,7 @@ impl Charsets {
         Some(content)
     }
 
-    /// Forgets what was asked: the option has ended.
+    /// Discards the outstanding request when the option is disabled.
     pub(in crate::application::telnet) fn forget(&mut self) {
         self.is_awaited = false;
     }
@@ -136,7 +137,7 @@ impl Charsets {
             }
             Message::Request(theirs) => Some(self.choose(theirs)),
             Message::Accepted(name) => {
-                // Only what we asked for can be accepted.
+                // Only a requested name can be accepted.
                 let name = self.find(name).filter(|_| self.is_awaited)?;
                 self.is_awaited = false;
                 Some((None, Some(Event::Charset(CharsetOutcome::Accepted(name)))))
@@ -150,7 +151,7 @@ impl Charsets {
         }
     }
 
-    /// Answers a request by the first of theirs that is one of ours.
+    /// Accepts the first requested name that is supported.
     fn choose(&self, theirs: &[Vec<u8>]) -> Reply {
         let both = theirs.iter().find_map(|his| self.find(his).map(|ours| (his, ours)));
         let Some((his, ours)) = both else {

@@ -1,63 +1,63 @@
 //! COM-PORT-OPTION (RFC 2217): a serial port at the other end of a Telnet connection.
 //!
-//! The user (the RFC's access client) performs the option. He commands: rate, data bits, parity,
-//! stop bits, flow control, DTR, RTS and BREAK; each command is answered by the server, 100 higher,
-//! with the value that now holds, which is how a refusal looks: another value than was asked for.
-//! A value of 0 asks what holds. The server tells of changes of the line and of the modem's wires
-//! as far as the user's masks let it, and either end can ask the other to stop sending. What the
-//! line carries should go as BINARY, which is asked for on its own.
+//! The user (the access client of the RFC) performs the option. It sends commands for rate, data
+//! bits, parity, stop bits, flow control, DTR, RTS and BREAK. The server answers each command with
+//! a code that is 100 higher and the value now in effect; a value that differs from the requested
+//! one is a refusal. A value of 0 asks for the current value. The server reports changes of the
+//! line and of the modem signals as far as the user's masks allow, and either end can ask the other
+//! to suspend data. The data should be sent as BINARY, which is negotiated separately.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What the server's answers are above the user's commands.
+/// Offset of the server's answer codes from the user's command codes.
 const FROM_SERVER: u8 = 100;
 
-/// The longest signature, in bytes; ours.
+/// Maximum length of a signature in bytes (our choice).
 const SIGNATURE_MAX_BYTES: usize = 255;
 
-/// The most commands without an answer that are remembered; ours.
+/// Maximum number of unanswered commands that are remembered (our choice).
 const AWAITED_MAX: usize = 32;
 
 /// A command to a serial port, an answer to one, or a notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComPortCommand {
-    /// Who speaks: printable ASCII. Empty, it asks the other.
+    /// Signature of the sender in printable ASCII. An empty one requests the peer's.
     Signature(String),
-    /// Bits a second; 0 asks.
+    /// Bit rate in bits per second; 0 asks for it.
     BaudRate(u32),
-    /// Data bits, 5 to 8; 0 asks.
+    /// Data bits, 5 to 8; 0 asks for the current value.
     DataSize(u8),
-    /// 1 none, 2 odd, 3 even, 4 mark, 5 space; 0 asks.
+    /// 1 none, 2 odd, 3 even, 4 mark, 5 space; 0 asks for the current value.
     Parity(u8),
-    /// 1 one, 2 two, 3 one and a half; 0 asks.
+    /// 1 one, 2 two, 3 one and a half; 0 asks for the current value.
     StopSize(u8),
     /// One of the settings of [`Control`].
     Control(Control),
-    /// The state of the line, from the server: the bits of a 16550's line status.
+    /// State of the line, from the server: the bits of a 16550's line status register.
     LineState(u8),
-    /// The wires of the modem, from the server: the bits of a 16550's modem status.
+    /// State of the modem signals, from the server: the bits of a 16550's modem status register.
     ModemState(u8),
-    /// Send no more.
+    /// Suspend sending.
     Suspend,
-    /// Go on sending.
+    /// Resume sending.
     Resume,
-    /// Which bits of the line's state are told.
+    /// Mask of the line state bits that are reported.
     LineStateMask(u8),
-    /// Which of the modem's wires are told.
+    /// Mask of the modem state bits that are reported.
     ModemStateMask(u8),
-    /// Throw away what waits: 1 what was received, 2 what is to be sent, 3 both.
+    /// Purge buffers: 1 the receive buffer, 2 the transmit buffer, 3 both.
     Purge(u8),
 }
 
-/// What SET-CONTROL sets or asks.
+/// Value of SET-CONTROL, which sets or queries a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control(pub u8);
 
 impl Control {
-    /// Asks for the flow control of what the user sends.
+    /// Queries the flow control of the data that the user sends.
     pub const ASK_FLOW: Self = Self(0);
     /// No flow control.
     pub const NO_FLOW: Self = Self(1);
@@ -65,29 +65,29 @@ impl Control {
     pub const XON_XOFF: Self = Self(2);
     /// RTS and CTS.
     pub const HARDWARE: Self = Self(3);
-    /// Asks whether BREAK is on the line.
+    /// Queries whether BREAK is active.
     pub const ASK_BREAK: Self = Self(4);
-    /// Puts BREAK on the line.
+    /// Activates BREAK.
     pub const BREAK_ON: Self = Self(5);
-    /// Takes BREAK off the line.
+    /// Deactivates BREAK.
     pub const BREAK_OFF: Self = Self(6);
-    /// Asks for DTR.
+    /// Queries DTR.
     pub const ASK_DTR: Self = Self(7);
     /// Raises DTR.
     pub const DTR_ON: Self = Self(8);
     /// Lowers DTR.
     pub const DTR_OFF: Self = Self(9);
-    /// Asks for RTS.
+    /// Queries RTS.
     pub const ASK_RTS: Self = Self(10);
     /// Raises RTS.
     pub const RTS_ON: Self = Self(11);
     /// Lowers RTS.
     pub const RTS_OFF: Self = Self(12);
 
-    /// The highest that RFC 2217 has.
+    /// The highest value that RFC 2217 defines.
     const LAST: u8 = 19;
 
-    /// Returns which thing is set or asked: those of one group answer each other.
+    /// Returns the group of settings; an answer belongs to a command of the same group.
     fn group(self) -> u8 {
         match self.0 {
             0..=3 | 17 | 19 => 0,
@@ -103,23 +103,23 @@ impl Control {
     }
 }
 
-/// News of a serial port.
+/// An event of a serial port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComPortEvent {
-    /// The user commands it, for a server: do it, and answer by the same with what holds now.
+    /// A command of the user, for a server: execute it, and answer with the value now in effect.
     Command(ComPortCommand),
-    /// It is as commanded, or it is what was asked for, for a user.
+    /// The command took effect, or its query was answered, for a user.
     Answer(ComPortCommand),
-    /// It is not as commanded, for a user.
+    /// The command did not take effect, for a user.
     Refused {
-        /// What was commanded.
+        /// The command.
         asked: ComPortCommand,
-        /// What holds.
+        /// The value in effect.
         holds: ComPortCommand,
     },
-    /// The line or the modem has changed, for a user.
+    /// The state of the line or of the modem signals has changed, for a user.
     Notice(ComPortCommand),
-    /// Whether the other wants us to stop sending for now.
+    /// Whether the peer asks the local end to suspend sending.
     Suspended(bool),
 }
 
@@ -160,7 +160,7 @@ impl ComPortCommand {
         })
     }
 
-    /// Returns the content by which a user, or a server, says it.
+    /// Returns the content that a user, or a server, sends for this command.
     pub(in crate::application::telnet) fn content(&self, is_from_server: bool) -> Vec<u8> {
         let mut content = Vec::from([self.code() + if is_from_server { FROM_SERVER } else { 0 }]);
         match self {
@@ -200,7 +200,7 @@ impl ComPortCommand {
         }
     }
 
-    /// Returns whether it asks what holds, and commands nothing.
+    /// Returns whether it is a query that sets nothing.
     fn is_question(&self) -> bool {
         match self {
             Self::Signature(text) => text.is_empty(),
@@ -210,7 +210,7 @@ impl ComPortCommand {
         }
     }
 
-    /// Returns whether the answer `other` is about the same thing.
+    /// Returns whether `other` can be the answer to this command.
     fn is_about_the_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Control(asked), Self::Control(answer)) => asked.group() == answer.group(),
@@ -252,17 +252,17 @@ impl fmt::Display for ComPortCommand {
     }
 }
 
-/// Returns what of `text` is printable ASCII, as far as a signature may be long.
+/// Returns the printable ASCII of `text`, truncated to the maximum length of a signature.
 fn printable(text: &[u8]) -> String {
     let printable = text.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ');
     printable.take(SIGNATURE_MAX_BYTES).copied().map(char::from).collect()
 }
 
-/// One end's view of the serial port.
+/// State of the serial port at one end.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct ComPort {
     is_user: bool,
-    /// What a user has commanded and has no answer to.
+    /// The user's unanswered commands.
     awaited: VecDeque<ComPortCommand>,
     is_suspended: bool,
 }
@@ -272,12 +272,13 @@ impl ComPort {
         Self { is_user, awaited: VecDeque::new(), is_suspended: false }
     }
 
-    /// Returns whether the other wants us to stop sending for now.
+    /// Returns whether the peer asks the local end to suspend sending.
     pub(in crate::application::telnet) fn is_suspended(&self) -> bool {
         self.is_suspended
     }
 
-    /// Takes note of what goes to the other. Returns its content, if there is room to remember it.
+    /// Registers a command that is sent to the peer. Returns its content, or `None` if too many
+    /// commands are unanswered.
     pub(in crate::application::telnet) fn say(
         &mut self,
         command: &ComPortCommand,
@@ -292,7 +293,7 @@ impl ComPort {
         Some(command.content(!self.is_user))
     }
 
-    /// Takes what the other says; `None` if it is not his to say.
+    /// Processes a message of the peer; `None` if its direction is wrong.
     pub(in crate::application::telnet) fn receive(
         &mut self,
         message: Message,
@@ -315,9 +316,9 @@ impl ComPort {
 
     fn on_answer(&mut self, holds: ComPortCommand) -> ComPortEvent {
         let place = self.awaited.iter().position(|asked| asked.is_about_the_same(&holds));
-        // Servers leave commands without an answer; the newer answer is not for them.
+        // Some servers do not answer every command; this answer belongs to the newer command.
         let asked = place.and_then(|place| self.awaited.remove(place));
-        // ser2net answers two commands about one thing with the second value, twice.
+        // ser2net answers two commands for one setting with the second value, twice.
         let is_overtaken = self.awaited.contains(&holds);
         match asked {
             Some(asked) if asked != holds && !asked.is_question() && !is_overtaken => {

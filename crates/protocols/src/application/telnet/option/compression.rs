@@ -1,13 +1,13 @@
-//! MCCP2 and MCCP3 (options 86 and 87): one direction of the stream is compressed.
+//! MCCP2 and MCCP3 (options 86 and 87): compression of one direction of the stream.
 //!
-//! The server performs both options. By COMPRESS2 it compresses what it sends, by COMPRESS3 it
-//! lets the user compress what he sends. Who compresses says IAC SB, the option, IAC SE, and the
-//! very next byte is the first of the compressed stream. The stream is zlib's (RFC 1950) by the
-//! rules; gzip (RFC 1952) and bare deflate (RFC 1951) are in the wild, and told apart by how they
-//! begin. Where it ends, what follows is plain again.
+//! The server performs both options. With COMPRESS2 it compresses its own output, with COMPRESS3 it
+//! lets the user compress. The compressing side sends IAC SB, the option, IAC SE, and the very next
+//! byte is the first of the compressed stream. The specification requires a zlib stream (RFC 1950);
+//! gzip (RFC 1952) and raw deflate (RFC 1951) occur in practice and are recognized by their first
+//! bytes. After the end of the stream the data is uncompressed again.
 //!
-//! Compression is no part of [`Telnet`](crate::application::telnet::Telnet): it stands before it
-//! on the way in and behind it on the way out.
+//! Compression is not part of [`Telnet`](crate::application::telnet::Telnet): it is applied before
+//! it on input and after it on output.
 //!
 //! ```text
 //! in:   while input is not empty
@@ -16,9 +16,9 @@
 //! out:  of the output, up to the turn: as it is, or through the compressor if it is compressed
 //! ```
 //!
-//! A megabyte of nothing takes a kilobyte. What comes out is handed on in pieces of the caller's
-//! size, so it costs time and no memory; and one who sends more than [`EXPANSION_MAX`] times what
-//! he spent, beyond a first [`EXPANSION_FREE_BYTES`], is refused.
+//! A megabyte of zeros compresses to a kilobyte. Output is returned in pieces of the caller's size,
+//! so expansion costs time but no memory. A peer whose data expands to more than [`EXPANSION_MAX`]
+//! times its compressed size, beyond the first [`EXPANSION_FREE_BYTES`], is rejected.
 
 use crate::Cx;
 use crate::meter::Counter;
@@ -29,31 +29,32 @@ use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compr
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// How many bytes may come out for one that came in; ours. Text of a session has about 5.
+/// Maximum expansion factor (our choice). Text of a session has about 5.
 const EXPANSION_MAX: u64 = 100;
 
-/// How many bytes may come out whatever came in; ours: screens of blanks at the start.
+/// Number of output bytes allowed at any expansion factor (our choice), for blank screens at the
+/// start.
 const EXPANSION_FREE_BYTES: u64 = 1 << 20;
 
-/// The most bytes of names in the header of gzip; ours.
+/// Maximum length of a gzip header in bytes (our choice).
 const GZIP_HEADER_MAX_BYTES: usize = 1024;
 
-/// The bytes behind a gzip stream: check sum and length, which are not looked at.
+/// Length of the gzip trailer in bytes: checksum and length, which are ignored.
 const GZIP_TRAILER_BYTES: usize = 8;
 
-/// What the compressor writes in one piece.
+/// Size of the compressor's output buffer in bytes.
 const PIECE_BYTES: usize = 4096;
 
-/// Why a compressed stream was refused. Nothing of the connection can be read any more.
+/// Reason why a compressed stream was rejected. The connection cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecompressError {
-    /// It is not compressed, or broken.
+    /// The stream is not compressed, or corrupt.
     Corrupt,
-    /// It becomes far more than it is.
+    /// The expansion factor exceeds the limit.
     Expands,
 }
 
-/// Makes the compressed direction of a connection plain again.
+/// Decompresses one direction of a connection.
 #[derive(Default)]
 pub struct Decompressor {
     state: State,
@@ -65,13 +66,13 @@ pub struct Decompressor {
 enum State {
     #[default]
     Plain,
-    /// The first bytes, which say what kind of stream it is.
+    /// The first bytes, until they determine the format of the stream.
     Beginning(Vec<u8>),
     Inflating {
         inflate: Box<InflateState>,
         trailer_bytes: usize,
     },
-    /// Behind the stream, so many bytes that are not looked at.
+    /// After the stream: this many bytes are still to be skipped.
     Ending(usize),
     Refused(DecompressError),
 }
@@ -90,7 +91,7 @@ impl fmt::Debug for Decompressor {
 }
 
 impl Decompressor {
-    /// Takes note that the next byte of the input is the first of a compressed stream.
+    /// Starts decompression with the next byte of the input.
     pub fn start(&mut self) {
         *self = Self { state: State::Beginning(Vec::new()), ..Self::default() };
     }
@@ -101,14 +102,16 @@ impl Decompressor {
         !matches!(self.state, State::Plain)
     }
 
-    /// Inflates the next piece of `input` into `output`, and moves `input` past what it took.
+    /// Inflates the next piece of `input` into `output`, and advances `input` past the consumed
+    /// bytes.
     ///
     /// Returns how many bytes were written. Call it while `input` is not empty and
-    /// [`Decompressor::is_on`], and again after `output` was filled to its end.
+    /// [`Decompressor::is_on`], and again after `output` was completely filled.
     ///
     /// # Errors
     ///
-    /// When the stream is broken, or expands beyond measure; then nothing more can be read.
+    /// Returns [`DecompressError`] if the stream is corrupt or expands beyond the limit; then
+    /// nothing more can be read.
     pub fn inflate(
         &mut self,
         input: &mut &[u8],
@@ -147,7 +150,7 @@ impl Decompressor {
         }
     }
 
-    /// Takes bytes until the kind of the stream is known. Returns whether it is.
+    /// Collects bytes until the format of the stream is known. Returns whether it is.
     fn begin(&mut self, input: &mut &[u8]) -> Result<bool, DecompressError> {
         let State::Beginning(head) = &mut self.state else { return Ok(true) };
         while let Some((&byte, rest)) = input.split_first() {
@@ -156,8 +159,8 @@ impl Decompressor {
             head.push(byte);
             let Some((format, trailer_bytes)) = kind(head)? else { continue };
             let mut inflater = InflateState::new_boxed(format);
-            // The head of gzip is gone; that of the others is part of what is inflated, and
-            // too short to become anything.
+            // The header of gzip is consumed. The first bytes of the other formats are part of the
+            // stream, and too short to produce output.
             if trailer_bytes == 0 {
                 let fed = inflate(&mut inflater, head, &mut [], MZFlush::None);
                 if fed.bytes_consumed != head.len() {
@@ -180,7 +183,7 @@ impl Decompressor {
         self.bytes_out += done.bytes_written as u64;
         match done.status {
             Ok(MZStatus::StreamEnd) => self.state = State::Ending(*trailer_bytes),
-            // To come no further for want of input is no error.
+            // `Buf` only means that the input is exhausted.
             Ok(_) | Err(MZError::Buf) => {}
             Err(_) => return Err(DecompressError::Corrupt),
         }
@@ -193,18 +196,19 @@ impl Decompressor {
     }
 }
 
-/// Returns what kind of stream begins with `head` and how many bytes stand behind it, once known.
+/// Returns the format of a stream that begins with `head` and the length of its trailer, once
+/// known.
 fn kind(head: &[u8]) -> Result<Option<(DataFormat, usize)>, DecompressError> {
     match *head {
-        // RFC 1952: no deflate stream of use begins with a 0x1f, whose block type is reserved.
+        // RFC 1952: no valid deflate stream begins with 0x1f, whose block type is reserved.
         [0x1f] => Ok(None),
         [0x1f, 0x8b, ..] => match gzip_header_len(head) {
             Some(len) if len == head.len() => Ok(Some((DataFormat::Raw, GZIP_TRAILER_BYTES))),
             _ if head.len() < GZIP_HEADER_MAX_BYTES => Ok(None),
             _ => Err(DecompressError::Corrupt),
         },
-        // RFC 1950: the method is 8, the window at most 32 KiB, and the two bytes are a multiple
-        // of 31.
+        // RFC 1950: the method is 8, the window at most 32 KiB, and the first two bytes are a
+        // multiple of 31.
         [first] if first & 0x0f == 8 && first >> 4 <= 7 => Ok(None),
         [first, second] if first & 0x0f == 8 && u16::from_be_bytes([first, second]) % 31 == 0 => {
             Ok(Some((DataFormat::Zlib, 0)))
@@ -213,7 +217,7 @@ fn kind(head: &[u8]) -> Result<Option<(DataFormat, usize)>, DecompressError> {
     }
 }
 
-/// Returns how long the header is that begins `head`, if all of it is there (RFC 1952 §2.3).
+/// Returns the length of the gzip header at the start of `head`, if it is complete (RFC 1952 §2.3).
 fn gzip_header_len(head: &[u8]) -> Option<usize> {
     let (fixed, mut rest) = head.split_at_checked(10)?;
     let flags = *fixed.get(3)?;
@@ -221,7 +225,7 @@ fn gzip_header_len(head: &[u8]) -> Option<usize> {
         let (len, after) = rest.split_first_chunk()?;
         rest = after.get(usize::from(u16::from_le_bytes(*len))..)?;
     }
-    // A name and a comment, each to its NUL.
+    // A name and a comment, each terminated by NUL.
     for flag in [8, 16] {
         if flags & flag != 0 {
             let end = rest.iter().position(|&byte| byte == 0)?;
@@ -246,19 +250,21 @@ impl fmt::Debug for Compressor {
 impl Default for Compressor {
     fn default() -> Self {
         let mut compressor = Box::<CompressorOxide>::default();
-        // zlib's own default, which all can read and few do better than.
+        // The default level of zlib.
         compressor.set_format_and_level(DataFormat::Zlib, 6);
         Self(compressor)
     }
 }
 
 impl Compressor {
-    /// Compresses `input` and puts it behind `output`, so that the other can read all of it now.
+    /// Compresses `input` and appends the result to `output`, flushed so that the peer can decode
+    /// all of it now.
     pub fn compress(&mut self, input: &[u8], output: &mut Vec<u8>) {
         self.put(input, output, TDEFLFlush::Sync);
     }
 
-    /// Ends the stream behind `output`. What follows is plain; the next stream needs a new one.
+    /// Ends the stream and appends the rest to `output`. Later data is uncompressed; the next
+    /// stream needs a new compressor.
     pub fn finish(mut self, output: &mut Vec<u8>) {
         self.put(&[], output, TDEFLFlush::Finish);
     }
@@ -285,7 +291,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec;
 
-    /// Inflates `pieces` and returns what came out, and what was left as plain.
+    /// Inflates `pieces` and returns the output and the uncompressed rest.
     fn inflated<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<u8>, Vec<u8>), DecompressError> {

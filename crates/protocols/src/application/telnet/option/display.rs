@@ -1,7 +1,8 @@
-//! X-DISPLAY-LOCATION (RFC 1096): where the user's X display is.
+//! X-DISPLAY-LOCATION (RFC 1096): the location of the user's X display.
 //!
-//! A server asks SEND, and the user answers IS with `host:display.screen`. It says on which
-//! machine the user sits, and has broken clients and servers; so it is refused unless allowed.
+//! A server sends SEND, and the user answers IS with `host:display.screen`. This discloses the
+//! user's machine and has been used to attack clients and servers, so the option is refused unless
+//! allowed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,10 +11,10 @@ use core::fmt;
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
-/// The longest location, in bytes; ours: a name of 255 bytes, and the numbers.
+/// Maximum length of a location in bytes (our choice): a name of 255 bytes, and the numbers.
 const LOCATION_MAX_BYTES: usize = 264;
 
-/// What a subnegotiation of X-DISPLAY-LOCATION says.
+/// A subnegotiation of X-DISPLAY-LOCATION.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
     Send,
@@ -44,12 +45,12 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content that asks for the location.
+/// Returns the content of a SEND.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content that tells the graphic ASCII of `location`, as far as it may be long.
+/// Returns the content of an IS with the graphic ASCII of `location`, up to its maximum length.
 pub(in crate::application::telnet) fn is(location: &str) -> Vec<u8> {
     let graphic = location.bytes().filter(u8::is_ascii_graphic).take(LOCATION_MAX_BYTES);
     core::iter::once(IS).chain(graphic).collect()

@@ -1,35 +1,37 @@
-//! ECHO-ACKNOWLEDGMENT (private, option 221): how much of what was typed the screen now shows.
+//! ECHO-ACKNOWLEDGMENT (private, option 221): how much of the user's input the displayed output
+//! reflects.
 //!
-//! A user who sees 300 ms late may be shown what the echo will be, if what is shown wrongly is
-//! taken back soon. For that he must know whether a key that is not on the screen is still under
-//! way or will never be there. TIMING-MARK says that Telnet has read the key, not what the
-//! program has made of it. So the server counts the bytes of data that it has handed to the
-//! program, and [`SETTLING`] later, by when a program that echoes has echoed, it says
+//! On a path with a round trip of 300 ms, a client may display a predicted echo if wrong
+//! predictions are soon removed. To do so it must know whether a character that is not on the
+//! screen is still in flight or will never be echoed. TIMING-MARK reports that Telnet has read the
+//! character, not how the program has processed it. The server therefore counts the bytes of data
+//! that it has passed to the program, and [`SETTLING`] later, by which time a program that echoes
+//! has echoed, it sends
 //!
 //! ```text
-//! IAC SB 221 <count, 8 bytes, the highest first> IAC SE
+//! IAC SB 221 <count, 8 bytes, most significant first> IAC SE
 //! ```
 //!
-//! Everything behind which this stands in the stream shows the effect of the first `count` bytes
-//! of data since the connection began, each counted as RFC 854 decodes it: CR NUL is one byte,
-//! CR LF is two, IAC IAC is one. Data that a Synch threw away counts. The server performs the
-//! option; nobody else knows it, and a stranger's refusal costs three bytes. The number lies
-//! where neither the registry nor anybody known to us has one.
+//! All output before this message reflects the first `count` bytes of data since the connection
+//! began, each counted as decoded by RFC 854: CR NUL is one byte, CR LF is two, IAC IAC is one.
+//! Data that a Synch discarded counts. The server performs the option. Other implementations do not
+//! know it, and their refusal costs three bytes. Neither the registry nor any known implementation
+//! uses this number.
 
 use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 
-/// How long a program has to echo, before its silence is believed; ours, and mosh's.
+/// Time that a program has to echo before its silence is final (our choice, and mosh's).
 const SETTLING: Duration = Duration::from_millis(50);
 
-/// The most counts that wait for their time; ours. More are told together, a little later.
+/// Maximum number of pending counts (our choice). Further ones are merged and sent a little later.
 const WAITING_MAX: usize = 64;
 
 pub(super) fn parse(content: &[u8]) -> Option<u64> {
     content.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// What a server has handed on, and what of it is not acknowledged.
+/// Data that a server has passed to the program, and the part of it that is not acknowledged.
 #[derive(Debug, Default)]
 pub(in crate::application::telnet) struct Acknowledger {
     is_on: bool,
@@ -38,12 +40,12 @@ pub(in crate::application::telnet) struct Acknowledger {
 }
 
 impl Acknowledger {
-    /// Begins to acknowledge.
+    /// Starts to acknowledge.
     pub(in crate::application::telnet) fn begin(&mut self) {
         self.is_on = true;
     }
 
-    /// Takes note that `count` bytes more are handed to the program now, or thrown away.
+    /// Records that `count` more bytes were passed to the program at `now`, or discarded.
     pub(in crate::application::telnet) fn hand(&mut self, count: usize, now: Instant) {
         self.handed += count as u64;
         if self.is_on {
@@ -56,7 +58,7 @@ impl Acknowledger {
         let is_full = self.waiting.len() >= WAITING_MAX;
         match self.waiting.back_mut() {
             Some((last_due, count)) if *last_due == due => *count = self.handed,
-            // The one before gives way: what it would have said is part of what this one says.
+            // The new count replaces the previous one, which it includes.
             Some(last) if is_full => *last = (due, self.handed),
             _ => self.waiting.push_back((due, self.handed)),
         }
@@ -66,7 +68,7 @@ impl Acknowledger {
         self.waiting.front().map(|(due, _)| *due)
     }
 
-    /// Returns the content that acknowledges what is due, if anything is.
+    /// Returns the content of the acknowledgment that is due, if any.
     pub(in crate::application::telnet) fn due(&mut self, now: Instant) -> Option<[u8; 8]> {
         let mut count = None;
         while let Some(&(due, handed)) = self.waiting.front()
@@ -78,7 +80,7 @@ impl Acknowledger {
         count.map(u64::to_be_bytes)
     }
 
-    /// Forgets what is owed: the option has ended.
+    /// Discards pending acknowledgments when the option is disabled.
     pub(in crate::application::telnet) fn end(&mut self) {
         self.is_on = false;
         self.waiting.clear();

@@ -1,15 +1,16 @@
 //! NEW-ENVIRON (RFC 1572): variables of the user's environment.
 //!
-//! A server asks SEND, for all or by name; the user answers IS, and tells later changes by INFO.
-//! Each variable is VAR (one of the RFC's names) or USERVAR and its name, then VALUE and its value
-//! unless it has none. ESC stands before a byte of name or value that has one of these meanings.
+//! A server sends SEND, for all variables or by name; the user answers IS, and reports later
+//! changes with INFO. Each variable is VAR (one of the well-known names of the RFC) or USERVAR and
+//! its name, then VALUE and its value unless it is unset. ESC precedes a byte of a name or value
+//! that would have one of these meanings.
 //!
-//! No option has done more harm. Clients have told everything to whoever asked; servers have put
-//! what came into the environment of a privileged program, or into its arguments. So the user
-//! here tells nothing but a list that was made for it, and names that are not on it he repeats
-//! without a value. The server asks for names of a list, by name, and what comes under another
-//! name is thrown away unread. Some servers have only 256 bytes for a subnegotiation, and so do
-//! some users: what is asked for is cut into as many.
+//! This option has caused many vulnerabilities. Clients have disclosed their whole environment to
+//! any server; servers have copied received variables into the environment of a privileged program,
+//! or into its arguments. This user therefore sends only variables of an explicit list, and repeats
+//! other names without a value. The server requests the names of a list, by name, and discards
+//! variables with other names. Some servers and users have only 256 bytes for a subnegotiation, so
+//! requests are split accordingly.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,42 +25,43 @@ const VALUE: u8 = 1;
 const ESC: u8 = 2;
 const USERVAR: u8 = 3;
 
-/// The most bytes of one SEND; ours: what is in the wild takes 256 with its frame.
+/// Maximum length of one SEND in bytes (our choice): some peers accept only 256 including the
+/// framing.
 const SEND_MAX_BYTES: usize = 240;
 
-/// The most bytes of one IS; ours.
+/// Maximum length of one IS in bytes (our choice).
 const IS_MAX_BYTES: usize = 1024;
 
-/// The most variables that are read in one subnegotiation; ours.
+/// Maximum number of variables parsed from one subnegotiation (our choice).
 const VARIABLES_MAX: usize = 64;
 
-/// The longest name, in bytes; ours.
+/// Maximum length of a name in bytes (our choice).
 const NAME_MAX_BYTES: usize = 64;
 
-/// The longest value, in bytes; ours.
+/// Maximum length of a value in bytes (our choice).
 const VALUE_MAX_BYTES: usize = 256;
 
-/// The names that are VAR; all others are USERVAR.
+/// The names sent as VAR; all others are USERVAR.
 const WELL_KNOWN: [&str; 6] = ["USER", "JOB", "ACCT", "PRINTER", "SYSTEMTYPE", "DISPLAY"];
 
 /// One variable of a user's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvironmentVariable {
-    /// Its name: graphic ASCII without `=`, at most 64 characters.
+    /// Name: graphic ASCII without `=`, at most 64 characters.
     pub name: String,
-    /// Its value: no control characters, at most 256 bytes. `None` says that it is not set.
+    /// Value: no control characters, at most 256 bytes. `None` means unset.
     pub value: Option<String>,
 }
 
 impl EnvironmentVariable {
-    /// Makes a variable with a value.
+    /// Creates a variable with a value.
     #[must_use]
     pub fn new(name: &str, value: &str) -> Self {
         Self { name: String::from(name), value: Some(String::from(value)) }
     }
 }
 
-/// What a subnegotiation of NEW-ENVIRON says.
+/// A subnegotiation of NEW-ENVIRON.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
     Send(Vec<Wanted>),
@@ -67,7 +69,7 @@ pub(in crate::application::telnet) enum Message {
     Info(Vec<Variable>),
 }
 
-/// What is asked for.
+/// A requested variable or group of variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Wanted {
     AllWellKnown,
@@ -75,7 +77,7 @@ pub(in crate::application::telnet) enum Wanted {
     Named { is_well_known: bool, name: Vec<u8> },
 }
 
-/// A variable as it came.
+/// A received variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) struct Variable {
     name: Vec<u8>,
@@ -128,7 +130,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// Cuts a list at its markers, and takes the escapes out: each piece with its marker.
+/// Splits a list at its markers and removes the escapes; returns each piece with its marker.
 fn pieces(list: &[u8]) -> Option<Vec<(u8, Vec<u8>)>> {
     let mut pieces: Vec<(u8, Vec<u8>)> = Vec::new();
     let mut bytes = list.iter().copied();
@@ -162,12 +164,13 @@ fn variables(list: &[u8]) -> Option<Vec<Variable>> {
     Some(variables)
 }
 
-/// What a user may tell.
+/// The variables that a user may send.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Told(Vec<EnvironmentVariable>);
 
 impl Told {
-    /// Takes the list that the user allows; what cannot be told as it is, is left out.
+    /// Creates the list from the allowed variables; those that cannot be sent unchanged are
+    /// omitted.
     pub(in crate::application::telnet) fn new(allowed: &[EnvironmentVariable]) -> Self {
         let is_told = |variable: &&EnvironmentVariable| {
             is_name(variable.name.as_bytes())
@@ -176,12 +179,12 @@ impl Told {
         Self(allowed.iter().filter(is_told).take(VARIABLES_MAX).cloned().collect())
     }
 
-    /// Returns the content that answers a SEND.
+    /// Returns the content of the answer to a SEND.
     pub(in crate::application::telnet) fn answer(&self, wanted: &[Wanted]) -> Vec<u8> {
         let mut content = Vec::from([IS]);
         let mut told: Vec<&[u8]> = Vec::new();
         let all = [Wanted::AllWellKnown, Wanted::AllOthers];
-        // RFC 1572: SEND without a list asks for everything.
+        // RFC 1572: SEND without a list requests everything.
         let wanted = if wanted.is_empty() { &all } else { wanted };
         for wanted in wanted {
             match wanted {
@@ -213,7 +216,7 @@ impl Told {
     }
 }
 
-/// Puts a variable behind `content`, if it is not there and finds room.
+/// Appends a variable to `content`, if it is not there yet and fits.
 fn put<'a>(
     content: &mut Vec<u8>,
     told: &mut Vec<&'a [u8]>,
@@ -247,18 +250,18 @@ fn put_escaped(content: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// What a server asks for, and takes.
+/// The names that a server requests and accepts.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Asked(Vec<String>);
 
 impl Asked {
-    /// Takes the names of the settings; what is no name is left out.
+    /// Creates the list from the names in the settings; invalid names are omitted.
     pub(in crate::application::telnet) fn new(names: &[String]) -> Self {
         let names = names.iter().filter(|name| is_name(name.as_bytes()));
         Self(names.take(VARIABLES_MAX).cloned().collect())
     }
 
-    /// Returns the contents that ask for every name, each short enough for anyone.
+    /// Returns the contents of the SENDs for all names, each within [`SEND_MAX_BYTES`].
     pub(in crate::application::telnet) fn requests(&self) -> Vec<Vec<u8>> {
         let (mut requests, mut content) = (Vec::new(), Vec::from([SEND]));
         for name in &self.0 {
@@ -269,15 +272,15 @@ impl Asked {
             content.push(if is_well_known { VAR } else { USERVAR });
             content.extend_from_slice(name.as_bytes());
         }
-        // SEND without a name would ask for everything.
+        // SEND without a name would request everything.
         if content.len() > 1 {
             requests.push(content);
         }
         requests
     }
 
-    /// Returns those of `variables` that were asked for and can be what they say, and how many
-    /// were not.
+    /// Returns those of `variables` that were requested and are valid, and the number of the
+    /// others.
     pub(in crate::application::telnet) fn sift(
         &self,
         variables: Vec<Variable>,

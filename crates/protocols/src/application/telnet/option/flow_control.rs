@@ -1,20 +1,20 @@
 //! TOGGLE-FLOW-CONTROL (RFC 1372): whether the user's terminal acts on XOFF and XON.
 //!
-//! The server says OFF when a program wants these two characters for itself, and ON when it is
-//! done; and whether only XON lets output go on, or any key.
+//! The server sends OFF when a program wants to receive these two characters, and ON when it no
+//! longer does. It also specifies whether only XON or any character resumes the output.
 
 use core::fmt;
 
-/// What the terminal is to do with XOFF and XON.
+/// Treatment of XOFF and XON by the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// They are data.
+    /// XOFF and XON are data.
     Off,
-    /// XOFF stops the output, XON lets it go on.
+    /// XOFF stops the output, XON resumes it.
     On,
-    /// Any character lets the output go on.
+    /// Any character resumes the output.
     RestartAny,
-    /// Only XON lets the output go on.
+    /// Only XON resumes the output.
     RestartXon,
 }
 

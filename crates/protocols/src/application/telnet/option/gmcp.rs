@@ -1,21 +1,21 @@
-//! GMCP: messages between a MUD and its user, each a name and perhaps a value in JSON.
+//! GMCP: messages between a MUD and its user, each a name and an optional value in JSON.
 //!
-//! A name is one or more words with dots between; a space ends it, and the rest is the value. The
-//! value is handed on as text: what it means is the business of who knows the name.
+//! A name is one or more words separated by dots; a space ends it, and the rest is the value. The
+//! value is passed on as text and not interpreted.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The longest name, in bytes; ours.
+/// Maximum length of a name in bytes (our choice).
 const NAME_MAX_BYTES: usize = 128;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gmcp {
-    /// Its name: 1 to 128 graphic ASCII characters.
+    /// Name: 1 to 128 graphic ASCII characters.
     pub name: String,
-    /// Its value in JSON, perhaps empty. It was not looked at.
+    /// Value in JSON, possibly empty. It is not validated.
     pub value: String,
 }
 
@@ -26,7 +26,7 @@ impl Gmcp {
         is_name(name).then(|| Self { name: String::from(name), value: String::from(value) })
     }
 
-    /// Returns the content, unless the name is none.
+    /// Returns the content, or `None` if the name is invalid.
     pub(in crate::application::telnet) fn content(&self) -> Option<Vec<u8>> {
         if !is_name(&self.name) {
             return None;

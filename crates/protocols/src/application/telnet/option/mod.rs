@@ -1,10 +1,9 @@
-//! The options: a table of which are known and who performs them, and a file for each.
+//! The options: a table of the known options with the side that performs each, and a file for each.
 //!
-//! The engine knows of an option what its row says: who can perform it, and how much of a
-//! subnegotiation about it is kept. What is said in the subnegotiation, and what an end remembers
-//! of it, is in the option's own file. Those that say nothing more than on and off (BINARY, ECHO,
-//! SUPPRESS-GO-AHEAD, END-OF-RECORD) have a row and no file; TIMING-MARK, which marks a place and
-//! has no state, has neither.
+//! The table defines who can perform an option and how much of its subnegotiations is kept. The
+//! messages and the state of an option are in its own file. Options without subnegotiations
+//! (BINARY, ECHO, SUPPRESS-GO-AHEAD, END-OF-RECORD) have a row and no file; TIMING-MARK, which
+//! marks a place and has no state, has neither.
 
 pub(super) mod charset;
 pub(super) mod com_port;
@@ -27,7 +26,7 @@ use super::command::{OptionCode, OptionSet, Side};
 use super::q_method::OptionState;
 use core::fmt;
 
-/// Who can perform an option.
+/// Roles that can perform an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Performer {
     Either,
@@ -35,12 +34,12 @@ enum Performer {
     Server,
 }
 
-/// One option of the table.
+/// One row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     option: OptionCode,
     performer: Performer,
-    /// The most bytes that are kept of a subnegotiation.
+    /// Maximum number of bytes kept of a subnegotiation.
     content_max_bytes: usize,
 }
 
@@ -48,16 +47,16 @@ const fn entry(option: OptionCode, performer: Performer, content_max_bytes: usiz
     Entry { option, performer, content_max_bytes }
 }
 
-/// How many options have a state.
+/// Number of options with a state.
 pub(super) const KNOWN_COUNT: usize = 21;
 
-/// The options that have a state, in the order of their codes.
+/// The options with a state, in the order of their codes.
 ///
-/// The limits are ours: those of short messages are the least that the longest of them needs, and
-/// of lists as much as anyone is known to send.
+/// The limits are our choice: for short messages the length of the longest valid one, for lists the
+/// length of the longest that is known to occur.
 const TABLE: [Entry; KNOWN_COUNT] = [
     entry(OptionCode::BINARY, Performer::Either, 0),
-    // RFC 857: both may not echo at a time, or a character goes around for ever.
+    // RFC 857: if both ends echoed, a character would circulate indefinitely.
     entry(OptionCode::ECHO, Performer::Server, 0),
     entry(OptionCode::SUPPRESS_GO_AHEAD, Performer::Either, 0),
     entry(OptionCode::STATUS, Performer::Either, 512),
@@ -66,7 +65,7 @@ const TABLE: [Entry; KNOWN_COUNT] = [
     entry(OptionCode::NAWS, Performer::User, 4),
     entry(OptionCode::TERMINAL_SPEED, Performer::User, 64),
     entry(OptionCode::TOGGLE_FLOW_CONTROL, Performer::User, 1),
-    // A triplet for each code that there can be.
+    // One triplet for every possible code.
     entry(OptionCode::LINEMODE, Performer::User, 1 + 3 * 256),
     entry(OptionCode::X_DISPLAY_LOCATION, Performer::User, 512),
     entry(OptionCode::NEW_ENVIRON, Performer::User, 4096),
@@ -81,7 +80,7 @@ const TABLE: [Entry; KNOWN_COUNT] = [
     entry(OptionCode::ECHO_ACKNOWLEDGMENT, Performer::Server, 8),
 ];
 
-/// Returns the options that have a state.
+/// Returns the options with a state.
 pub(super) fn known() -> impl Iterator<Item = OptionCode> {
     TABLE.iter().map(|entry| entry.option)
 }
@@ -90,7 +89,7 @@ fn find(option: OptionCode) -> Option<&'static Entry> {
     TABLE.iter().find(|entry| entry.option == option)
 }
 
-/// Returns whether a user (or a server) can perform `option`. Only this is ever agreed to.
+/// Returns whether a user (or a server) can perform `option`. Other requests are always refused.
 pub(super) fn can_perform(is_user: bool, option: OptionCode) -> bool {
     find(option).is_some_and(|entry| match entry.performer {
         Performer::Either => true,
@@ -99,7 +98,7 @@ pub(super) fn can_perform(is_user: bool, option: OptionCode) -> bool {
     })
 }
 
-/// Returns which end performs `option` as seen from a user (or a server), if only one can.
+/// Returns the side that performs `option` as seen from a user (or a server), if only one role can.
 pub(super) fn only_side(is_user: bool, option: OptionCode) -> Option<Side> {
     let user = if is_user { Side::Us } else { Side::Him };
     let server = if is_user { Side::Him } else { Side::Us };
@@ -110,23 +109,23 @@ pub(super) fn only_side(is_user: bool, option: OptionCode) -> Option<Side> {
     }
 }
 
-/// Returns the most bytes that are kept of a subnegotiation of `option`.
+/// Returns the maximum number of bytes kept of a subnegotiation of `option`.
 pub(super) fn content_max_bytes(option: OptionCode) -> usize {
     find(option).map_or(0, |entry| entry.content_max_bytes)
 }
 
-/// How one option stands on both sides.
+/// State of one option on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionRow {
     /// The option.
     pub option: OptionCode,
-    /// How it stands where we perform it.
+    /// State on the local side.
     pub us: OptionState,
-    /// How it stands where the other performs it.
+    /// State on the peer's side.
     pub him: OptionState,
 }
 
-/// The states of all known options, and which of them are agreed to.
+/// The states of all known options, and the set of allowed ones.
 #[derive(Debug)]
 pub(super) struct Options {
     rows: [OptionRow; KNOWN_COUNT],
@@ -149,13 +148,13 @@ impl Options {
         self.allowed
     }
 
-    /// Returns whether `side` may perform `option`, as far as we are asked.
+    /// Returns whether `side` may perform `option` according to the role and the settings.
     pub(super) fn allows(&self, side: Side, option: OptionCode) -> bool {
         let is_user = self.is_user == (side == Side::Us);
         self.allowed.contains(option) && can_perform(is_user, option)
     }
 
-    /// Returns the state of `option`; one that is not known is not enabled.
+    /// Returns the state of `option`; an unknown option is disabled.
     pub(super) fn state(&self, side: Side, option: OptionCode) -> OptionState {
         let row = self.rows.iter().find(|row| row.option == option);
         row.map_or(OptionState::No, |row| match side {
@@ -178,7 +177,7 @@ impl Options {
     }
 }
 
-/// What a subnegotiation says, from either end.
+/// A subnegotiation, from either end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Message {
     Status(status::Message),
@@ -200,7 +199,7 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Reads the content of a subnegotiation of `option`; `None` if it makes no sense.
+    /// Parses the content of a subnegotiation of `option`; returns `None` if it is invalid.
     pub(super) fn parse(option: OptionCode, content: &[u8]) -> Option<Self> {
         match option {
             OptionCode::STATUS => status::Message::parse(content).map(Self::Status),

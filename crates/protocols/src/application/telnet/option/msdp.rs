@@ -1,9 +1,8 @@
-//! MSDP: variables of a MUD, whose values may hold lists and tables.
+//! MSDP: variables of a MUD, whose values may contain lists and tables.
 //!
-//! VAR begins a name and VAL its value. A value is text, or an array of VALs between
-//! ARRAY_OPEN and ARRAY_CLOSE, or a table of VARs with their VALs between TABLE_OPEN and
-//! TABLE_CLOSE. A name may have more than one VAL, which is an array. There is no escape: text
-//! cannot hold a byte below 7.
+//! VAR begins a name and VAL its value. A value is text, or an array of VALs between ARRAY_OPEN and
+//! ARRAY_CLOSE, or a table of VARs with their VALs between TABLE_OPEN and TABLE_CLOSE. A name with
+//! more than one VAL is an array. There is no escape: text cannot contain a byte below 7.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,13 +15,13 @@ const TABLE_CLOSE: u8 = 4;
 const ARRAY_OPEN: u8 = 5;
 const ARRAY_CLOSE: u8 = 6;
 
-/// The most arrays and tables in each other; ours: what is in the wild has three.
+/// Maximum nesting depth of arrays and tables (our choice): three levels occur in practice.
 const DEPTH_MAX: usize = 8;
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MsdpVariable {
-    /// Its name, never empty.
+    /// Name, never empty.
     pub name: String,
     /// Its value.
     pub value: MsdpValue,
@@ -31,11 +30,11 @@ pub struct MsdpVariable {
 /// The value of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MsdpValue {
-    /// Text. What was not UTF-8 in it is replaced.
+    /// Text. Invalid UTF-8 is replaced.
     Text(String),
-    /// Values in a row.
+    /// An array of values.
     Array(Vec<Self>),
-    /// Values with names.
+    /// A table of named values.
     Table(Vec<MsdpVariable>),
 }
 
@@ -45,7 +44,7 @@ pub(super) fn parse(content: &[u8]) -> Option<Vec<MsdpVariable>> {
     rest.is_empty().then_some(variables)
 }
 
-/// Returns the content that tells `variables`, unless a text or a name has a byte below 7 in it.
+/// Returns the content for `variables`, or `None` if a text or a name contains a byte below 7.
 pub(in crate::application::telnet) fn content(variables: &[MsdpVariable]) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     put_variables(&mut content, variables, DEPTH_MAX)?;
@@ -99,7 +98,7 @@ fn value(rest: &mut &[u8], depth: usize) -> Option<MsdpValue> {
     Some(value)
 }
 
-/// Takes what comes before the next byte that means something.
+/// Splits off the text before the next marker byte.
 fn text(rest: &mut &[u8]) -> String {
     let end = rest.iter().position(|&byte| (VAR..=ARRAY_CLOSE).contains(&byte));
     let (text, after) = rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or((rest, &[]));

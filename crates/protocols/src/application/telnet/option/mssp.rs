@@ -1,6 +1,6 @@
-//! MSSP: what a MUD says about itself, for those who make lists of MUDs.
+//! MSSP: properties of a MUD, for programs that compile lists of MUDs.
 //!
-//! VAR begins a name and VAL one of its values, all of them text.
+//! VAR begins a name and VAL one of its values, all of which are text.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,9 +12,9 @@ const VAL: u8 = 2;
 /// A variable and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MsspVariable {
-    /// Its name, never empty.
+    /// Name, never empty.
     pub name: String,
-    /// Its values, at least one. What was not UTF-8 in them is replaced.
+    /// Values, at least one. Invalid UTF-8 is replaced.
     pub values: Vec<String>,
 }
 
@@ -37,7 +37,8 @@ pub(super) fn parse(content: &[u8]) -> Option<Vec<MsspVariable>> {
     variables.iter().all(|variable| !variable.values.is_empty()).then_some(variables)
 }
 
-/// Returns the content that tells `variables`, unless one has no name, no value, or a marker in it.
+/// Returns the content for `variables`, or `None` if one has no name, no value, or contains a
+/// marker.
 pub(in crate::application::telnet) fn content(variables: &[MsspVariable]) -> Option<Vec<u8>> {
     let is_text = |text: &str| !text.bytes().any(|byte| byte == VAR || byte == VAL);
     let mut content = Vec::new();

@@ -1,11 +1,11 @@
-//! NAWS (RFC 1073): the user tells the size of his window, now and whenever it changes.
+//! NAWS (RFC 1073): the user reports its window size, at the start and at every change.
 //!
-//! Columns and rows are 16 bits each, and 0 says that the size is not known. Nobody asks: the
-//! option being on is the question.
+//! Columns and rows are 16 bits each; 0 means unknown. There is no request: enabling the option is
+//! sufficient.
 
 use core::fmt;
 
-/// What a subnegotiation of NAWS says.
+/// A subnegotiation of NAWS.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) struct Message {
     pub(in crate::application::telnet) columns: u16,
@@ -27,7 +27,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content that tells a size.
+/// Returns the content that reports a size.
 pub(in crate::application::telnet) fn is((columns, rows): (u16, u16)) -> [u8; 4] {
     let ([c0, c1], [r0, r1]) = (columns.to_be_bytes(), rows.to_be_bytes());
     [c0, c1, r0, r1]

@@ -1,22 +1,22 @@
 //! START_TLS (draft-altman-telnet-starttls): the rest of the connection becomes TLS.
 //!
-//! The user says WILL and the server DO, then each says FOLLOWS as the last that it says in clear,
-//! and TLS begins where both have. Afterwards the session begins anew inside, with no option on.
-//! Between our FOLLOWS and the other's, nothing that comes means anything: it came in clear, where
-//! anybody can put words into it, and what would be kept of it would seem to have come by TLS.
-//! What stands behind the other's FOLLOWS is not looked at: if it is not TLS, TLS will say so.
+//! The user sends WILL and the server DO, then each sends FOLLOWS as its last message in plaintext,
+//! and TLS begins once both have. The session inside TLS starts anew, with no option enabled.
+//! Between our FOLLOWS and the peer's, all input is ignored: it is plaintext, into which an
+//! attacker can inject data, and any of it that were kept would appear to have arrived over TLS.
+//! Input after the peer's FOLLOWS is not examined: if it is not TLS, the handshake fails.
 
-/// What a subnegotiation of START_TLS says: that TLS follows.
+/// Content of the only subnegotiation of START_TLS.
 const FOLLOWS: u8 = 1;
 
-/// Where an end stands on the way to TLS.
+/// Progress of the switch to TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Progress {
     #[default]
     Clear,
-    /// We have said FOLLOWS, and wait for the other to.
+    /// The local end has sent FOLLOWS and waits for the peer's.
     WeFollow,
-    /// Both have.
+    /// Both ends have sent FOLLOWS.
     Started,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn parse(content: &[u8]) -> Option<()> {
     (content == [FOLLOWS]).then_some(())
 }
 
-/// Returns the content that says that TLS follows.
+/// Returns the content of FOLLOWS.
 pub(in crate::application::telnet) fn follows() -> [u8; 1] {
     [FOLLOWS]
 }

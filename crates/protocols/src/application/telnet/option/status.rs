@@ -1,8 +1,8 @@
-//! STATUS (RFC 859): which options the other believes to be on.
+//! STATUS (RFC 859): the options that the other end considers enabled.
 //!
-//! Who performs it answers SEND by IS and a list: WILL for what it does, DO for what the other
-//! does, and SB to SE for parameters, in which SE is doubled where it is data. The list is what
-//! one end believes, so that a person can find where the two disagree.
+//! The side that performs the option answers SEND with IS and a list: WILL for options that it
+//! performs, DO for those that the other end performs, and SB to SE for parameters, in which SE is
+//! doubled as data. The list is the view of one end, which helps the user find disagreements.
 
 use crate::application::telnet::Side;
 use crate::application::telnet::command::{OptionCode, SB, SE, Verb};
@@ -13,12 +13,12 @@ use core::fmt;
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
-/// What a subnegotiation of STATUS says.
+/// A subnegotiation of STATUS.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
-    /// The speaker wants our view of the options.
+    /// A request for the receiver's view of the options.
     Send,
-    /// The speaker's view of the options, each with its side seen from the hearer.
+    /// The sender's view of the options, each with its side as seen from the receiver.
     Is(Vec<(Side, OptionCode)>),
 }
 
@@ -43,12 +43,12 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content that asks for a list.
+/// Returns the content of a SEND.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content that tells of `rows`: WILL for what we do, DO for what the other does.
+/// Returns the content of an IS for `rows`: WILL for local options, DO for those of the peer.
 pub(in crate::application::telnet) fn is(rows: &[OptionRow]) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     for row in rows {
@@ -70,7 +70,7 @@ fn parse_list(mut list: &[u8]) -> Option<Vec<(Side, OptionCode)>> {
             continue;
         }
         let (&option, rest) = rest.split_first()?;
-        // His WILL is his to perform, as it is in negotiation.
+        // As in negotiation, the peer's WILL is about an option that the peer performs.
         let (side, is_enabled) = Verb::from_code(word)?.about();
         if is_enabled {
             enabled.push((side, OptionCode(option)));
@@ -80,7 +80,7 @@ fn parse_list(mut list: &[u8]) -> Option<Vec<(Side, OptionCode)>> {
     Some(enabled)
 }
 
-/// Returns what follows the SE; within the parameters SE is doubled where it is data (RFC 859).
+/// Returns the input after the SE; within the parameters SE is doubled as data (RFC 859).
 fn skip_parameters(mut list: &[u8]) -> Option<&[u8]> {
     loop {
         let at = list.iter().position(|&byte| byte == SE)?;

@@ -1,6 +1,7 @@
-//! TERMINAL-SPEED (RFC 1079): the bits a second that the user's terminal sends and receives.
+//! TERMINAL-SPEED (RFC 1079): the transmit and receive speeds of the user's terminal in bits per
+//! second.
 //!
-//! A server asks SEND, and the user answers IS with two decimal numbers and a comma between.
+//! A server sends SEND, and the user answers IS with two decimal numbers separated by a comma.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,10 +10,10 @@ use core::fmt;
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
-/// The most digits of a speed; ours: enough for 32 bits.
+/// Maximum number of digits of a speed (our choice): enough for 32 bits.
 const DIGITS_MAX: usize = 10;
 
-/// What a subnegotiation of TERMINAL-SPEED says.
+/// A subnegotiation of TERMINAL-SPEED.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
     Send,
@@ -41,12 +42,12 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content that asks for the speed.
+/// Returns the content of a SEND.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// Returns the content that tells the speed.
+/// Returns the content that reports the speeds.
 pub(in crate::application::telnet) fn is((transmit, receive): (u32, u32)) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     content.extend_from_slice(format!("{transmit},{receive}").as_bytes());
@@ -54,7 +55,7 @@ pub(in crate::application::telnet) fn is((transmit, receive): (u32, u32)) -> Vec
 }
 
 fn number(text: &str) -> Option<u32> {
-    // A sign is a digit to `parse`, and none to RFC 1079.
+    // `parse` would accept a sign, which RFC 1079 does not allow.
     let is_number = text.len() <= DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
 }

@@ -1,12 +1,12 @@
-//! TERMINAL-TYPE (RFC 1091), with MTTS in its place.
+//! TERMINAL-TYPE (RFC 1091), including MTTS.
 //!
-//! A server asks SEND, and the user answers IS with a name. Asked again, the user tells the next
-//! name that he can be; the last one is told twice, which says that there are no more, and then
-//! the list begins again. The name that was told last is the one that holds. A name is one of the
-//! registry's, at most 40 characters, and UNKNOWN where there is none.
+//! A server sends SEND, and the user answers IS with a name. Asked again, the user sends the next
+//! name that it supports. It repeats the last name, which indicates the end of the list, and then
+//! starts again. The name that was sent last is in effect. A name is one of the registry's, at most
+//! 40 characters, or UNKNOWN if there is none.
 //!
-//! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose
-//! bits say what the program can do. The fourth answer repeats the third.
+//! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose bits
+//! give the capabilities of the program. The fourth answer repeats the third.
 
 use crate::application::telnet::Event;
 use alloc::string::{String, ToString};
@@ -16,23 +16,23 @@ use core::fmt;
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
-/// The longest name of a terminal, in bytes: the registry's limit (RFC 1700).
+/// Maximum length of a terminal name in bytes: the limit of the registry (RFC 1700).
 const NAME_MAX_BYTES: usize = 40;
 
-/// The most names that are told or asked for; ours.
+/// Maximum number of names sent or requested (our choice).
 const NAMES_MAX: usize = 16;
 
-/// What a MUD is told of the user's program.
+/// Description of the user's program for a MUD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mtts {
-    /// The name of the program, told before that of the terminal.
+    /// Name of the program, sent before that of the terminal.
     pub program: String,
-    /// The bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colours, 16 mouse, 32 OSC colour palette,
-    /// 64 screen reader, 128 proxy, 256 true colour, 512 MNES, 1024 MSLP, 2048 TLS.
+    /// Capability bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colors, 16 mouse, 32 OSC color palette, 64
+    /// screen reader, 128 proxy, 256 true color, 512 MNES, 1024 MSLP, 2048 TLS.
     pub bits: u32,
 }
 
-/// What a subnegotiation of TERMINAL-TYPE says.
+/// A subnegotiation of TERMINAL-TYPE.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
     Send,
@@ -69,12 +69,12 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content that asks for a name.
+/// Returns the content of a SEND.
 pub(in crate::application::telnet) fn send() -> [u8; 1] {
     [SEND]
 }
 
-/// The names that a user tells, one after the other.
+/// The names that a user sends, one after the other.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Names {
     names: Vec<String>,
@@ -100,23 +100,23 @@ impl Names {
         Self { names, told: 0 }
     }
 
-    /// Begins the list again.
+    /// Restarts the list.
     pub(in crate::application::telnet) fn restart(&mut self) {
         self.told = 0;
     }
 
-    /// Returns the content that tells the next name.
+    /// Returns the content of an IS with the next name.
     pub(in crate::application::telnet) fn answer(&mut self) -> Vec<u8> {
         let name = self.names.get(self.told).or(self.names.last());
         let mut content = Vec::from([IS]);
         content.extend_from_slice(name.map_or(b"UNKNOWN".as_slice(), |name| name.as_bytes()));
-        // The last one once more, and then from the start.
+        // The last name is repeated once, and then the list restarts.
         self.told = if self.told < self.names.len() { self.told + 1 } else { 0 };
         content
     }
 }
 
-/// What a server has been told, one name after the other.
+/// State of a server's requests for terminal names.
 #[derive(Debug)]
 pub(in crate::application::telnet) struct Asker {
     last: Option<String>,
@@ -129,19 +129,19 @@ impl Asker {
         Self { last: None, asked: 0, limit: names_max.clamp(1, NAMES_MAX) }
     }
 
-    /// Returns the content that asks for the first name.
+    /// Returns the content of the first SEND.
     pub(in crate::application::telnet) fn first(&mut self) -> [u8; 1] {
         (self.last, self.asked) = (None, 1);
         send()
     }
 
-    /// Takes a name. Returns whether it is to be asked again, and what the name means.
+    /// Processes a name. Returns whether to ask again, and the event to report.
     pub(in crate::application::telnet) fn on_name(
         &mut self,
         name: String,
     ) -> (bool, Option<Event<'static>>) {
         if self.limit > 1 && self.last.as_ref() == Some(&name) {
-            // The last one twice: there are no more.
+            // A repeated name ends the list.
             self.asked = self.limit;
             return (false, None);
         }
@@ -149,7 +149,7 @@ impl Asker {
         (self.asks_again(), Some(Event::TerminalType(name)))
     }
 
-    /// Takes the bits of a MUD's user, which are the last that he tells.
+    /// Processes the bits of a MUD's user, which are the last answer.
     pub(in crate::application::telnet) fn on_bits(&mut self, bits: u32) -> Event<'static> {
         self.asked = self.limit;
         Event::Mtts(bits)
@@ -162,7 +162,7 @@ impl Asker {
     }
 }
 
-/// Returns what may go out as the name of a terminal: graphic ASCII, at most 40 characters.
+/// Returns `name` reduced to graphic ASCII and at most 40 characters.
 fn name(name: &str, in_upper_case: bool) -> String {
     let graphic = name.chars().filter(char::is_ascii_graphic).take(NAME_MAX_BYTES);
     let name: String =

@@ -122,7 +122,7 @@ fn the_table_of_the_states_with_negotiation_is_that_of_the_rfc_without_its_optio
     ");
 }
 
-/// Options of one number each way: what we ask for, and what we accept.
+/// Options of one number in each direction: the requested one, and the accepted one.
 #[derive(Debug, Default)]
 struct Number {
     ours: u8,

@@ -1,8 +1,8 @@
-//! What goes to everybody, and what must not be answered for it.
+//! Broadcasts, and broadcasts that must not be answered.
 
 use super::*;
 
-/// A datagram from host 2 for a port of host 1 where nobody listens.
+/// Returns a datagram from host 2 for a closed port of host 1.
 fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
     let mut frame = Vec::new();
     etherparse::PacketBuilder::ethernet2(mac(2).octets(), frame_to.octets())
@@ -13,7 +13,7 @@ fn to_closed_port(frame_to: MacAddress, to: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// Returns what host 1 sends as an answer to a frame.
+/// Returns the frames that host 1 sends in answer to a frame.
 fn answers_to(frame: &[u8]) -> Vec<EtherType> {
     let mut segment = Segment(vec![Host::fixed(1), Host::fixed(2)]);
     segment.run_seconds(10);

@@ -1,10 +1,10 @@
-//! Gateways that have died, and when it is asked whether they live (RFC 1122 §3.3.1).
+//! Dead gateways and the probes that detect them (RFC 1122 §3.3.1).
 
 use super::*;
 
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Host 1 with two gateways, hosts 2 and 3, which drop what is not for them.
+/// Returns host 1 with two gateways, hosts 2 and 3, which drop packets for other hosts.
 fn between_two_gateways() -> Segment {
     let opening = Opening::Passive { port: PORT };
     let mut host = Host::new(1, fixed(1, Some(address(2))), Ipv6::Off, opening);
@@ -15,7 +15,7 @@ fn between_two_gateways() -> Segment {
     segment
 }
 
-/// Returns whom a host has asked for an address since the last time.
+/// Returns the neighbors that a host has solicited since the last call.
 fn asked(host: &mut Host) -> Vec<MacAddress> {
     let sent = core::mem::take(&mut host.sent);
     let questions = sent.iter().filter_map(|frame| {
@@ -27,7 +27,7 @@ fn asked(host: &mut Host) -> Vec<MacAddress> {
     questions.collect()
 }
 
-/// Returns where a ping to a far host goes.
+/// Returns the gateway to which a ping to a remote host is sent.
 fn gateway_of_ping(segment: &mut Segment) -> Option<MacAddress> {
     segment.0[0].sent.clear();
     segment.0[0].ping(FAR);
@@ -73,7 +73,7 @@ fn a_gateway_in_use_is_not_asked_all_the_time() {
     asked(&mut segment.0[0]);
     ping_every_second(&mut segment, 300);
     let asked = asked(&mut segment.0[0]);
-    // An answer is believed for 15 s at least, and 5 s go by before the next question.
+    // An answer is valid for at least 15 s, and 5 s pass before the next probe.
     assert!((1..=15).contains(&asked.len()), "{asked:?}");
     assert!(asked.iter().all(|to| *to == mac(2)), "the gateway alone");
 }

@@ -1,8 +1,8 @@
-//! What routers and servers say of the link: hop limit and MTU.
+//! Link parameters from routers and servers: hop limit and MTU.
 
 use super::*;
 
-/// What the router at `fe80::8` says: a hop limit, and an MTU.
+/// Returns an advertisement of the router at `fe80::8` with a hop limit and an MTU.
 fn says(hop_limit: u8, mtu: u32) -> Vec<u8> {
     let router = Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 8);
     let said = RouterAdvertisement {
@@ -41,7 +41,7 @@ fn the_hop_limit_that_a_router_says_is_that_of_what_is_sent() {
     assert_eq!(limits, [64, 200, 200], "and none lowers it (CVE-2015-2922)");
 }
 
-/// Returns the bytes of the longest datagram that host 1 sends of 5000 bytes.
+/// Returns the length of the longest datagram that host 1 sends for 5000 bytes of data.
 fn longest_of_text(segment: &mut Segment) -> usize {
     segment.0[0].sent.clear();
     segment.0[0].application.stream.says.extend([7; 5000]);

@@ -1,4 +1,4 @@
-//! Tests of the flight, against a model that knows of each byte.
+//! Tests of the flight against a model of each byte.
 
 use super::*;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// A flight of `count` segments of 1000 bytes, one sent each millisecond.
+/// Returns a flight of `count` segments of 1000 bytes, one sent each millisecond.
 fn segments(count: u64) -> Flight {
     let mut flight = Flight::new(BASE);
     (0..count).for_each(|segment| flight.sent(1000, 1, at(segment)));
@@ -24,7 +24,7 @@ fn sack(flight: &mut Flight, start: u32, end: u32, now: Instant) -> Delivery {
     delivery
 }
 
-/// What is known of one byte.
+/// The state of one byte.
 #[derive(Clone, Copy, Debug, Default)]
 struct Byte {
     sent_at: u64,
@@ -32,7 +32,7 @@ struct Byte {
     is_lost: bool,
 }
 
-/// The same, byte by byte; it begins with the first that is not acknowledged.
+/// A model of the flight, byte by byte, from the first unacknowledged one on.
 #[derive(Debug, Default)]
 struct Model {
     bytes: Vec<Byte>,
@@ -247,7 +247,7 @@ fn with_a_hundred_thousand_holes_each_byte_is_judged_once() {
     let asked = core::cell::Cell::new(0_u32);
     for hole in 0..HOLES {
         let now = at(u64::from(hole / 1000));
-        // The newest first, the lie of a block over all that was told before, and the oldest.
+        // The newest block first, a false block over all that was reported before, and the oldest.
         sack(&mut flight, 20 * hole + 10, 20 * hole + 20, now);
         sack(&mut flight, 10, 20, now);
         flight.judge(|_, end| {
@@ -284,7 +284,7 @@ fn the_rate_is_what_arrived_between_two_sendings_of_a_round_trip() {
     flight.sent(1000, 1, at(110));
     delivery = Delivery::default();
     flight.acknowledge(BASE + 12_000, &mut delivery, at(210));
-    // Nothing was out in between: one segment in a round trip.
+    // Nothing was outstanding in between: one segment in a round trip.
     let sample = flight.rate(&delivery.newest.unwrap()).unwrap();
     assert_eq!(sample.bytes_per_s, 10_000);
 }

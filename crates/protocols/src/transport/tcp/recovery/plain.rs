@@ -1,22 +1,22 @@
-//! The acknowledgment that brings nothing but good news: header prediction for the sender.
+//! Header prediction for the sender: acknowledgments in the absence of loss.
 //!
-//! Van Jacobson found that nearly all segments are just what is expected, and that what a TCP does
-//! then fits into a page (his note of 1990 to the tcp-ip list; RFC 7323 appendix A has in mind the
-//! receivers that do so). What is expected here is the acknowledgment, without blocks, of all that
-//! is out, while nothing is missing. Then there is nothing that could be lost, and nothing to end
-//! or to undo: of the steps of an acknowledgment those remain that measure and that let the window
-//! grow, which are the same functions as else.
+//! Van Jacobson found that nearly all segments are exactly as expected, and that a TCP needs only a
+//! page of code for these (his note of 1990 to the tcp-ip list; RFC 7323 appendix A considers such
+//! receivers). Here the expected acknowledgment has no blocks and acknowledges everything
+//! outstanding, while nothing is missing. Nothing can be lost then, and there is no recovery to end
+//! or to undo. Only the steps that measure and that grow the window remain, and they are the same
+//! functions as in the general case.
 //!
-//! That the state is the same as after all steps is a property among the tests.
+//! A property test checks that the resulting state is the same as after all steps.
 
 use super::{Acknowledged, Outcome, Phase, Recovery, Undo};
 use crate::time::Instant;
 
 impl Recovery {
-    /// Returns whether an acknowledgment says nothing but that all has arrived.
+    /// Returns whether an acknowledgment only reports that everything has arrived.
     pub(super) fn is_plain(&self, said: &Acknowledged<'_>) -> bool {
         let is_open = self.phase == Phase::Open && self.prr.is_none();
-        // A recovery that could still be found to be a mistake changes with reports alone.
+        // A recovery that may still prove spurious changes only with duplicate reports.
         let is_doubted = |undo: Undo| undo.since.is_some() && undo.doubtful == 0;
         let is_settled = is_open && !self.undo.is_some_and(is_doubted);
         let waits = self.tail_probe.is_some() || self.duplicates > 0 || self.repaired.is_some();
@@ -24,7 +24,7 @@ impl Recovery {
         is_settled && !waits && !is_odd && self.flight.is_all(said.ack)
     }
 
-    /// Takes an acknowledgment for which [`Self::is_plain`] holds.
+    /// Processes an acknowledgment for which [`Self::is_plain`] holds.
     pub(super) fn acknowledged_plainly(
         &mut self,
         said: &Acknowledged<'_>,
@@ -34,7 +34,7 @@ impl Recovery {
         let delivery = self.flight.acknowledge_all(now);
         self.take_times(&delivery, said, &mut outcome, now);
         if self.has_blocks {
-            // Nothing is out that could have been overtaken.
+            // Nothing outstanding could have been reordered.
             self.reordering_at = None;
         }
         self.grow_window(&delivery, said.srtt, now);
@@ -56,12 +56,12 @@ mod tests {
     const MSS: u32 = 1000;
     const SRTT: Option<Duration> = Some(Duration::from_millis(20));
 
-    /// What happens to a sender.
+    /// An event at a sender.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Sends(u32),
         SendsAgain,
-        /// The peer acknowledges so much of a thousandth of what is out.
+        /// The peer acknowledges this many thousandths of the outstanding data.
         Acknowledges(u32),
         AcknowledgesAll,
         /// A duplicate acknowledgment, with a block from one thousandth to another.
@@ -92,7 +92,7 @@ mod tests {
         prop_oneof![Just(Congestion::NewReno), Just(Congestion::Cubic), Just(Congestion::Bbr)]
     }
 
-    /// Acknowledges by either way where there are two, and returns whether there were.
+    /// Processes an acknowledgment by both paths where both apply, and returns whether they do.
     fn acknowledge(recovery: &mut Recovery, said: &Acknowledged<'_>, now: Instant) -> bool {
         let is_plain = recovery.is_plain(said);
         let mut other = recovery.clone();

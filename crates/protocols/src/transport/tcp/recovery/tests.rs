@@ -1,4 +1,4 @@
-//! Tests of recovery, by what acknowledgments say.
+//! Tests of recovery, driven by acknowledgments.
 
 use super::*;
 use std::vec::Vec;
@@ -10,7 +10,7 @@ fn at(millis: u32) -> Instant {
     Instant::ZERO + MS * millis
 }
 
-/// A sender of segments of 1000 bytes that begin at number 0, one a millisecond.
+/// Returns a sender of segments of 1000 bytes from number 0 on, one per millisecond.
 fn sender(congestion: Congestion, has_blocks: bool, segments: u32) -> Recovery {
     let mut recovery = Recovery::new(congestion, 1000, Seq(0), has_blocks);
     (0..segments).for_each(|segment| recovery.sent(1000, at(segment)));
@@ -26,7 +26,7 @@ fn block(first: u32, end: u32) -> Block {
     (Seq(first * 1000), Seq(end * 1000))
 }
 
-/// Sends again what may go, and returns the first numbers of the segments.
+/// Retransmits what is allowed, and returns the first numbers of the segments.
 fn repeat(recovery: &mut Recovery, now: Instant) -> Vec<u32> {
     let mut all = Vec::new();
     while let Some((seq, len)) = recovery.next_lost(1000) {
@@ -61,7 +61,7 @@ fn any_number_of_losses_of_one_window_goes_again_without_a_timeout() {
             recovery.acknowledged(&said(0, &[block(lost, end)]), at(100 + end));
             again.extend(repeat(&mut recovery, at(100 + end)));
         }
-        // What went again is acknowledged, and lets more go.
+        // Retransmissions are acknowledged, which allows more.
         for una in 1..=lost {
             recovery.acknowledged(&said(una * 1000, &[block(lost, 16)]), at(220 + una));
             again.extend(repeat(&mut recovery, at(220 + una)));
@@ -186,7 +186,7 @@ fn what_left_behind_the_last_that_arrived_is_waited_for_as_long_as_that_took() {
     recovery.acknowledged(&said(0, &[block(1, 3)]), at(10));
     recovery.acknowledged(&said(0, &[block(1, 3), block(8, 9)]), at(10));
     assert_eq!(repeat(&mut recovery, at(10)), [0]);
-    // The segment at 3000 took 22 ms, and the one at 9000 is not out for longer.
+    // The segment at 3000 took 22 ms, and the one at 9000 is not outstanding for longer.
     recovery.acknowledged(&said(4000, &[block(8, 9)]), at(22));
     assert_eq!(recovery.next_lost(60_000), Some((Seq(4000), 3000)));
 }

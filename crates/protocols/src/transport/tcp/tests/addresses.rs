@@ -1,10 +1,11 @@
-//! Whom one listens for and connects from, and what the header of IP is told: RFC 9293 §3.9.1.
+//! Local and remote addresses of connections, and the IP header fields of segments: RFC 9293
+//! §3.9.1.
 
 use super::*;
 
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3));
 
-/// A SYN for `local`, and the answer that goes out, if there is one.
+/// Delivers a SYN for `local`, and returns the answer, if there is one.
 fn knock(script: &mut Script, local: IpAddr) -> Option<(internet::Header, Flags)> {
     let header = Header {
         source_port: 4000,
@@ -18,7 +19,7 @@ fn knock(script: &mut Script, local: IpAddr) -> Option<(internet::Header, Flags)
     next(script)
 }
 
-/// What the Internet layer is told about the next segment, and its flags.
+/// Returns the Internet header and the flags of the next segment.
 fn next(script: &mut Script) -> Option<(internet::Header, Flags)> {
     let mut pool = Pool::new(1, 2000);
     let segment = script.tcp.transmit(&mut pool, &mut script.lab.cx())?;

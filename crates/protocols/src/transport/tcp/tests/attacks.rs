@@ -1,4 +1,4 @@
-//! Attack rows that have no heading of their own: RFC 5961, numbers, malformed segments.
+//! Attack rows without a module of their own: RFC 5961, numbers, malformed segments.
 
 use super::*;
 use crate::probes;
@@ -46,7 +46,7 @@ fn attack_29_challenges_are_limited_for_each_connection_by_itself() {
     assert_eq!(script.peer(Flags::RST, 5, 0, b"").len(), 1);
 }
 
-/// A segment of the peer from `port`, and what is sent at once.
+/// Delivers a segment of the peer from `port`, and returns the segments sent at once.
 fn peer_at(script: &mut Script, port: u16, flags: Flags, seq: Seq, ack: Seq) -> Vec<Sent> {
     let (source_port, destination_port) = (port, PORT);
     let header =
@@ -78,7 +78,7 @@ fn attack_29_the_challenges_of_a_hundred_connections_take_none_from_another() {
 fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     let mut pair = Pair::new(1);
     let (client, server) = pair.connect(PLAIN);
-    // Both are made to believe in data that nobody sent.
+    // Both are made to accept forged data.
     let forge = |tcp: &mut Tcp, id| {
         let connection = tcp.table.get_mut(id).unwrap();
         connection.rcv_nxt = connection.rcv_nxt + 1000;
@@ -124,11 +124,11 @@ fn attack_31_another_run_has_other_numbers() {
     assert_ne!(isn(1), isn(2));
 }
 
-/// How many initial numbers are looked at; the long check looks at a million.
+/// Number of initial sequence numbers examined; the long check examines a million.
 const NUMBERS: u32 = 100_000;
 
-/// Counts how often a number follows from the two before it, for connections that a host opens one
-/// after the other.
+/// Counts how often a number can be predicted from the two before it, for connections that a host
+/// opens one after the other.
 fn foretold(numbers: u32) -> usize {
     let secret = Secret::draw(&mut Lab::with_seed(4).chance);
     let isn = |number: u32| {
@@ -177,8 +177,8 @@ fn attack_31_the_same_ends_begin_later_each_time() {
     assert!(at(10_000).is_after(at(0)));
 }
 
-/// The most looks at a range that a segment out of order may cost: some searches among the 2048
-/// ranges that a window of 16 MiB has. Looking at each range in turn takes more.
+/// Maximum number of range probes that a segment out of order may cost: some searches among the
+/// 2048 ranges that a window of 16 MiB has. A linear scan of the ranges takes more.
 const RANGE_PROBES_MAX: u64 = 200;
 
 // attack row 26
@@ -190,7 +190,7 @@ fn attack_26_a_hundred_thousand_segments_out_of_order_cost_a_search_each() {
     script.peer(Flags::ACK, 1, 1, b"");
     let mut probes_max = 0;
     for step in 0..100_000_u32 {
-        // From far away to near, then in between: where each goes in the list differs.
+        // From far away to near, then in between: the position in the list differs each time.
         let offset = 3 + step.wrapping_mul(48_611) % 4_000_000 * 2;
         let (probes, ()) = probes::taken(|| script.deliver(Flags::ACK, offset, 1, b"x"));
         probes_max = probes_max.max(probes);
@@ -198,7 +198,7 @@ fn attack_26_a_hundred_thousand_segments_out_of_order_cost_a_search_each() {
     }
     assert!(script.counted(Counter::TcpOutOfOrderDropped) > 97_000);
     assert!(probes_max <= RANGE_PROBES_MAX, "{probes_max}");
-    // A segment in order passes over the list once, which moves it, and is taken.
+    // A segment in order scans the list once, which shifts it, and is accepted.
     let (probes, answer) = probes::taken(|| script.peer(Flags::ACK, 1, 1, b"a"));
     assert_eq!(answer[0].ack, 2);
     assert!(probes <= 3 * 2048, "{probes}");
@@ -311,7 +311,7 @@ proptest! {
                 let _ = script.tcp.close(id);
             }
             (script.window, script.urgent) = (window, urgent);
-            // Most of them near to what is expected.
+            // Most of them are near the expected numbers.
             let near = |offset: i32| {
                 if offset % 3 == 0 { 1 } else { 1_u32.wrapping_add_signed(offset / 7) }
             };

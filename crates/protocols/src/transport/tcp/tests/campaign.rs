@@ -1,13 +1,13 @@
-//! Random faults, transfers both ways and closes at random times, for both profiles.
+//! Random faults, transfers in both directions and closes at random times, for both profiles.
 //!
-//! Each byte arrives once and in order, both sides come to an end, no packet is lost, and as long
-//! as data is missing there is something to happen. A failure prints the seed.
+//! Each byte arrives once and in order, both sides end, no packet is lost, and while data is
+//! missing some event is pending. A failure prints the seed.
 
 use super::*;
 use crate::internet::icmp::{ErrorKind, IcmpError};
 use proptest::prelude::*;
 
-/// What one side has to send and has received.
+/// The data that one side has to send and has received.
 #[derive(Debug, Default)]
 struct Flow {
     data: Vec<u8>,
@@ -21,10 +21,10 @@ impl Flow {
         Self { data: pattern(len), ..Self::default() }
     }
 
-    /// Gives `tcp` what it takes, and closes behind the last byte.
+    /// Sends as much as `tcp` accepts, and closes after the last byte.
     fn write(&mut self, tcp: &mut Tcp, id: ConnectionId) {
         self.sent += tcp.send(id, &self.data[self.sent..]).unwrap();
-        // A close before anything was answered would end it at once.
+        // A close before any answer would end the connection immediately.
         let is_answered = tcp.status(id).unwrap().state != State::SynSent;
         if self.sent == self.data.len() && is_answered && !self.is_closed {
             tcp.close(id).unwrap();
@@ -32,7 +32,7 @@ impl Flow {
         }
     }
 
-    /// Reads up to `most` bytes of the other side's data; returns whether there were any.
+    /// Reads up to `most` bytes of the other side's data. Returns whether there were any.
     fn read(&mut self, tcp: &mut Tcp, id: ConnectionId, most: usize) -> bool {
         let data = tcp.received(id).unwrap();
         let count = data.len().min(most);
@@ -49,8 +49,8 @@ fn run(seed: u64, profile: Profile, lens: (usize, usize), faults: Faults) {
     exchange(&mut pair, seed, ids, (lens, 0), |_| ());
 }
 
-/// Lets both ends of a connection send so many bytes each and close. The client has `given` of
-/// them to TCP already; `before` happens before every step.
+/// Lets both ends of a connection send the given numbers of bytes and close. TCP already has
+/// `given` bytes of the client's; `before` is called before every step.
 fn exchange(
     pair: &mut Pair,
     seed: u64,
@@ -88,7 +88,7 @@ fn exchange(
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0), "seed {seed}");
 }
 
-/// A router says that a segment of the client's is too long.
+/// Delivers an ICMP error: a segment of the client is too long.
 fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
     let connection = pair.client.table.get(id).unwrap();
     let (local, remote) = (connection.ends.local, connection.ends.remote);
@@ -107,8 +107,8 @@ fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
     pair.client.icmp_error(&error, &mut pair.lab.cx());
 }
 
-/// A connection whose SYN brings data, through faults from the start; it has the profile of one
-/// that was open before.
+/// Runs a connection whose SYN carries data, with faults from the start. It has the profile of one
+/// that was opened before.
 fn run_early(seed: u64, lens: (usize, usize), faults: Faults) {
     let profile = Profile { fast_open: true, ..Profile::BULK };
     let mut pair = Pair::new(seed);

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Twenty segments are out: the window of the peer is large, ours has grown to twenty.
+/// Returns a script with twenty segments outstanding: the peer's window is large, and the
+/// congestion window has grown to twenty.
 fn twenty_out() -> Script {
     let mut script = Script::established(PLAIN);
     assert_eq!(script.send(&pattern(60_000)).len(), 10);

@@ -8,7 +8,7 @@ const SETUP: Flags = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
 const MARKED: u8 = 0b11;
 const CAPABLE: u8 = 0b10;
 
-/// Both ends have agreed; ten segments are out.
+/// Returns a script whose ends have negotiated ECN, with ten segments outstanding.
 fn agreed() -> Script {
     let mut script = Script::listening(ECN);
     script.options = Options { mss: Some(1000), ..Options::default() };

@@ -4,7 +4,7 @@ use super::*;
 
 const FAST: Profile = Profile { fast_open: true, ..PLAIN };
 
-/// Asks a listener for a cookie, and leaves that connection half open.
+/// Requests a cookie from a listener, and leaves that connection half-open.
 fn with_cookie(profile: Profile) -> (Script, Option<FastOpen>) {
     let mut script = Script::listening(profile);
     script.options = Options { fast_open: Some(FastOpen::Request), ..Options::default() };
@@ -15,7 +15,7 @@ fn with_cookie(profile: Profile) -> (Script, Option<FastOpen>) {
     (script, given)
 }
 
-/// A SYN with a good cookie and data.
+/// Delivers a SYN with a valid cookie and data.
 fn early(data: &[u8]) -> (Script, Vec<Sent>) {
     let (mut script, given) = with_cookie(FAST);
     script.options = Options { fast_open: given, mss: Some(1000), ..Options::default() };
@@ -134,7 +134,7 @@ fn the_second_connection_to_a_server_answers_within_a_round_trip() {
 fn a_syn_whose_data_was_not_taken_is_followed_by_the_data() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
-    // The server has another key: the cookie is wrong now.
+    // The server has another key, so the cookie is wrong now.
     pair.server.fast_open = Tcp::new(LOWER, &mut Lab::with_seed(9).cx()).fast_open;
     let remote = SocketAddr::new(SERVER, PORT);
     pair.news.clear();
@@ -151,7 +151,7 @@ fn a_syn_with_data_that_is_lost_is_repeated_without_and_the_cookie_forgotten() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
     let before = pair.trace.len();
-    // Something on the way does not like data on a SYN.
+    // A middlebox drops segments with the option.
     pair.fate = Box::new(|_, _, header| header.options.fast_open.is_none());
     let remote = SocketAddr::new(SERVER, PORT);
     let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
@@ -213,7 +213,7 @@ fn an_answer_is_sent_again_if_only_the_handshake_is_acknowledged() {
 fn what_went_before_the_handshake_has_ended_is_out_once() {
     let (mut script, _) = early(b"question");
     script.send(b"answer");
-    // The peer's SYN again: our answer to it was lost.
+    // The peer's SYN is retransmitted, because the answer was lost.
     script.peer(Flags::SYN, 0, 0, b"");
     script.wait_millis(1100);
     assert_eq!(script.status().recovery.outstanding, 6);

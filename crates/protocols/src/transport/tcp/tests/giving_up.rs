@@ -1,4 +1,4 @@
-//! When a connection is given up: RFC 9293 §3.8.3, RFC 5482.
+//! Giving up a connection: RFC 9293 §3.8.3, RFC 5482.
 
 use super::*;
 
@@ -165,7 +165,7 @@ fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
     }
 }
 
-/// A client whose link takes one segment more and nothing from there on.
+/// Returns a client whose link accepts one more segment and none after it.
 fn behind_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
     let mut pair = Pair::new(5);
     let (id, _) = pair.connect(profile);
@@ -176,7 +176,7 @@ fn behind_a_stuck_link(profile: Profile) -> (Pair, ConnectionId) {
     (pair, id)
 }
 
-/// Lets the timers of the client run out for `time`, and nothing else.
+/// Runs only the timers of the client for `time`.
 fn run_timers(pair: &mut Pair, time: Duration) {
     let end = pair.lab.now + time;
     while let Some(due) = pair.client.deadline().filter(|due| *due <= end) {
@@ -261,7 +261,7 @@ fn a_shut_window_ends_by_the_users_timeout_though_its_probes_never_leave() {
     assert_eq!(script.ending(), Some(Ending::TimedOut));
 }
 
-/// Lets timers run out for `time` where nothing is taken by the layer below.
+/// Runs the timers for `time` while the layer below accepts nothing.
 fn wait_without_output(script: &mut Script, time: Duration) {
     let end = script.lab.now + time;
     script.tcp.output_stopped();
@@ -312,7 +312,7 @@ fn the_answer_to_a_syn_that_never_leaves_is_given_up_too() {
     assert_eq!(script.tcp.connections(), 0);
 }
 
-/// A connection whose device has stopped before its user gives it `data`.
+/// Returns a connection whose device has stopped before its user sends `data`.
 fn behind_a_dead_device(data: &[u8]) -> Script {
     let mut script = Script::established(PLAIN);
     script.tcp.output_stopped();

@@ -1,4 +1,4 @@
-//! What every segment looks like: RFC 9293 §3.1, §3.2 and §3.9.1.2.
+//! The form of every segment: RFC 9293 §3.1, §3.2 and §3.9.1.2.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn a_window_above_half_of_what_the_field_can_say_is_no_negative_number() {
     assert_eq!(sent, 65_000);
 }
 
-/// Returns the bytes behind the end of the option list.
+/// Returns the bytes after the end of the option list.
 fn behind_end(mut options: &[u8]) -> &[u8] {
     while let [kind, rest @ ..] = options {
         options = match kind {
@@ -155,7 +155,7 @@ fn what_was_given_without_a_push_leaves_without_being_asked_for() {
     let mut script = Script::established(PLAIN);
     script.send(b"a");
     assert_eq!(script.send(b"b"), []);
-    // Where the acknowledgment is lost, that of the repetition lets it go.
+    // If the acknowledgment is lost, that of the retransmission allows it.
     let again = script.wait_millis(1000);
     assert!(again.iter().any(|segment| (segment.seq, segment.len) == (1, 1)), "{again:?}");
     let sent = script.peer(Flags::ACK, 1, 2, b"");

@@ -1,13 +1,13 @@
-//! Peers that hold connections open for nothing: attack row 34.
+//! Peers that hold connections open without using them: attack row 34.
 
 use super::*;
 
-/// How many peers there are; more than the table has room for.
+/// Number of peers, more than the table has space for.
 const PEERS: u16 = 10_000;
-/// How many connections the station has room for.
+/// Maximum number of connections of the station.
 const ROOM: usize = 2000;
 
-/// A server that sends to whoever connects, and the meter that it has.
+/// A server that sends to every client.
 struct Server {
     script: Script,
     refused: usize,
@@ -20,7 +20,7 @@ impl Server {
         Self { script, refused: 0 }
     }
 
-    /// Gives the server a segment from `port`, and returns the header of its answer.
+    /// Delivers a segment from `port` to the server, and returns the header of its answer.
     fn deliver(&mut self, port: u16, header: Header) -> Option<Header> {
         let header = Header { source_port: port, destination_port: PORT, ..header };
         let ends = (SocketAddr::new(CLIENT, port), SocketAddr::new(SERVER, PORT));
@@ -29,7 +29,7 @@ impl Server {
         self.script.output().last().map(|sent| sent.header)
     }
 
-    /// Connects from `port`, asks for data by opening, and shuts the window.
+    /// Connects from `port`, which makes the server send data, and closes the window.
     fn connect_and_starve(&mut self, port: u16) {
         let syn = Header { flags: Flags::SYN, window: 1000, ..Header::default() };
         let Some(answer) = self.deliver(port, syn) else {
@@ -44,7 +44,7 @@ impl Server {
         self.script.discard_output();
     }
 
-    /// Lets time pass while the peers answer no probe at all.
+    /// Advances time while the peers answer no probe.
     fn wait(&mut self, time: Duration) {
         let end = self.script.lab.now + time;
         while let Some(at) = self.script.tcp.deadline().filter(|at| *at <= end) {

@@ -6,7 +6,7 @@ use crate::internet::icmp::{ErrorKind, IcmpError, Unreachable};
 const HOST: ErrorKind = ErrorKind::Unreachable(Unreachable::Host);
 const PORT_CLOSED: ErrorKind = ErrorKind::Unreachable(Unreachable::Port);
 
-/// Gives `script` an error about the number `seq` of its connection.
+/// Delivers to `script` an error that quotes the number `seq` of its connection.
 fn error(script: &mut Script, kind: ErrorKind, seq: u32) {
     let ([s0, s1], [d0, d1]) = (script.port.to_be_bytes(), 4000_u16.to_be_bytes());
     let [q0, q1, q2, q3] = (script.iss + seq).0.to_be_bytes();

@@ -1,4 +1,4 @@
-//! Tests of TCP: two of them on a wire in virtual time, or one and a script of segments.
+//! Tests of TCP: two instances on a wire in virtual time, or one instance and a script of segments.
 
 mod acknowledgment;
 mod addresses;
@@ -51,10 +51,10 @@ pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 pub(super) const PORT: u16 = 23;
 const LOWER: LowerLevel = LowerLevel::plain(1500);
 
-/// One TCP and a script, with such numbers as there are.
+/// One TCP and a script, with arbitrary sequence numbers.
 type Script = ScriptAt<ANYWHERE>;
 
-/// Returns from where the next connection to `remote` will be opened.
+/// Returns the local end of the next connection to `remote`.
 pub(super) fn next_local_end(
     tcp: &Tcp,
     local: IpAddr,
@@ -65,7 +65,7 @@ pub(super) fn next_local_end(
     SocketAddr::new(local, port.unwrap())
 }
 
-/// Lets a connection between `ends` that is made at `at` begin with the number `isn`.
+/// Makes a connection between `ends` that is opened at `at` begin with the number `isn`.
 pub(super) fn begin_at(
     tcp: &mut Tcp,
     (local, remote): (SocketAddr, SocketAddr),
@@ -76,12 +76,13 @@ pub(super) fn begin_at(
     tcp.secret.clock_start = tcp.secret.clock_start.wrapping_add(missing);
 }
 
-/// Says how many cases a property is tried with; a failure prints its seed, nothing is kept.
+/// Returns a configuration of a property test with `cases` cases. A failure prints its seed, and no
+/// file is written.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 
-/// Lets `tcp` take the bytes of a segment.
+/// Passes the bytes of a segment to `tcp`.
 pub(super) fn take(
     tcp: &mut Tcp,
     (source, destination): (IpAddr, IpAddr),
@@ -102,13 +103,13 @@ pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) 
     segment.packet
 }
 
-/// Reads the header of a segment that must be right, and returns it with its length.
+/// Parses the header of a segment, which must be valid, and returns it with its length.
 pub(super) fn read(source: IpAddr, destination: IpAddr, segment: &[u8]) -> (Header, usize) {
     let sum = LOWER.sum(source, destination, segment);
     Header::parse(segment, sum, &mut Lab::default().meter).unwrap()
 }
 
-/// Which of the two hosts.
+/// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     Client,
@@ -125,10 +126,10 @@ impl Side {
     }
 }
 
-/// What the wire does with a segment, by its number, its direction and its header.
+/// Decides whether the wire delivers a segment, by its number, its direction and its header.
 pub(super) type Fate = Box<dyn FnMut(u64, Side, &Header) -> bool>;
 
-/// What the wire does to segments by chance, in parts in a million.
+/// Random faults of the wire, in parts per million.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     pub(super) lost: u32,
@@ -136,7 +137,7 @@ pub(super) struct Faults {
     pub(super) late: u32,
 }
 
-/// Two TCPs and a wire that takes `delay` one way.
+/// Two TCPs and a wire with a one-way delay of `delay`.
 pub(super) struct Pair {
     pub(super) lab: Lab,
     pub(super) client: Tcp,
@@ -145,15 +146,16 @@ pub(super) struct Pair {
     wire: Wire<(Instant, u64), (Side, Vec<u8>)>,
     pub(super) delay: Duration,
     sent: u64,
-    /// Says whether a segment gets through.
+    /// Decides whether a segment is delivered.
     pub(super) fate: Fate,
     pub(super) faults: Faults,
-    /// Whether data may stay in the packets that bring it.
+    /// Whether data may stay in the packets in which it arrives.
     pub(super) keeps: bool,
-    /// Bytes of the longest segment that gets through; nobody says so.
+    /// Length of the longest segment delivered, in bytes; longer ones are dropped without an ICMP
+    /// error.
     pub(super) longest: usize,
     dice: Chance,
-    /// Every segment sent, whether it got through or not.
+    /// Every segment sent, whether delivered or not.
     pub(super) trace: Vec<(Instant, Side, Header, usize)>,
     pub(super) news: Vec<(Side, ConnectionId, Event)>,
 }
@@ -181,7 +183,7 @@ impl Pair {
         }
     }
 
-    /// Opens a connection with `profile` at both ends and returns it as each side knows it.
+    /// Opens a connection with `profile` at both ends, and returns the identifiers of both sides.
     pub(super) fn connect(&mut self, profile: Profile) -> (ConnectionId, ConnectionId) {
         self.server.listen(PORT, profile).unwrap();
         let remote = SocketAddr::new(SERVER, PORT);
@@ -198,7 +200,7 @@ impl Pair {
         if side == Side::Client { &mut self.client } else { &mut self.server }
     }
 
-    /// Puts what both sides owe on the wire.
+    /// Puts the output of both sides on the wire.
     pub(super) fn output(&mut self) {
         for side in [Side::Client, Side::Server] {
             while let Some(segment) = self.next_segment(side) {
@@ -212,7 +214,7 @@ impl Pair {
                 if !is_short || !(self.fate)(self.sent, side, &header) {
                     continue;
                 }
-                // The other end's device may put together again what this one has cut.
+                // The receiver's device may merge again what the sender's device has cut.
                 let is_whole = size == 0 || self.dice.below(4) == 0;
                 let size = if is_whole { bytes.len() } else { size };
                 let parts = cut(side, &header, &bytes[len..], size);
@@ -248,7 +250,7 @@ impl Pair {
         self.wire.insert(at, (side.other(), bytes));
     }
 
-    /// Lets the next thing happen; false if there is nothing until `end`.
+    /// Processes the next event; returns false if there is none until `end`.
     pub(super) fn step(&mut self, end: Instant) -> bool {
         self.output();
         let arrival = self.wire.keys().next().map(|(at, _)| *at);
@@ -286,7 +288,8 @@ impl Pair {
         while self.step(end) {}
     }
 
-    /// Sends `data` from `side` while the other side reads all it can; returns what arrived.
+    /// Sends `data` from `side` while the other side reads all it can, and returns the data
+    /// received.
     pub(super) fn transfer(
         &mut self,
         side: Side,
@@ -309,7 +312,7 @@ impl Pair {
         received
     }
 
-    /// Reads all that can be read.
+    /// Reads all readable data.
     pub(super) fn read_all(&mut self, side: Side, id: ConnectionId) -> Vec<u8> {
         let (tcp, mut all) = (self.tcp(side), Vec::new());
         while let Some(data) = Some(tcp.received(id).unwrap()).filter(|data| !data.is_empty()) {
@@ -325,7 +328,7 @@ impl Pair {
     }
 }
 
-/// Cuts a segment into some of at most `size` data bytes, as a device does.
+/// Cuts a segment into segments of at most `size` data bytes, as a device does.
 fn cut(side: Side, header: &Header, data: &[u8], size: usize) -> Vec<Vec<u8>> {
     let ends = (
         SocketAddr::new(side.address(), header.source_port),

@@ -175,7 +175,7 @@ fn a_syn_that_is_answered_twice_because_it_came_twice_leaves_the_timeout_as_it_w
     assert_eq!(texts(&script.peer(Flags::SYN, 0, 0, b"")), ["<SYN,ACK seq 0 ack 1 len 0>"]);
     script.options = Options::default();
     script.peer(Flags::ACK, 1, 1, b"");
-    // RFC 6298 (2.1): neither answer is timed, and no timer has run out.
+    // RFC 6298 (2.1): neither answer is timed, and no timer has expired.
     assert_eq!(script.status().rto, Duration::from_secs(1));
 }
 

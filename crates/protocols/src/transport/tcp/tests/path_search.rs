@@ -1,9 +1,9 @@
-//! The way out of a black hole (RFC 4821, RFC 8899), in virtual time.
+//! Black hole detection (RFC 4821, RFC 8899), in virtual time.
 
 use super::*;
 use crate::internet::ipv4;
 
-/// Bytes of a segment in the longest datagram that the path takes.
+/// Length of a segment in the longest datagram that the path carries.
 const LONGEST: usize = 1300 - ipv4::HEADER_LEN;
 
 fn connected(profile: Profile) -> (Pair, (ConnectionId, ConnectionId)) {
@@ -110,12 +110,12 @@ fn segments_that_a_small_window_keeps_short_may_vanish_as_well() {
     assert!(pair.transfer(Side::Client, ends, &data) == data);
 }
 
-/// What a host at which a user works has.
+/// The profile of a host to which a user logs in.
 const SERVING: Profile = Profile::serving(32 * 1024);
-/// Bytes of a screenful.
+/// Length of a screenful, in bytes.
 const SCREENFUL: usize = 2000;
 
-/// Sends a screenful to the server, and returns what has arrived after `time`.
+/// Sends a screenful to the server, and returns the data that has arrived after `time`.
 fn screenful(pair: &mut Pair, ends: (ConnectionId, ConnectionId), time: Duration) -> Vec<u8> {
     pair.client.send(ends.0, &pattern(SCREENFUL)).unwrap();
     pair.run(time);

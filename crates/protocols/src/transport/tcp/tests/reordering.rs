@@ -1,17 +1,17 @@
-//! Reordering without loss: RFC 8985 §6, RFC 4015. What users of other hosts complain of is that
-//! time-based loss detection takes reordering for loss and the window never recovers.
+//! Reordering without loss: RFC 8985 §6, RFC 4015. A known problem of other hosts is that
+//! time-based loss detection mistakes reordering for loss and the window never recovers.
 
 use super::*;
 
-/// What is out is bounded by what can be remembered of what came early.
+/// The outstanding data is limited by the number of early ranges that can be stored.
 const BULK: Profile = Profile {
     receive_window: ReceiveWindow::Bytes(1 << 18),
     congestion: Congestion::Cubic,
     ..Profile::BULK
 };
 
-/// Transfers `len` bytes over a path of 20 ms where `late` in a million take half a way longer;
-/// returns the time that it took and what was counted.
+/// Transfers `len` bytes over a path of 20 ms on which `late` segments in a million take half a
+/// one-way delay longer. Returns the duration and the counters.
 fn run(late: u32, len: usize) -> (Duration, Statistics) {
     let mut pair = Pair::new(7);
     pair.delay = Duration::from_millis(20);

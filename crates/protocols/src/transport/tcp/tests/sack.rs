@@ -4,10 +4,10 @@
 use super::script::Sent;
 use super::*;
 
-/// With blocks and, if the peer has them, timestamps.
+/// With SACK and, if the peer has them, timestamps.
 const SACK: Profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
-/// An open connection with a peer that reports blocks, and segments of at most 1000 bytes.
+/// Returns an open connection with a peer that reports blocks, and segments of at most 1000 bytes.
 fn established(profile: Profile) -> Script {
     let permitted = Options { mss: Some(1000), sack_permitted: true, ..Options::default() };
     let mut script = Script::asked_for(profile, permitted);
@@ -17,7 +17,7 @@ fn established(profile: Profile) -> Script {
     script
 }
 
-/// Twenty segments are out.
+/// Returns a script with twenty segments outstanding.
 fn twenty_out(profile: Profile) -> Script {
     let mut script = established(profile);
     assert_eq!(script.send(&pattern(60_000)).len(), 10);
@@ -30,7 +30,7 @@ fn twenty_out(profile: Profile) -> Script {
     script
 }
 
-/// The peer acknowledges `ack` and reports `blocks`, in numbers that count from the initial one.
+/// Delivers an acknowledgment of `ack` with `blocks`, in numbers relative to the initial one.
 fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
     for (start, end) in blocks {
         script.options.sack.push((script.iss + *start, script.iss + *end));
@@ -40,7 +40,7 @@ fn report(script: &mut Script, ack: u32, blocks: &[(u32, u32)]) -> Vec<Sent> {
     sent
 }
 
-/// The blocks of an answer, in numbers that count from the initial one of the peer.
+/// Returns the blocks of an answer, in numbers relative to the peer's initial one.
 fn blocks(script: &Script, sent: &Sent) -> Vec<(u32, u32)> {
     let relative = |block: &Block| (block.0.since(script.irs), block.1.since(script.irs));
     sent.header.options.sack.as_slice().iter().map(relative).collect()
@@ -128,8 +128,8 @@ fn blocks_on_data_leave_the_segment_as_long_as_the_peer_takes() {
     assert_eq!(sent[0].header.options.sack.as_slice().len(), 2);
 }
 
-/// An open connection over a path that takes segments of at most `mss` bytes, to a peer from which
-/// four blocks that are apart have come early.
+/// Returns an open connection over a path that carries segments of at most `mss` bytes, to a peer
+/// from which four separate blocks have arrived early.
 fn narrow(mss: u16) -> Script {
     let mut script = established(SACK);
     let id = script.id.unwrap();
@@ -368,7 +368,7 @@ fn an_answer_that_was_lost_does_not_lengthen_the_timeout() {
     }
     assert!(script.status().rto > Duration::from_secs(1), "it has backed off");
     script.wait_millis(100);
-    // Both had come long ago: the peer answers what left last.
+    // Both had arrived long ago: the peer answers the last transmission.
     report(&mut script, 3001, &[(1001, 2001)]);
     let status = script.status();
     assert!(status.srtt.unwrap() <= Duration::from_millis(110), "{:?}", status.srtt);

@@ -3,18 +3,18 @@
 use super::*;
 use std::string::String;
 
-/// Where the peer's numbers begin, unless a script says where all of them do.
+/// The peer's initial number, unless a script sets all numbers.
 const PEER_ISN: Seq = Seq(5_000_000);
-/// A script with such numbers as there are.
+/// Marks a script with arbitrary numbers.
 pub(super) const ANYWHERE: u64 = u64::MAX;
 /// The port of the peer.
 const PEER_PORT: u16 = 4000;
 
-/// Timers as with [`Profile::BULK`], but without extensions, so that a script is short.
+/// Timers as with [`Profile::BULK`], but without extensions, to keep scripts short.
 pub(super) const PLAIN: Profile =
     Profile { extensions: false, congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
 
-/// A segment that was sent, with numbers that count from the initial ones.
+/// A sent segment, with numbers relative to the initial ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) millis: u64,
@@ -52,25 +52,25 @@ pub(super) fn flags_text(flags: Flags) -> String {
     set.join(",")
 }
 
-/// The numbers of both sides begin at `ISN`, or [`ANYWHERE`].
+/// A script in which the numbers of both sides begin at `ISN`, or anywhere for [`ANYWHERE`].
 pub(super) struct ScriptAt<const ISN: u64> {
     pub(super) lab: Lab,
     pub(super) tcp: Tcp,
     pool: Pool,
     pub(super) id: Option<ConnectionId>,
-    /// Further connections that the user was told of.
+    /// Further connections reported to the user.
     others: Vec<ConnectionId>,
     pub(super) port: u16,
     pub(super) iss: Seq,
     pub(super) irs: Seq,
-    /// What the next segments of the peer say.
+    /// The window of the next segments of the peer.
     pub(super) window: u16,
     pub(super) urgent: u16,
     pub(super) options: Options,
     pub(super) ecn: u8,
     /// Whether the data of the next segments may stay in its packet.
     pub(super) may_keep: bool,
-    /// What the user was told.
+    /// Events reported to the user.
     pub(super) events: Vec<Event>,
 }
 
@@ -112,7 +112,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// A connection that we have asked for; the SYN has left.
+    /// Returns a connection after an active open; the SYN has been sent.
     pub(super) fn syn_sent(profile: Profile) -> Self {
         let mut script = Self::new();
         let remote = SocketAddr::new(CLIENT, PEER_PORT);
@@ -125,7 +125,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// A connection that the peer has asked for; the answer to its SYN has left.
+    /// Returns a connection opened by the peer; the answer to its SYN has been sent.
     pub(super) fn syn_received(profile: Profile) -> Self {
         Self::asked_for(profile, Options { mss: Some(1000), ..Options::default() })
     }
@@ -139,7 +139,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// An open connection with segments of at most 1000 bytes from us.
+    /// Returns an open connection that sends segments of at most 1000 bytes.
     pub(super) fn established(profile: Profile) -> Self {
         let mut script = Self::syn_received(profile);
         script.peer(Flags::ACK, 1, 1, b"");
@@ -147,14 +147,14 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
-    /// Takes a segment of the peer, with numbers that count from the initial ones, and returns
-    /// what is sent at once.
+    /// Delivers a segment of the peer, with numbers relative to the initial ones, and returns the
+    /// segments sent at once.
     pub(super) fn peer(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) -> Vec<Sent> {
         self.deliver(flags, seq, ack, data);
         self.output()
     }
 
-    /// Takes a segment of the peer without output.
+    /// Delivers a segment of the peer without output.
     pub(super) fn deliver(&mut self, flags: Flags, seq: u32, ack: u32, data: &[u8]) {
         let header = Header {
             source_port: PEER_PORT,
@@ -174,7 +174,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         assert!(back.is_some() || self.may_keep);
     }
 
-    /// Takes the next segment of the peer with four bytes of `options` as they stand.
+    /// Delivers the next segment of the peer with four raw bytes of `options`.
     pub(super) fn deliver_raw(&mut self, options: &[u8], data: &[u8]) {
         let header = Header {
             source_port: PEER_PORT,
@@ -194,13 +194,13 @@ impl<const ISN: u64> ScriptAt<ISN> {
         take(&mut self.tcp, (CLIENT, SERVER), &segment, &mut self.lab.cx());
     }
 
-    /// Waits for longer than any timer, which may be looked at but must do nothing.
+    /// Waits longer than any timer. Timers may be checked but must have no effect.
     pub(super) fn assert_no_timer_runs(&mut self) {
         assert_eq!(self.wait(Duration::from_secs(3600)), []);
         assert_eq!(self.tcp.deadline(), None);
     }
 
-    /// Returns what is to be sent now.
+    /// Returns the segments to be sent now.
     pub(super) fn output(&mut self) -> Vec<Sent> {
         let mut all = Vec::new();
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
@@ -228,7 +228,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         all
     }
 
-    /// Lets all go that is to be sent now, to whomever, and returns how many segments that were.
+    /// Discards the segments to be sent now, to any destination, and returns their number.
     pub(super) fn discard_output(&mut self) -> usize {
         let mut count = 0;
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.lab.cx()) {
@@ -238,7 +238,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
         count
     }
 
-    /// Lets time pass and returns what is sent meanwhile.
+    /// Advances time and returns the segments sent meanwhile.
     pub(super) fn wait(&mut self, time: Duration) -> Vec<Sent> {
         let end = self.lab.now + time;
         let mut all = self.output();
@@ -275,14 +275,14 @@ impl<const ISN: u64> ScriptAt<ISN> {
         self.wait_millis(0)
     }
 
-    /// Gives up whatever there is.
+    /// Releases all connections.
     pub(super) fn release_all(&mut self) {
         self.id.into_iter().chain(self.others.drain(..)).for_each(|id| self.tcp.release(id));
         self.tcp.stop_listening(PORT);
         self.output();
     }
 
-    /// The connection that the user was told of last.
+    /// Returns the connection reported last to the user.
     pub(super) fn newest(&self) -> ConnectionId {
         self.others.last().copied().or(self.id).unwrap()
     }
@@ -295,7 +295,8 @@ impl<const ISN: u64> ScriptAt<ISN> {
         self.status().ending
     }
 
-    /// The state of the connection between the two ends, whoever knows of it.
+    /// Returns the state of the connection between the two ends, even if it was not reported to the
+    /// user.
     pub(super) fn state(&mut self) -> Option<State> {
         let ends = (SocketAddr::new(SERVER, self.port), SocketAddr::new(CLIENT, PEER_PORT));
         self.tcp.table.find(ends).map(|(_, connection)| connection.state)
@@ -316,7 +317,7 @@ pub(super) fn seconds(sent: &[Sent]) -> Vec<u64> {
     sent.iter().map(|sent| sent.millis / 1000).collect()
 }
 
-/// Returns first number and length of the segments.
+/// Returns the first number and the length of the segments.
 pub(super) fn extents(sent: &[Sent]) -> Vec<(u32, usize)> {
     sent.iter().map(|sent| (sent.seq, sent.len)).collect()
 }

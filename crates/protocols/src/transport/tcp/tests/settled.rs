@@ -1,4 +1,4 @@
-//! Connections of which nothing is out, and what they keep.
+//! Connections with nothing outstanding, and the state they keep.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn a_settled_connection_says_of_itself_what_it_said_before() {
     let before = pair.client.status(client).unwrap();
     assert!(settle(&mut pair, Side::Client, client));
     let mut after = pair.client.status(client).unwrap();
-    // There is no rate at which nothing leaves.
+    // A connection that sends nothing has no pacing rate.
     after.recovery.pacing_rate = before.recovery.pacing_rate;
     assert_eq!(after, before);
 }

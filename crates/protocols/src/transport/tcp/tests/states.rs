@@ -19,7 +19,8 @@ const STATES: [&str; 12] = [
     "TIME-WAIT",
 ];
 
-/// A connection in `state`, the next number of the peer and the highest number of ours.
+/// Returns a connection in `state`, the next number of the peer and the highest number of this
+/// side.
 fn in_state(state: &str) -> (Script, u32, u32) {
     let open = || Script::established(PLAIN);
     match state {
@@ -93,7 +94,8 @@ fn every_state_answers_every_kind_of_segment_as_the_table_says() {
             answers.extend(script.wait_millis(50));
             let new = script.state().map_or("-".into(), |state| std::format!("{state}"));
             let mut answers = texts(&answers);
-            // Numbers of a new connection and of a reset that echoes the segment are not short.
+            // Numbers of a new connection, and of a reset that echoes the segment, are not
+            // relative.
             answers.iter_mut().for_each(|text| {
                 let words = text.split(' ').map(|word| {
                     let long = word.parse::<u32>().is_ok_and(|number| number > 10_000_000);
@@ -106,7 +108,7 @@ fn every_state_answers_every_kind_of_segment_as_the_table_says() {
         }
     }
     let table: Vec<_> = table.lines().map(str::trim_end).collect();
-    // One table, wherever the numbers begin.
+    // The same table for all initial numbers.
     insta::with_settings!({ prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(table.join("\n"));
     });

@@ -3,10 +3,10 @@
 use super::*;
 use crate::transport::tcp::listen::BACKLOG;
 
-/// How many SYNs a flood has.
+/// Number of SYNs in a flood.
 const FLOOD: u32 = 1_000_000;
 
-/// A SYN of a host that is not there, number `number` of a flood.
+/// Delivers a SYN of a nonexistent host, number `number` of a flood.
 fn forged(script: &mut Script, number: u32) {
     let source = IpAddr::V4(Ipv4Addr::from_bits(0xC612_0000 + number / 50_000));
     let port = u16::try_from(1024 + number % 50_000).unwrap();
@@ -22,7 +22,7 @@ fn forged(script: &mut Script, number: u32) {
     take(&mut script.tcp, (source, SERVER), packet.data(), &mut script.lab.cx());
 }
 
-/// A listener whose backlog is full of forged SYNs.
+/// Returns a listener whose backlog is full of forged SYNs.
 fn flooded(profile: Profile) -> Script {
     let mut script = Script::listening(profile);
     for number in 0..u32::try_from(BACKLOG).unwrap() {
@@ -40,7 +40,7 @@ const ALL: Options = Options {
     ..Options::NONE
 };
 
-/// An honest handshake with `options`; it must be answered by a cookie.
+/// Makes a legitimate handshake with `options`, which must be answered by a cookie.
 fn shake_hands(script: &mut Script, options: Options) -> Header {
     script.options = options;
     let answer = script.peer(Flags::SYN, 0, 0, b"");

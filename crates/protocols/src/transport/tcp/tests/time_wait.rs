@@ -1,10 +1,11 @@
-//! A new connection out of TIME-WAIT: RFC 9293 §3.6.1, RFC 6191 §2; attack row 42.
+//! New connections that replace one in TIME-WAIT: RFC 9293 §3.6.1, RFC 6191 §2; attack row 42.
 
 use super::*;
 
 const STAMPED: Options = Options { mss: Some(1000), timestamps: Some((1000, 0)), ..Options::NONE };
 
-/// A connection in TIME-WAIT that has seen the timestamp 1000 and the numbers up to 2, or none.
+/// Returns a connection in TIME-WAIT that has received the timestamp 1000, or none, and the numbers
+/// up to 2.
 fn time_wait(profile: Profile, options: Options) -> Script {
     let mut script = Script::asked_for(profile, options);
     script.options.timestamps = options.timestamps;
@@ -16,7 +17,7 @@ fn time_wait(profile: Profile, options: Options) -> Script {
     script
 }
 
-/// The state after a SYN with number `seq` and timestamp `value`.
+/// Returns the state after a SYN with number `seq` and timestamp `value`.
 fn state_after(mut script: Script, seq: u32, value: Option<u32>) -> State {
     script.options = Options { timestamps: value.map(|value| (value, 0)), ..STAMPED };
     script.peer(Flags::SYN, seq, 0, b"");

@@ -10,7 +10,7 @@ const GROWING: Profile = Profile {
     ..Profile::BULK
 };
 
-/// Returns the bytes of the sender's and of the receiver's buffer.
+/// Returns the sizes of the sender's and of the receiver's buffer, in bytes.
 fn buffers(pair: &Pair, ids: (ConnectionId, ConnectionId)) -> (usize, usize) {
     let (client, server) = (pair.client.status(ids.0), pair.server.status(ids.1));
     (client.unwrap().send_buffer, server.unwrap().receive_buffer)

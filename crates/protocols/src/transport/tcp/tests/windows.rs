@@ -146,7 +146,7 @@ fn without_nagle_every_small_segment_leaves_at_once() {
 #[test]
 fn a_window_that_waits_until_it_is_used_up_and_one_that_follows_every_read() {
     for (window_update, offers) in [
-        // 2,000 bytes, read as they come in segments of 500. The last segment uses the window up,
+        // 2,000 bytes, read as they arrive in segments of 500. The last segment uses the window up,
         // and is acknowledged before it is read.
         (WindowUpdate::UsedUp, [1500, 1000, 500, 1500]),
         (WindowUpdate::AsRead, [2000, 2000, 2000, 2000]),
@@ -289,7 +289,7 @@ fn a_scaled_window_that_is_not_read_shuts_and_all_that_it_promised_is_taken() {
     assert!(seq >= 1 << 18, "{seq}");
 }
 
-/// An open connection to a peer whose window never has more than `window` bytes.
+/// Returns an open connection to a peer whose window is never larger than `window` bytes.
 fn with_window_of_peer(window: u16) -> Script {
     let mut script = Script::listening(PLAIN);
     script.window = window;
@@ -362,8 +362,8 @@ fn a_window_of_a_segment_before_the_last_that_set_it_is_not_taken() {
     assert_eq!(script.status().send_window, 500);
 }
 
-/// An open connection with segments of 1000 bytes to a peer with a window of 9500 bytes, which ten
-/// segments of 950 would fill.
+/// Returns an open connection with segments of 1000 bytes to a peer with a window of 9500 bytes,
+/// which ten segments of 950 would fill.
 fn uneven_window() -> Script {
     let mut script = Script::listening(PLAIN);
     script.window = 9500;
@@ -410,7 +410,7 @@ fn a_window_that_is_rounded_up_covers_all_that_has_a_place_and_no_more() {
         (usize::from(answer[0].header.window) << 1, room)
     };
     let (whole, _) = window(&mut script);
-    // Nothing is read: each window is a byte short of the last before it is rounded up.
+    // Nothing is read: each window is a byte less than the last before it is rounded up.
     let (offered, room) =
         (0..100_000).map(|_| window(&mut script)).find(|(offered, _)| *offered != whole).unwrap();
     assert!(offered < whole);

@@ -1,22 +1,23 @@
 //! Attack row 47: transfers whose numbers pass 2^31 and 2^32.
 //!
-//! The initial number is a clock plus a hash, and the clock begins where the number is wanted. The
-//! scripts of all other files run again with such numbers in `past_zero.rs` and `past_middle.rs`.
+//! The initial number is a clock plus a hash, and the clock starts at a value that gives the
+//! desired number. The scripts of all other files run again with such numbers in `past_zero.rs` and
+//! `past_middle.rs`.
 
 use super::*;
 
-/// The end from which the client will open.
+/// Returns the local end of the client's next connection.
 fn end_of_client(pair: &Pair) -> SocketAddr {
     next_local_end(&pair.client, CLIENT, SocketAddr::new(SERVER, PORT), &pair.lab)
 }
 
-/// Lets the next connection of the client begin at `isn`.
+/// Makes the next connection of the client begin at `isn`.
 pub(super) fn client_begins_at(pair: &mut Pair, isn: u32) {
     let ends = (end_of_client(pair), SocketAddr::new(SERVER, PORT));
     begin_at(&mut pair.client, ends, Instant::ZERO, Seq(isn));
 }
 
-/// The same for the answer of the server.
+/// Makes the next connection of the server begin at `isn`.
 pub(super) fn server_begins_at(pair: &mut Pair, isn: u32) {
     let ends = (SocketAddr::new(SERVER, PORT), end_of_client(pair));
     let arrival = Instant::ZERO + pair.delay;
@@ -37,7 +38,7 @@ fn transfers_both_ways(mut pair: Pair, begin: Seq) {
     assert_eq!((pair.client.connections(), pair.server.connections()), (0, 0));
 }
 
-/// The modules that hold no scripts of one TCP, or only what runs them.
+/// The modules without scripts of a single TCP, and those that run the scripts.
 const WITHOUT_SCRIPTS: [&str; 5] = ["mod", "script", "past_zero", "past_middle", "wrap"];
 
 // attack row 47

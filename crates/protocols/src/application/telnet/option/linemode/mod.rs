@@ -1,12 +1,12 @@
-//! LINEMODE (RFC 1184): the user's side edits lines, so that a far server hears of whole ones.
+//! LINEMODE (RFC 1184): the user's end edits lines, so that the server receives whole lines.
 //!
-//! The server asks for it, and sets the MODE: whether lines are edited (EDIT), whether characters
-//! that signal become commands (TRAPSIG), how tabs (SOFT_TAB) and control characters (LIT_ECHO)
-//! are shown. The user answers a new mode by the same with MODE_ACK. Which character does what is
-//! agreed by SLC (`slc`). By FORWARDMASK the server may name characters besides the ends of lines
-//! at which what was typed so far is sent; the user may refuse that, as he would an option.
+//! The server requests the option and sets the MODE: whether lines are edited (EDIT), whether
+//! signal characters become commands (TRAPSIG), and how tabs (SOFT_TAB) and control characters
+//! (LIT_ECHO) are displayed. The user answers a new mode by repeating it with MODE_ACK. SLC (`slc`)
+//! negotiates the character of each function. With FORWARDMASK the server may specify characters
+//! besides line ends at which pending input is sent; the user may refuse that like an option.
 //!
-//! What is here agrees on these three and keeps them; to edit is the business of the caller.
+//! This module negotiates and stores these three parameters; the caller does the editing.
 
 pub(in crate::application::telnet) mod slc;
 
@@ -21,37 +21,37 @@ const MODE: u8 = 1;
 const FORWARDMASK: u8 = 2;
 const SLC: u8 = 3;
 
-/// The bytes of a mask that has a bit for every character.
+/// Length in bytes of a mask with one bit for every character.
 const MASK_BYTES: usize = 32;
 
-/// How lines are edited: the bits of MODE.
+/// Line editing mode: the bits of MODE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinemodeMode(u8);
 
 impl LinemodeMode {
-    /// Nothing is edited: what is typed is sent.
+    /// No editing: typed characters are sent at once.
     pub const NONE: Self = Self(0);
-    /// Lines are edited here, and sent when they are whole.
+    /// Lines are edited by the user's end, and sent when they are complete.
     pub const EDIT: Self = Self(1);
-    /// Characters that signal are sent as commands.
+    /// Signal characters are sent as commands.
     pub const TRAP_SIGNALS: Self = Self(2);
-    /// Tabs are shown as spaces.
+    /// Tabs are displayed as spaces.
     pub const SOFT_TAB: Self = Self(8);
-    /// Control characters are shown as they are, not as `^X`.
+    /// Control characters are displayed literally, not as `^X`.
     pub const LITERAL_ECHO: Self = Self(16);
 
-    /// The answer to a mode, and no part of one.
+    /// Bit that marks the answer to a mode and is not part of one.
     const ACK: u8 = 4;
-    /// All that RFC 1184 knows.
+    /// All bits that RFC 1184 defines.
     const KNOWN: u8 = 1 | 2 | 8 | 16;
 
-    /// Returns the mode with all of `other` too.
+    /// Returns the mode with all bits of `other` added.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns whether all of `other` is in the mode.
+    /// Returns whether the mode has all bits of `other`.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -68,20 +68,20 @@ impl fmt::Display for LinemodeMode {
     }
 }
 
-/// What has changed in how lines are edited.
+/// A change in the parameters of line editing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinemodeEvent {
-    /// The mode, for a user; the user's answer to a mode, for a server.
+    /// The new mode, for a user; the user's answer to a mode, for a server.
     Mode(LinemodeMode),
-    /// Some of the special characters: look at [`Linemode::characters`].
+    /// Some special characters have changed: see [`Linemode::characters`].
     Characters,
-    /// The characters at which a line is sent: look at [`Linemode::forwards`].
+    /// The characters at which a line is sent have changed: see [`Linemode::forwards`].
     ForwardMask,
-    /// The user does not send at any characters but the ends of lines, for a server.
+    /// The user sends only at line ends, for a server.
     ForwardMaskRefused,
 }
 
-/// What a subnegotiation of LINEMODE says.
+/// A subnegotiation of LINEMODE.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::application::telnet) enum Message {
     Mode { mode: LinemodeMode, is_answer: bool },
@@ -125,18 +125,18 @@ impl fmt::Display for Message {
     }
 }
 
-/// What is agreed about the editing of lines.
+/// The negotiated parameters of line editing.
 #[derive(Debug)]
 pub struct Linemode {
     is_user: bool,
     mode: LinemodeMode,
-    /// A server: what it has asked for and has no answer to.
+    /// The mode that a server has requested and that is not answered yet.
     asked_mode: Option<LinemodeMode>,
     forward_mask: Option<[u8; MASK_BYTES]>,
     characters: SlcTable,
 }
 
-/// What to answer, each the content of a subnegotiation, and what to tell the caller.
+/// The contents of the subnegotiations to send, and the event for the caller.
 pub(in crate::application::telnet) type Reply = (Vec<Vec<u8>>, Option<Event<'static>>);
 
 const NOTHING: Reply = (Vec::new(), None);
@@ -148,19 +148,19 @@ impl Linemode {
         Self { is_user, mode, asked_mode: None, forward_mask: None, characters }
     }
 
-    /// Returns how lines are edited.
+    /// Returns the current editing mode.
     #[must_use]
     pub fn mode(&self) -> LinemodeMode {
         self.mode
     }
 
-    /// Returns which character does what.
+    /// Returns the characters of the editing functions.
     #[must_use]
     pub fn characters(&self) -> &SlcTable {
         &self.characters
     }
 
-    /// Returns whether what was typed is sent at `character`, whether the line has ended or not.
+    /// Returns whether pending input is sent at `character`, even if the line has not ended.
     #[must_use]
     pub fn forwards(&self, character: u8) -> bool {
         let is_forward = |function| self.characters.get(function).character() == Some(character);
@@ -171,7 +171,7 @@ impl Linemode {
             || is_forward(SlcFunction::FORW2)
     }
 
-    /// Returns the command that a character is to be sent as, where signals are trapped.
+    /// Returns the command that a character is to be sent as, if signals are trapped.
     #[must_use]
     pub fn signal(&self, character: u8) -> Option<Command> {
         if !self.mode.has(LinemodeMode::TRAP_SIGNALS) {
@@ -191,26 +191,26 @@ impl Linemode {
         signals.iter().find(|(function, _)| is_it(*function)).map(|(_, command)| *command)
     }
 
-    /// Returns what is said when the option comes on: a user tells his characters.
+    /// Returns the content that is sent when the option is enabled: a user sends its characters.
     pub(in crate::application::telnet) fn begin(&mut self) -> Option<Vec<u8>> {
         *self = Self::new(self.is_user);
         self.is_user.then(|| slc::content(&self.characters.all()))
     }
 
-    /// Returns the content by which a server asks for a mode.
+    /// Returns the content by which a server requests a mode.
     pub(in crate::application::telnet) fn ask_mode(&mut self, mode: LinemodeMode) -> [u8; 2] {
         self.asked_mode = Some(mode);
         [MODE, mode.0]
     }
 
-    /// Returns the content by which a server asks that lines be sent at these characters too.
+    /// Returns the content by which a server requests that lines are also sent at these characters.
     pub(in crate::application::telnet) fn ask_forward_mask(&self, mask: &[u8; 32]) -> Vec<u8> {
         let mut content = Vec::from([Verb::Do.code(), FORWARDMASK]);
         content.extend_from_slice(mask);
         content
     }
 
-    /// Returns the content by which one end wants a special character otherwise.
+    /// Returns the content by which one end requests another special character.
     pub(in crate::application::telnet) fn ask_character(
         &mut self,
         function: SlcFunction,
@@ -229,7 +229,7 @@ impl Linemode {
 
     fn on_mode(&mut self, mode: LinemodeMode, is_answer: bool) -> Reply {
         match (self.is_user, is_answer) {
-            // What holds already is not answered, or two would answer each other for ever.
+            // A mode that is already in effect is not answered, to avoid an endless exchange.
             (true, false) if mode == self.mode => NOTHING,
             (true, false) => {
                 self.mode = mode;
@@ -237,8 +237,8 @@ impl Linemode {
                 (Vec::from([answer]), Some(Event::Linemode(LinemodeEvent::Mode(mode))))
             }
             (true, true) => NOTHING,
-            // RFC 1184 §2.2: an answer that is not to what was asked last is ignored; a user may
-            // take away what he cannot do.
+            // RFC 1184 §2.2: an answer that does not match the last request is ignored; a user may
+            // clear bits that it does not support.
             (false, true) => match self.asked_mode {
                 Some(asked) if asked.has(mode) => {
                     (self.mode, self.asked_mode) = (mode, None);

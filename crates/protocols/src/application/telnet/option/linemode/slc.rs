@@ -1,20 +1,20 @@
-//! SLC, Set Local Characters (RFC 1184 §2.4): which character has which function.
+//! SLC, Set Local Characters (RFC 1184 §2.4): the mapping of characters to functions.
 //!
-//! Each end has for each function a level and a value: NOSUPPORT (it has no such function),
-//! CANTCHANGE (this value and no other), VALUE (this value, and it may be changed) or DEFAULT (what
-//! the other has by default). They are sent as triplets of function, modifiers and value. An end
-//! that hears a triplet which differs from what it has either takes it, and says so by the same
-//! with ACK, or says what it will have instead. What is the same already, and what is acknowledged
-//! at the level that we have, is not answered: so the exchange ends (§5.5).
+//! Each end has a level and a value for each function: NOSUPPORT (no such function), CANTCHANGE
+//! (this value and no other), VALUE (this value, which may be changed) or DEFAULT (the default of
+//! the other end). They are sent as triplets of function, modifiers and value. An end that receives
+//! a triplet which differs from its own either accepts it and repeats it with ACK, or sends its own
+//! choice instead. A triplet that is already in effect, or that is an acknowledgment at the current
+//! level, is not answered, so the exchange terminates (§5.5).
 //!
-//! One long list has broken more than one Telnet, because its answer is as long as itself: here a
-//! function is answered at most once in one reply, so that no reply has more triplets than there
-//! are codes.
+//! Long lists have crashed Telnet implementations, because the answer is as long as the list. This
+//! implementation answers each function at most once per reply, so no reply has more triplets than
+//! there are codes.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-/// One of the functions that a character can have.
+/// A function that a character can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlcFunction(u8);
 
@@ -24,7 +24,7 @@ macro_rules! functions {
         impl SlcFunction {
             $($(#[$doc])* pub const $name: Self = Self($code);)+
 
-            /// Returns the RFC's name, without its `SLC_`.
+            /// Returns the name in the RFC, without its `SLC_`.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 { $($code => Some($text),)+ _ => None }
@@ -58,17 +58,17 @@ functions! {
     EL = 11, "EL";
     /// Erase the last word.
     EW = 12, "EW";
-    /// Show the line again.
+    /// Display the line again.
     RP = 13, "RP";
-    /// Take the next character as it is.
+    /// Take the next character literally.
     LNEXT = 14, "LNEXT";
-    /// Let the output go on.
+    /// Resume the output.
     XON = 15, "XON";
     /// Stop the output.
     XOFF = 16, "XOFF";
-    /// Send what was typed.
+    /// Send the pending input.
     FORW1 = 17, "FORW1";
-    /// Send what was typed.
+    /// Send the pending input.
     FORW2 = 18, "FORW2";
     /// Move one character to the left.
     MCL = 19, "MCL";
@@ -82,9 +82,9 @@ functions! {
     MCBOL = 23, "MCBOL";
     /// Move to the end of the line.
     MCEOL = 24, "MCEOL";
-    /// Insert what is typed.
+    /// Insert typed characters.
     INSRT = 25, "INSRT";
-    /// Put what is typed over what is there.
+    /// Overwrite existing characters with typed ones.
     OVER = 26, "OVER";
     /// Erase the character to the right.
     ECR = 27, "ECR";
@@ -96,10 +96,10 @@ functions! {
     EEOL = 30, "EEOL";
 }
 
-/// No function: what is said of it is said of all.
+/// Function 0, whose triplet applies to all functions.
 const ALL: SlcFunction = SlcFunction(0);
 
-/// How many functions there are.
+/// Number of functions.
 const FUNCTIONS: usize = 30;
 
 impl SlcFunction {
@@ -121,38 +121,38 @@ impl fmt::Display for SlcFunction {
     }
 }
 
-/// How far a character is agreed.
+/// Level of agreement about a character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlcLevel {
     /// There is no such function.
     #[default]
     NoSupport,
-    /// It is this character, and cannot be another.
+    /// The character is fixed.
     CantChange,
-    /// It is this character, and may be another.
+    /// The character may be changed.
     Value,
-    /// It is what the other has by default.
+    /// The default of the other end.
     Default,
 }
 
 /// A function's character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpecialCharacter {
-    /// How far it is agreed.
+    /// Level of agreement.
     pub level: SlcLevel,
-    /// Whether input that was not read yet is thrown away at it.
+    /// Whether the character discards unread input.
     pub flushes_input: bool,
-    /// Whether output that was not shown yet is thrown away at it.
+    /// Whether the character discards output that was not displayed yet.
     pub flushes_output: bool,
-    /// The character; 255 is none, where there is no support for it.
+    /// The character; 255 disables the function.
     pub value: u8,
 }
 
-/// Says that no character has the function (`_POSIX_VDISABLE`).
+/// Value that assigns no character to the function (`_POSIX_VDISABLE`).
 const DISABLED: u8 = 255;
 
 impl SpecialCharacter {
-    /// Makes a character that may be changed.
+    /// Creates a character that may be changed.
     #[must_use]
     pub const fn variable(value: u8) -> Self {
         Self { level: SlcLevel::Value, flushes_input: false, flushes_output: false, value }
@@ -230,20 +230,20 @@ pub(super) fn parse(list: &[u8]) -> Option<Vec<Triplet>> {
     rest.is_empty().then(|| triplets.iter().copied().map(Triplet::parse).collect())
 }
 
-/// Returns the content of SLC with a list.
+/// Returns the content of an SLC list.
 pub(super) fn content(triplets: &[Triplet]) -> Vec<u8> {
     let bytes = triplets.iter().flat_map(|triplet| triplet.bytes());
     core::iter::once(super::SLC).chain(bytes).collect()
 }
 
-/// The special characters as they are agreed.
+/// The table of special characters in effect.
 #[derive(Clone, Debug)]
 pub struct SlcTable {
     now: [SpecialCharacter; FUNCTIONS],
     by_default: [SpecialCharacter; FUNCTIONS],
 }
 
-/// What functions have unless anybody says otherwise: those of a Unix terminal.
+/// Default characters of the functions: those of a Unix terminal.
 const BY_DEFAULT: [(SlcFunction, u8); 11] = [
     (SlcFunction::IP, 0x03),
     (SlcFunction::AO, 0x0f),
@@ -262,7 +262,7 @@ impl Default for SlcTable {
     fn default() -> Self {
         let mut by_default = [SpecialCharacter::default(); FUNCTIONS];
         let values = BY_DEFAULT.iter().copied().chain([(SlcFunction::XOFF, 0x13)]);
-        // Commands, and the functions that need no character to be known, can have any.
+        // These functions are supported but have no default character.
         let others = [SlcFunction::SYNCH, SlcFunction::BRK, SlcFunction::AYT, SlcFunction::EOR];
         let others = others.into_iter().chain([SlcFunction::FORW1, SlcFunction::FORW2]);
         for (function, value) in values.chain(others.map(|function| (function, DISABLED))) {
@@ -277,14 +277,14 @@ impl Default for SlcTable {
 }
 
 impl SlcTable {
-    /// Returns a function's character.
+    /// Returns the character of a function.
     #[must_use]
     pub fn get(&self, function: SlcFunction) -> SpecialCharacter {
         let place = function.index().and_then(|index| self.now.get(index));
         place.copied().unwrap_or_default()
     }
 
-    /// Returns every function's triplet.
+    /// Returns the triplets of all functions.
     pub(super) fn all(&self) -> Vec<Triplet> {
         let triplet = |(index, character): (usize, &SpecialCharacter)| {
             let function = SlcFunction::at(index);
@@ -293,12 +293,12 @@ impl SlcTable {
         self.now.iter().enumerate().map(triplet).collect()
     }
 
-    /// Changes a function's character, and returns the triplet that tells the other.
+    /// Changes the character of a function, and returns the triplet to send to the other end.
     pub(super) fn set(&mut self, function: SlcFunction, character: SpecialCharacter) -> Triplet {
         let places = function
             .index()
             .and_then(|index| self.now.get_mut(index).zip(self.by_default.get_mut(index)));
-        // What the other has by default, he will say.
+        // The other end will send its default.
         if let Some((now, by_default)) = places
             && character.level != SlcLevel::Default
         {
@@ -307,7 +307,7 @@ impl SlcTable {
         Triplet { function, is_answer: false, character }
     }
 
-    /// Takes a list. Returns the answer, and whether anything has changed.
+    /// Processes a list. Returns the answer, and whether anything has changed.
     pub(super) fn receive(&mut self, triplets: &[Triplet]) -> (Vec<Triplet>, bool) {
         let (mut answers, mut has_changed) = (Vec::<Triplet>::new(), false);
         for triplet in triplets {
@@ -330,7 +330,8 @@ impl SlcTable {
         (answers, has_changed)
     }
 
-    /// Function 0 asks for the whole table (RFC 1184 §2.4): by DEFAULT, as it was at the start.
+    /// Function 0 requests the whole table (RFC 1184 §2.4); at level DEFAULT it first resets the
+    /// table.
     fn on_request(&mut self, level: SlcLevel) -> Vec<Triplet> {
         match level {
             SlcLevel::Default => self.now = self.by_default,
@@ -340,7 +341,7 @@ impl SlcTable {
         self.all()
     }
 
-    /// Takes one triplet. Returns what is to be said to it.
+    /// Processes one triplet. Returns the answer, if one is due.
     fn on_triplet(&mut self, theirs: Triplet) -> Option<Triplet> {
         let Triplet { function, is_answer, character } = theirs;
         let none = SpecialCharacter::default();
@@ -348,7 +349,8 @@ impl SlcTable {
             .index()
             .and_then(|index| self.now.get_mut(index).zip(self.by_default.get(index).copied()));
         let Some((now, by_default)) = places else {
-            // RFC 1184 §2.4: what is not known is not supported; to hear just that is no question.
+            // RFC 1184 §2.4: an unknown function is answered NOSUPPORT, except if the triplet says
+            // that already.
             let is_question = character.level != SlcLevel::NoSupport && !is_answer;
             return is_question.then_some(Triplet { function, is_answer: false, character: none });
         };
@@ -361,13 +363,13 @@ impl SlcTable {
             Some(Triplet { function, is_answer: true, character })
         };
         match (character.level, by_default.level) {
-            // He asks for what we have by default.
+            // The other end requests our default.
             (SlcLevel::Default, _) => {
                 *now = by_default;
                 Some(Triplet { function, is_answer: false, character: by_default })
             }
             (SlcLevel::NoSupport, _) => accept(now),
-            // Neither can give way.
+            // Neither end can change its value.
             (SlcLevel::CantChange, SlcLevel::CantChange) | (_, SlcLevel::NoSupport) => {
                 if is_answer {
                     return None;
