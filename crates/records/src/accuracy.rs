@@ -1,46 +1,45 @@
-//! RFC 573's sixth measure: how often what was transferred comes out wrong, by bits, bytes, blocks
-//! and files.
+//! RFC 573's sixth measure: the error rate of transferred data, by bits, bytes, blocks and files.
 //!
-//! What is sent is a pattern that both ends of a measurement know: each byte follows from its place
-//! alone, so that what comes can be compared while it comes, and a lost or a doubled byte makes all
-//! behind it differ. What is missing at the end is wrong, and so is what is too much. A block has
-//! [`BLOCK_BYTES`], as in TFTP (RFC 1350).
+//! Both ends of a measurement know the transferred pattern. Each byte follows from its offset
+//! alone, so the receiver compares data as it arrives, and a lost or duplicated byte makes all
+//! following bytes differ. Missing and surplus data counts as wrong. A block has [`BLOCK_BYTES`],
+//! as in TFTP (RFC 1350).
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a block; the last one of a file may have less.
+/// Bytes per block; the last block of a file may be shorter.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// What was compared, and what of it was wrong.
+/// Amounts of data compared, and how much of it was wrong, in four units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accuracy {
-    /// Bits that were to come.
+    /// Bits expected.
     pub bits: u64,
-    /// Those that came wrong or did not come, and those that were too many.
+    /// Bits that were wrong or missing, plus surplus bits.
     pub bits_wrong: u64,
-    /// Bytes that were to come.
+    /// Bytes expected.
     pub bytes: u64,
-    /// Those with a wrong bit.
+    /// Bytes with a wrong bit.
     pub bytes_wrong: u64,
-    /// Blocks that were to come.
+    /// Blocks expected.
     pub blocks: u64,
-    /// Those with a wrong bit.
+    /// Blocks with a wrong bit.
     pub blocks_wrong: u64,
-    /// Files, or pieces of a dialogue, that were to come.
+    /// Files, or parts of a dialogue, expected.
     pub files: u64,
-    /// Those with a wrong bit.
+    /// Files, or parts of a dialogue, with a wrong bit.
     pub files_wrong: u64,
 }
 
-/// Returns the byte of the pattern at a place in a file.
+/// Returns the pattern byte at offset `at` of a file.
 #[must_use]
 pub fn pattern(at: u64) -> u8 {
     let [first, ..] = (mixed(at / 8) >> (at % 8 * 8)).to_le_bytes();
     first
 }
 
-/// Returns the character of the pattern at a place in a line that is typed: a letter or a digit,
-/// which no shell takes for anything else.
+/// Returns the pattern character at offset `at` of a typed line: a lowercase letter or a digit,
+/// neither of which is special to a shell.
 #[must_use]
 pub fn printable_pattern(at: u64) -> u8 {
     const CHARACTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
@@ -48,7 +47,7 @@ pub fn printable_pattern(at: u64) -> u8 {
     CHARACTERS.get(index).copied().unwrap_or(b'x')
 }
 
-/// Spreads the bits of a number over all of another (the finalizer of `SplitMix64`).
+/// Mixes the bits of `number` (the finalizer of `SplitMix64`).
 const fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,7 +55,7 @@ const fn mixed(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// One file that is compared while it comes.
+/// One file that is compared as it arrives.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     expected: fn(u64) -> u8,
@@ -67,7 +66,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Begins with a file of `length` bytes, each of which is `expected` of its place.
+    /// Starts the comparison of a file of `length` bytes; `expected` maps an offset to its byte.
     #[must_use]
     pub fn new(expected: fn(u64) -> u8, length: u64) -> Self {
         let found = Accuracy {
@@ -80,7 +79,7 @@ impl Comparison {
         Self { expected, length, came: 0, found, is_block_wrong: false }
     }
 
-    /// Takes the next bytes.
+    /// Compares the next received bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         for byte in bytes {
             let is_expected = self.came < self.length;
@@ -89,7 +88,7 @@ impl Comparison {
         }
     }
 
-    /// Ends it; what has not come is wrong.
+    /// Ends the comparison and counts bytes not received as wrong.
     #[must_use]
     pub fn finish(mut self) -> Accuracy {
         while self.came < self.length {
@@ -116,7 +115,7 @@ impl Comparison {
 }
 
 impl Accuracy {
-    /// Returns both together.
+    /// Returns the sums of `self` and `other`.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self {
@@ -131,7 +130,7 @@ impl Accuracy {
         }
     }
 
-    /// Returns each unit's name, how many there were, and how many were wrong.
+    /// Returns the name, the total and the number wrong of each unit.
     #[must_use]
     pub const fn units(&self) -> [(&'static str, u64, u64); 4] {
         [

@@ -1,39 +1,39 @@
-//! What came when: the gaps in it, and the rate of the slowest line on its way.
+//! Arrival times of data: gaps between arrivals, and the rate of the slowest link on the path.
 //!
-//! Bytes that were sent in one piece come apart on the slowest line of their way, by the time that
-//! each takes on it. So the time between two arrivals that followed each other without a rest tells
-//! that line's rate (packet pair). Of many such pairs the median is taken, weighted by bytes: a rest
-//! of the far host makes a pair slower, a wait of ours makes one slower and the next one faster.
+//! The slowest link of a path spaces the bytes of one burst by the time that each takes on it. The
+//! time between two back-to-back arrivals therefore gives the rate of that link (packet pair). The
+//! estimate is the median of many pairs, weighted by bytes: a pause of the remote host makes one
+//! pair slower; a delay of the local host makes one pair slower and the next one faster.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that came.
+/// Data that arrived at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
-    /// When, in ns since the beginning of what is looked at.
+    /// Arrival time, ns since the start of the observation.
     pub at_ns: u64,
-    /// How many bytes.
+    /// Bytes that arrived.
     pub bytes: u64,
 }
 
 /// The rate of a line by packet pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineRate {
-    /// Bits of each byte on the line: with start and stop bit 10, in a network 8.
+    /// Bits that each byte takes on the link: 10 with start and stop bit, 8 on a network.
     pub bits_per_byte: u64,
-    /// The median of the pairs, bit/s.
+    /// Median rate of the pairs, bit/s.
     pub median_bps: u64,
-    /// How many pairs there were.
+    /// Number of pairs.
     pub pairs: u64,
-    /// The rate that the line was set to, bit/s, if it is one of ours.
+    /// Configured rate of a local serial line, bit/s; `None` for any other link.
     pub nominal_bps: Option<u64>,
 }
 
-/// From fewer pairs nothing follows.
+/// Fewer pairs give no estimate.
 pub const FEWEST_PAIRS: usize = 3;
 
-/// Arrivals that are noted while they come, in bounded room: when it is full, neighbours become one,
-/// and what comes within the time that two of them now stand for becomes one too.
+/// A log of arrivals in bounded memory. When it is full, neighboring arrivals are merged, and later
+/// arrivals are merged at the resolution that this leaves.
 #[derive(Clone, Debug)]
 pub struct Log {
     arrivals: Vec<Arrival>,
@@ -43,13 +43,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes a log of at most `most` arrivals, which is two or more.
+    /// Makes a log of at most `most` arrivals; values below 2 count as 2.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { arrivals: Vec::new(), bytes: 0, spacing_ns: 0, most: most.max(2) }
     }
 
-    /// Notes that so many bytes had come by then, in all.
+    /// Records that `bytes_so_far` bytes in total had arrived at `at_ns`.
     pub fn note(&mut self, at_ns: u64, bytes_so_far: u64) {
         let bytes = bytes_so_far.saturating_sub(self.bytes);
         if bytes == 0 {
@@ -59,7 +59,7 @@ impl Log {
         if self.arrivals.len() >= self.most {
             self.halve();
         }
-        // What came with the first of a spacing is counted when the last of it has come.
+        // Bytes that arrive within `spacing_ns` of the last entry are added to it and get its time.
         match self.arrivals.last_mut() {
             Some(last) if at_ns.saturating_sub(last.at_ns) < self.spacing_ns => {
                 *last = Arrival { at_ns: last.at_ns, bytes: last.bytes.saturating_add(bytes) };
@@ -81,7 +81,7 @@ impl Log {
         self.arrivals = merged;
     }
 
-    /// Returns when the first `bytes` were there, ns.
+    /// Returns when the first `bytes` bytes had arrived, ns.
     #[must_use]
     pub fn reached_ns(&self, bytes: u64) -> Option<u64> {
         let mut sum = 0_u64;
@@ -92,21 +92,22 @@ impl Log {
         reached.map(|arrival| arrival.at_ns)
     }
 
-    /// Returns what was noted.
+    /// Returns the logged arrivals.
     #[must_use]
     pub fn into_arrivals(self) -> Vec<Arrival> {
         self.arrivals
     }
 }
 
-/// Returns the times between arrivals, ns.
+/// Returns the times between consecutive arrivals, ns.
 #[must_use]
 pub fn gaps_ns(arrivals: &[Arrival]) -> Vec<u64> {
     let pairs = arrivals.iter().zip(arrivals.iter().skip(1));
     pairs.map(|(before, after)| after.at_ns.saturating_sub(before.at_ns)).collect()
 }
 
-/// Returns how much had come when, from nothing on: the line of a time-sequence graph.
+/// Returns the cumulative bytes at each arrival time, starting at 0: the curve of a time-sequence
+/// graph.
 #[must_use]
 pub fn sequence(arrivals: &[Arrival]) -> Vec<(u64, u64)> {
     let mut sum = 0_u64;
@@ -117,7 +118,7 @@ pub fn sequence(arrivals: &[Arrival]) -> Vec<(u64, u64)> {
     std::iter::once((0, 0)).chain(steps).collect()
 }
 
-/// Returns the rate of the line that brought `arrivals`, if there were enough of them.
+/// Estimates the rate of the slowest link from `arrivals`; `None` if there are too few pairs.
 #[must_use]
 pub fn line_rate(arrivals: &[Arrival], bits_per_byte: u64) -> Option<LineRate> {
     let mut pairs: Vec<(u64, u64)> = gaps_ns(arrivals)

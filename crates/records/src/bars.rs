@@ -1,38 +1,38 @@
-//! Where the time went, as horizontal bars for a terminal.
+//! Horizontal bars for a terminal that show the time of each layer.
 //!
-//! The longest bar fills the room that is left beside names and numbers, and the others are drawn
-//! to its scale, in eighths of a column. What took any time at all leaves a mark.
+//! The longest bar fills the space left beside names and numbers. The others are drawn to its
+//! scale, in eighths of a column. Every nonzero time gets at least one mark.
 
 use crate::figures::{duration, share};
 use crate::measurement::{Layer, LayerTime, SplitRow};
 use crate::table::MIN_WIDTH;
 use std::fmt::Write;
 
-/// Wider pictures say no more.
+/// Maximum width of a picture, columns; more adds no information.
 pub const MAX_WIDTH: usize = 200;
 
-/// Below this the short names are used.
+/// Below this width the short names are used.
 const WIDTH_FOR_LONG_NAMES: usize = 64;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// With which characters to draw.
+/// Characters to draw with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charset {
-    /// Block elements, a column in eighths.
+    /// Block elements, in eighths of a column.
     #[default]
     Unicode,
-    /// Nothing above 0x7e.
+    /// No character above 0x7e.
     Ascii,
 }
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Columns; taken to be from [`MIN_WIDTH`] to [`MAX_WIDTH`].
+    /// Columns, clamped to [`MIN_WIDTH`] to [`MAX_WIDTH`].
     pub width: usize,
-    /// With which characters to draw.
+    /// Characters to draw with.
     pub charset: Charset,
-    /// Whether to colour the bars, with the eight colours that every terminal has.
+    /// Whether to color the bars, with the eight standard ANSI colors.
     pub colour: bool,
 }
 
@@ -43,13 +43,13 @@ impl Default for Style {
 }
 
 impl Style {
-    /// Returns the columns that a picture may take.
+    /// Returns the number of columns that a picture may take.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.width.clamp(MIN_WIDTH, MAX_WIDTH)
     }
 
-    /// Returns `text` in the characters of this style, for text that this crate made.
+    /// Returns `text`, which must come from this crate, in the characters of this style.
     #[must_use]
     pub fn spell(&self, text: &str) -> String {
         match self.charset {
@@ -59,14 +59,14 @@ impl Style {
     }
 }
 
-/// Returns one line for each of `layers`, with time, share and bar, and a line with the total.
+/// Returns one line per layer with time, share and bar, and a line with the total.
 #[must_use]
 pub fn layers(layers: &[LayerTime], style: Style) -> String {
     let rows: Vec<SplitRow> = layers.iter().copied().map(SplitRow::from).collect();
     named(&rows, style)
 }
 
-/// Returns the same for rows that may have names of their own.
+/// Like [`layers`], for rows that may have names of their own.
 #[must_use]
 pub fn named(rows: &[SplitRow], style: Style) -> String {
     let times = || rows.iter().map(|row| row.time.ns);

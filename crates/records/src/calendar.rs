@@ -1,21 +1,21 @@
 //! Days and times of UTC from Unix time, and back.
 //!
-//! The Gregorian calendar repeats after 400 years, which are 146,097 days; a year is taken to begin
-//! in March, so that the odd day of a leap year is its last.
+//! The Gregorian calendar repeats every 400 years, which are 146,097 days. Internally a year begins
+//! in March, so that the leap day is its last day.
 
 const NS_PER_S: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
-/// Nanoseconds of a day.
+/// Nanoseconds per day.
 pub const NS_PER_DAY: u64 = SECONDS_PER_DAY * NS_PER_S;
 /// Days from the first of March of the year 0 to the first of January 1970.
 const DAYS_TO_EPOCH: u64 = 719_468;
-/// The first of January 1970 was a Thursday.
+/// Days of the week, starting at 1 January 1970, a Thursday.
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 
-/// A moment in UTC.
+/// A point in time in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Year.
+    /// Year of the Gregorian calendar.
     pub year: u64,
     /// Month, from 1.
     pub month: u8,
@@ -27,7 +27,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the moment at `unix_ns`, ns of Unix time.
+    /// Converts `unix_ns`, Unix time in ns.
     #[must_use]
     pub fn of(unix_ns: u64) -> Self {
         let seconds = unix_ns / NS_PER_S;
@@ -54,14 +54,14 @@ impl Moment {
         format!("{:04}-{:02}-{:02}", self.year, self.month, self.day)
     }
 
-    /// Returns the time of the day as `12:24:16`.
+    /// Returns the time of day as `12:24:16`.
     #[must_use]
     pub fn time(&self) -> String {
         let second = self.second;
         format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
     }
 
-    /// Returns the day of the week in three letters.
+    /// Returns the day of the week as three letters.
     #[must_use]
     pub fn weekday(&self) -> &'static str {
         let at = usize::try_from(self.days % 7).unwrap_or(0);
@@ -69,7 +69,8 @@ impl Moment {
     }
 }
 
-/// Returns the ns of Unix time at which the day begins, or `None` for no day since 1970.
+/// Returns the Unix time at which the day begins, ns, or `None` if it is not a valid date since
+/// 1970.
 #[must_use]
 pub fn day_began_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
     if !(1970..2500).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {

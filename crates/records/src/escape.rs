@@ -1,9 +1,9 @@
-//! Makes text from the wire harmless, for a terminal and for HTML.
+//! Escapes untrusted text for a terminal and for HTML.
 //!
-//! A remote byte that reaches a terminal unescaped is a command to it. Every control is shown as
-//! `\x1b`, and so is every byte that is no UTF-8; invisible characters and those that turn the
-//! direction of writing are shown as `\u{202e}`; a backslash is doubled, so that what is shown
-//! stands for one text only. HTML gets the same, and its five special characters as entities.
+//! Unescaped bytes of a remote host can control a terminal. Controls and bytes that are not UTF-8
+//! are printed as `\x1b`; invisible characters and those that change the writing direction as
+//! `\u{202e}`. A backslash is doubled, so that the escaped form is unambiguous. HTML gets the same
+//! escapes, and its five special characters as entities.
 
 use std::fmt::Write;
 
@@ -24,7 +24,8 @@ pub fn terminal(bytes: impl AsRef<[u8]>) -> String {
 }
 
 /// Returns a message as one line that is safe to print on a terminal: controls and invisible
-/// characters are escaped. Backslashes stay as they are, so that parts of it may be escaped already.
+/// characters are escaped. Backslashes stay as they are, because parts of the message may be
+/// escaped already.
 #[must_use]
 pub fn line(text: &str) -> String {
     message(&text.replace('\r', "\\x0d").replace('\n', "\\x0a"))
@@ -43,8 +44,8 @@ pub fn message(text: &str) -> String {
     out
 }
 
-/// Returns JSON of one line that is safe to print on a terminal: JSON lets DEL, the controls of C1
-/// and invisible characters pass, which stand in its strings alone.
+/// Returns single-line JSON that is safe to print on a terminal. JSON permits DEL, the C1 controls
+/// and invisible characters within strings; this escapes them.
 #[must_use]
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -94,7 +95,7 @@ fn push_byte(out: &mut String, byte: u8) {
     let _ = write!(out, "\\x{byte:02x}");
 }
 
-/// Returns whether `character` shows nothing itself, or changes how its neighbours are shown.
+/// Returns whether `character` is invisible or changes how its neighbors are displayed.
 fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{180b}'..='\u{180f}'

@@ -1,12 +1,12 @@
-//! Numbers as people read them: durations, shares, counts.
+//! Numbers formatted for display: durations, shares, counts, rates.
 
-/// What stands for a figure that is not known.
+/// Placeholder for an unknown figure.
 pub const UNKNOWN: &str = "-";
 
 const UNITS: [(u64, &str); 3] = [(1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
 
-/// Returns a duration with three significant digits, `43.5 ms`; above 1000 s, `16 min 40 s`; above an
-/// hour, `1 h 40 min 07 s`.
+/// Returns a duration with three significant digits, `43.5 ms`; above 1000 s, `16 min 40 s`; above
+/// an hour, `1 h 40 min 07 s`.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     if ns < 1_000 {
@@ -38,7 +38,7 @@ pub fn duration_or_unknown(ns: Option<u64>) -> String {
     ns.map_or_else(|| UNKNOWN.to_owned(), duration)
 }
 
-/// Returns what part of `total` a `part` is, in whole percent: `96 %`, `< 1 %`.
+/// Returns `part` as a percentage of `total`, rounded to whole percent: `96 %`, `< 1 %`.
 #[must_use]
 pub fn share(part: u64, total: u64) -> String {
     let (part, total) = (u128::from(part), u128::from(total));
@@ -74,7 +74,7 @@ pub fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
     bits_per_s.map_or_else(|| UNKNOWN.to_owned(), rate)
 }
 
-/// Returns a count with its thousands apart: `19,200`.
+/// Returns a count with thousands separators: `19,200`.
 #[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();

@@ -1,18 +1,18 @@
-//! A histogram whose buckets grow with their values, with exact counts.
+//! A histogram with exact counts, whose bucket width grows with the value.
 //!
-//! Below 128 every value has a bucket; above, every power of two has 128 of them, so that a bucket
-//! is less than 0.8% wide. Counts are whole numbers: histograms of parts add up to the histogram
-//! of the whole, in any order.
+//! Below 128 every value has its own bucket. Above, every power of two has 128 buckets, so that a
+//! bucket is less than 0.8% wide. Counts are integers: merging histograms of parts in any order
+//! gives the histogram of the whole.
 
 use crate::transfer::compact::{push_varint, take_varint};
 
-/// Bits of a value that its bucket keeps below its highest.
+/// Bits of a value below its highest bit that determine its bucket.
 const BITS: u32 = 7;
 
-/// How many values fell into each bucket.
+/// Number of values in each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    /// The buckets that are not empty, in order, with their counts.
+    /// Nonempty buckets in order, with their counts.
     counts: Vec<(u16, u64)>,
 }
 
@@ -29,13 +29,13 @@ impl Histogram {
         }
     }
 
-    /// Returns how many values were counted.
+    /// Returns the number of values counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// Returns the middle of the bucket in which the nearest-rank percentile lies.
+    /// Returns the middle of the bucket that contains the nearest-rank percentile.
     #[must_use]
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let count = u128::from(self.count());
@@ -50,7 +50,7 @@ impl Histogram {
         None
     }
 
-    /// Adds the histogram to `out`, in few bytes.
+    /// Appends a compact encoding of the histogram to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         push_varint(out, u64::try_from(self.counts.len()).unwrap_or(u64::MAX));
         let mut before = 0;
@@ -61,7 +61,7 @@ impl Histogram {
         }
     }
 
-    /// Takes from `bytes` what [`Self::encode`] added, and adds it to the counts.
+    /// Decodes one histogram of [`Self::encode`] from the front of `bytes` and merges it.
     pub(crate) fn merge_encoded(&mut self, bytes: &mut &[u8]) -> Option<()> {
         let mut bucket = 0_u16;
         for _ in 0..take_varint(bytes)? {
@@ -88,7 +88,7 @@ impl Histogram {
 pub fn bucket(value: u64) -> u16 {
     let highest = 63_u32.saturating_sub(value.leading_zeros());
     let shift = highest.saturating_sub(BITS);
-    // What is left of the value has the highest bit and seven more.
+    // The shifted value has the highest bit and seven more.
     let bucket = u64::from(shift) * (1 << BITS) + (value >> shift);
     u16::try_from(bucket).unwrap_or(u16::MAX)
 }

@@ -1,10 +1,10 @@
-//! A report as one file of HTML that needs nothing else: no script, no font, no address.
+//! A report as one self-contained HTML file: no script, no font, no external URL.
 //!
-//! The page forbids itself everything but its own style. Every text is escaped where it is written
-//! ([`crate::escape::html`]), into text nodes and quoted attributes only; names of elements,
-//! attributes and classes are constants. Each picture is drawn twice, for a wide and for a narrow
-//! window, because an image that is scaled down takes its letters with it; the style shows one.
-//! Each has its figures beside it as a table.
+//! The page's content security policy permits nothing but its own style. All text is escaped on
+//! output ([`crate::escape::html`]), and only into text nodes and quoted attributes. Names of
+//! elements, attributes and classes are constants. Each picture is drawn twice, for a wide and for
+//! a narrow window, because scaling an image down also shrinks its letters; the style displays one
+//! of them. Each picture has its figures beside it as a table.
 
 pub mod figure_6_1;
 pub mod layer_stack;
@@ -31,33 +31,33 @@ const POLICY: &str =
 pub struct Report {
     /// The title of the page.
     pub title: String,
-    /// What it shows, from the top.
+    /// Sections of the page, from the top.
     pub sections: Vec<Section>,
 }
 
 /// One part of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Section {
-    /// The sentence that matters most, in large letters.
+    /// The most important sentence, in large letters.
     Lead(String),
     /// A heading.
     Heading(String),
-    /// Text.
+    /// A paragraph of text.
     Paragraph(String),
     /// A table with its title.
     Table {
-        /// What it shows.
+        /// Title of the table.
         title: String,
         /// Headers and rows, not escaped.
         table: Table,
     },
-    /// Lines over two axes.
+    /// A line chart.
     Chart(LineChart),
-    /// Points over two axes with units.
+    /// A plot over two axes with units.
     Plot(Box<Plot>),
-    /// Spans over one axis of time.
+    /// Spans over a time axis.
     Waterfall(Waterfall),
-    /// Shares of layers.
+    /// Shares of the layers.
     Layers(LayerStack),
 }
 
@@ -100,7 +100,7 @@ impl Section {
     }
 }
 
-/// Adds one element around an escaped text.
+/// Adds an element that contains `text`, escaped.
 fn element(out: &mut String, name: &'static str, class: Option<&'static str>, text: &str) {
     let text = escape::html(text);
     // Writing to a String cannot fail.
@@ -110,7 +110,7 @@ fn element(out: &mut String, name: &'static str, class: Option<&'static str>, te
     };
 }
 
-/// Adds `table`; `swatch` names the class of the colour before the first cell of a row.
+/// Adds `table`; `swatch` returns the class of the color before the first cell of a row.
 fn push_table(out: &mut String, table: &Table, swatch: impl Fn(usize) -> Option<&'static str>) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
     for (header, align) in table.columns() {
@@ -145,7 +145,7 @@ fn class_of(align: Align) -> &'static str {
     }
 }
 
-/// Adds a picture: title, both drawings, a note, and its figures, folded away.
+/// Adds a picture: title, both drawings, a note, and a collapsed table of its figures.
 fn push_figure(out: &mut String, title: &str, drawings: [String; 2], note: &str, figures: &Table) {
     out.push_str("<figure>\n");
     element(out, "h2", None, title);

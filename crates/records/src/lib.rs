@@ -1,8 +1,8 @@
-//! What was measured, its statistics, and its reports: text for a terminal, one file of HTML.
+//! Measurement records, their statistics, and reports: text for a terminal, and one HTML file.
 //!
-//! No network, no clock, no printing: the caller measures, gives the time as text, and prints the
-//! `String` that it gets. Text that came from the wire is made harmless here and nowhere else,
-//! see [`escape`]; tables and pages do it themselves.
+//! This crate does no I/O beyond its files, reads no clock and prints nothing: the caller measures,
+//! passes times as text, and prints the returned `String`. Untrusted text from the network is
+//! escaped only in this crate, see [`escape`]; tables and pages escape their contents themselves.
 #![forbid(unsafe_code)]
 
 pub mod accuracy;

@@ -1,8 +1,8 @@
-//! What `plumb measure` keeps of one run, in a JSON form that stays.
+//! The record of one run of `plumb measure`, in a stable JSON format.
 //!
-//! Durations are whole nanoseconds and their names end in `_ns`. What is not known is null and
-//! never 0. `schema` comes first; a reader takes every schema up to its own and ignores fields that
-//! it does not know. Times of day are RFC 3339 in UTC and come from the caller.
+//! Durations are integer nanoseconds and their names end in `_ns`. Unknown values are null, never
+//! 0. `schema` comes first. A reader accepts every schema up to its own and ignores unknown fields.
+//! Timestamps are RFC 3339 in UTC and come from the caller.
 
 use crate::arrivals::{Arrival, LineRate};
 use crate::figures::{count, duration};
@@ -22,17 +22,17 @@ pub const SCHEMA: u32 = 3;
 /// One run of `plumb measure` against one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// The form of this record, [`SCHEMA`].
+    /// Version of this format, [`SCHEMA`].
     pub schema: u32,
-    /// The version of the program that measured.
+    /// Version of the program that measured.
     pub program_version: String,
-    /// The target as the user named it.
+    /// The target as specified by the user.
     pub target: String,
-    /// The address that was tried, or null for a line that has none.
+    /// Address that was tried, or null for a line that has none.
     pub address: Option<String>,
     /// The carrier: `kernel`, `tun:NAME`, `serial:DEVICE?baud=19200&link=llp`.
     pub via: String,
-    /// When the run began, RFC 3339 in UTC.
+    /// Start time of the run, RFC 3339 in UTC.
     pub started_at: String,
     /// The machine that measured.
     pub host: HostInfo,
@@ -42,49 +42,49 @@ pub struct Measurement {
     pub echo: Option<Echo>,
     /// A screenful of output.
     pub screenful: Option<Screenful>,
-    /// The rate of the slowest line on the way, by packet pairs.
+    /// Rate of the slowest link on the path, by packet pairs.
     pub line: Option<LineRate>,
-    /// The rate that a serial line is set to and does not run at, bit/s: see [`crate::nominal`].
+    /// Configured rate that a serial line does not run at, bit/s: see [`crate::nominal`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refuted_line_bps: Option<u64>,
     /// Transfers of growing sizes.
     pub transfers: Option<Transfers>,
-    /// What a recording holds.
+    /// Contents of a recording.
     pub recording: Option<Recording>,
-    /// What a running plumb did.
+    /// Activity of a running plumb process.
     pub running: Option<Running>,
-    /// What TCP knew of the connection at its end.
+    /// TCP statistics at the end of the connection.
     pub tcp: Option<TcpFigures>,
-    /// Each attempt to obtain the use of the target.
+    /// Each attempt to connect to and use the target.
     #[serde(default)]
     pub tries: Vec<Try>,
     /// The six measures of RFC 573.
     pub measures: Option<Measures>,
-    /// What was foretold from the beginning of the run, beside what was measured then.
+    /// Predictions made at the start of the run, with the values measured afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predictions: Vec<Prediction>,
-    /// Why a person waits, what costs most first.
+    /// Causes of the user's waiting time, highest weight first.
     #[serde(default)]
     pub causes: Vec<NamedCause>,
-    /// One sentence: what limits, and what the best possible is.
+    /// One sentence: what limits the target, and the best possible value.
     pub verdict: String,
 }
 
-/// One reason why a person waits, as a program reads it.
+/// One cause of the user's waiting time, in machine-readable form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedCause {
-    /// What it is, in the words of [`crate::verdict::Kind::text`].
+    /// Name of the cause, as in [`crate::verdict::Kind::text`].
     pub name: String,
-    /// For how long it is waited for, ns.
+    /// Waiting time due to the cause, ns.
     pub cost_ns: u64,
-    /// Of what it is a part, in the words of [`crate::verdict::Whole::text`].
+    /// Name of the total that the cause is a part of, as in [`crate::verdict::Whole::text`].
     pub whole: String,
-    /// How long all of that takes, ns.
+    /// Duration of that total, ns.
     pub whole_ns: u64,
-    /// What would be gained if it were gone, ns: no more than it costs, and less where something
-    /// else would be waited for instead.
+    /// Time saved if the cause were removed, ns: at most `cost_ns`, and less where another wait
+    /// would take its place.
     pub gain_ns: u64,
-    /// The same as a sentence, with what helps.
+    /// The same as a sentence, with a remedy.
     pub sentence: String,
 }
 
@@ -108,7 +108,7 @@ pub struct HostInfo {
     pub kernel: Option<String>,
     /// Model of the processor.
     pub cpu: Option<String>,
-    /// Processors that the run could use.
+    /// Processors available to the run.
     pub cpus: Option<u32>,
     /// Load average of the last minute.
     pub load1: Option<f64>,
@@ -116,26 +116,26 @@ pub struct HostInfo {
     pub congestion_control: Option<String>,
 }
 
-/// The steps up to the login prompt, each from the end of the one before it.
+/// Steps up to the login prompt, each from the end of the one before it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Phases {
-    /// Name to address, ns.
+    /// Name resolution, ns.
     pub resolve_ns: Option<u64>,
     /// First SYN to established connection, ns.
     pub connect_ns: Option<u64>,
-    /// The handshake of TLS, ns.
+    /// TLS handshake, ns.
     pub tls_ns: Option<u64>,
-    /// Telnet negotiation until it is quiet, ns.
+    /// Telnet negotiation until no more options arrive, ns.
     pub negotiation_ns: Option<u64>,
-    /// Until the text that asks for a name, ns; unknown where nothing was said at all.
+    /// Until the prompt for a user name, ns; unknown if the server sent nothing.
     pub login_prompt_ns: Option<u64>,
-    /// What that text is.
+    /// Kind of that prompt.
     pub prompt: Option<PromptKind>,
-    /// A login at a file server: its greeting and each answer, ns.
+    /// Login at a file server: greeting and replies, ns.
     pub login_ns: Option<u64>,
 }
 
-/// What the far side waits for when it has said its first words.
+/// Kind of input that the server's first prompt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptKind {
@@ -145,12 +145,12 @@ pub enum PromptKind {
     Password,
     /// A command.
     Shell,
-    /// Nothing that is known: it has only fallen silent.
+    /// No known prompt: the server has only stopped sending.
     Silence,
 }
 
 impl PromptKind {
-    /// Returns the text that people read.
+    /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -162,38 +162,38 @@ impl PromptKind {
     }
 }
 
-/// The echo of one character, from keystroke to cell.
+/// The echo of one character, from keystroke to terminal cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo {
-    /// How many echoes were measured.
+    /// Number of echoes measured.
     pub samples: u64,
-    /// The shortest, ns.
+    /// Minimum, ns.
     pub min_ns: u64,
     /// The median, nearest rank, ns.
     pub p50_ns: u64,
-    /// 90 of 100 are no longer, ns.
+    /// 90th percentile, nearest rank, ns.
     pub p90_ns: u64,
-    /// 99 of 100 are no longer, ns.
+    /// 99th percentile, nearest rank, ns.
     pub p99_ns: u64,
-    /// The longest, ns.
+    /// Maximum, ns.
     pub max_ns: u64,
-    /// The median of each layer over all samples, with the far side and the network as the rest; adds up
-    /// to `p50_ns` exactly.
+    /// Median of each layer over all samples, with the remote host and the network as the
+    /// remainder; the sum is exactly `p50_ns`.
     pub layers: Vec<LayerTime>,
-    /// How far the layers of the samples lie apart. Empty if unknown.
+    /// Spread of each layer over the samples. Empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layer_spreads: Vec<LayerSpread>,
     /// CPU time of this process for one key, ns.
     pub cpu_ns_per_key: Option<u64>,
-    /// Every echo, in the order in which the keys were struck, ns.
+    /// Every echo time, in the order of the keystrokes, ns.
     #[serde(default)]
     pub times_ns: Vec<u64>,
-    /// How wrong `layers` can be.
+    /// Possible error of `layers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SplitError>,
 }
 
-/// Between which times the middle half of the samples of one layer lies.
+/// Interquartile range of one layer over the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerSpread {
     /// The layer.
@@ -204,17 +204,17 @@ pub struct LayerSpread {
     pub high_ns: u64,
 }
 
-/// One echo: its whole time and the parts of it that were measured.
+/// One echo: its total time and the measured parts of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EchoSample {
-    /// Keystroke to cell, ns.
+    /// From keystroke to terminal cell, ns.
     pub total_ns: u64,
-    /// What each layer took of it.
+    /// Time of each layer.
     pub parts: Vec<LayerTime>,
 }
 
 impl Echo {
-    /// Returns the figures of `samples`, or `None` if there are none.
+    /// Computes the statistics of `samples`; `None` if there are none.
     #[must_use]
     pub fn from_samples(samples: &[EchoSample], cpu_ns_per_key: Option<u64>) -> Option<Self> {
         let mut by_time: Vec<&EchoSample> = samples.iter().collect();
@@ -236,8 +236,8 @@ impl Echo {
         })
     }
 
-    /// Returns the same with the error of its split, measured by a clock of that resolution whose empty
-    /// intervals in this run were `empty`.
+    /// Returns `self` with the error of its split, for a clock with resolution `resolution_ns`
+    /// whose empty intervals in this run were `empty`.
     #[must_use]
     pub fn with_error(
         self,
@@ -249,7 +249,7 @@ impl Echo {
         Self { error: Some(error.with_empty(empty)), ..self }
     }
 
-    /// Returns how far the layers of the samples lie apart, as a sentence; `None` if that is unknown.
+    /// Returns the spread of each layer as a sentence; `None` if it is unknown.
     #[must_use]
     pub fn spread_sentence(&self) -> Option<String> {
         let spreads = self.layer_spreads.iter().map(|spread| {
@@ -268,13 +268,13 @@ impl Echo {
     }
 }
 
-/// Returns what `layer` took of a sample, ns.
+/// Returns the time of `layer` in one sample, ns.
 fn layer_ns(parts: &[LayerTime], layer: Layer) -> u64 {
     let those = parts.iter().filter(|part| part.layer == layer);
     those.fold(0, |sum, part| sum.saturating_add(part.ns))
 }
 
-/// Returns the median of each measured layer over all samples; a sample without one has 0.
+/// Returns the median of each measured layer over all samples; a missing layer counts as 0.
 fn median_parts(samples: &[EchoSample]) -> Vec<LayerTime> {
     let has = |layer: &Layer| {
         samples.iter().any(|sample| sample.parts.iter().any(|part| part.layer == *layer))
@@ -298,20 +298,20 @@ fn layer_spreads(samples: &[EchoSample]) -> Vec<LayerSpread> {
     Layer::ALL.into_iter().filter(has).filter_map(spread).collect()
 }
 
-/// How a screenful was brought about.
+/// Method that produced a screenful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScreenfulMethod {
-    /// A command printed it.
+    /// Output of a command.
     Command,
-    /// It was typed all at once, and is the echo.
+    /// Echo of text typed all at once.
     TypedEcho,
-    /// It is the longest output of a recorded session.
+    /// The longest output of a recorded session.
     Recorded,
 }
 
 impl ScreenfulMethod {
-    /// Returns the text that people read.
+    /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -325,43 +325,43 @@ impl ScreenfulMethod {
 /// A screenful of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screenful {
-    /// How it was brought about.
+    /// Method that produced it.
     pub method: Option<ScreenfulMethod>,
-    /// Bytes that came from the wire for it.
+    /// Bytes received for it.
     pub bytes: u64,
-    /// Cells that it filled.
+    /// Cells filled.
     pub cells: u64,
-    /// First cell to last cell, ns.
+    /// From the first cell to the last, ns.
     pub first_to_last_ns: u64,
-    /// From asking for it to its last cell, ns; unknown in a recording.
+    /// From the request to the last cell, ns; unknown in a recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_to_last_ns: Option<u64>,
-    /// Of that, the wait for its first byte, ns.
+    /// Part of that time until the first byte, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_wait_ns: Option<u64>,
-    /// TCP segments with data that brought it.
+    /// TCP data segments that carried it.
     pub segments_in: Option<u64>,
-    /// The longest time between two arrivals, ns.
+    /// Longest time between two arrivals, ns.
     pub stalls_ns: Option<u64>,
-    /// Where the time went; adds up to [`Screenful::total_ns`] exactly.
+    /// Time of each layer; the sum is exactly [`Screenful::total_ns`].
     pub layers: Vec<LayerTime>,
-    /// How wrong `layers` can be.
+    /// Possible error of `layers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SplitError>,
-    /// What was read when, from the first bytes of it on.
+    /// Every read, from the first bytes of the output on.
     #[serde(default)]
     pub arrivals: Vec<Arrival>,
 }
 
 impl Screenful {
-    /// Returns its whole time: from asking for it, or else from its first cell on, ns.
+    /// Returns its total time, from the request or else from its first cell, ns.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
         self.asked_to_last_ns.unwrap_or(self.first_to_last_ns)
     }
 
-    /// Returns the layers with what is to be shown of each: of the far side, the wait for the first
-    /// byte stands apart.
+    /// Returns the rows to display. The wait for the first byte is split from the layer of the
+    /// remote host.
     #[must_use]
     pub fn rows(&self) -> Vec<SplitRow> {
         let far = Layer::FarSideAndNetwork;
@@ -385,59 +385,59 @@ impl Screenful {
     }
 }
 
-/// What a recording holds.
+/// Contents of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
-    /// How long it lasts, ns.
+    /// Duration, ns.
     pub duration_ns: u64,
-    /// Keys that were recorded; a recording may be without them.
+    /// Recorded keystrokes; 0 if the recording has only output.
     pub keys: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes: u64,
-    /// The times between two outputs with nothing typed between them, the longest first, ns.
+    /// Times between two outputs without a keystroke between them, longest first, ns.
     pub gaps_ns: Vec<u64>,
 }
 
-/// What TCP knew of the connection at its end.
+/// TCP statistics at the end of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpFigures {
-    /// Smoothed round trip, ns.
+    /// Smoothed round-trip time, ns.
     pub rtt_ns: Option<u64>,
-    /// Its mean deviation, ns.
+    /// Mean deviation of the round-trip time, ns.
     pub rtt_deviation_ns: Option<u64>,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub retransmissions: Option<u64>,
     /// Segments received.
     pub segments_in: Option<u64>,
-    /// Segments sent, with those sent again.
+    /// Segments sent, including retransmissions.
     pub segments_out: Option<u64>,
     /// Data bytes received.
     pub bytes_in: Option<u64>,
     /// Data bytes sent and acknowledged.
     pub bytes_out: Option<u64>,
-    /// Largest segment that may be sent, bytes.
+    /// Maximum segment size for sending, bytes.
     pub mss: Option<u64>,
     /// Congestion window, bytes.
     pub cwnd: Option<u64>,
 }
 
-/// What one layer took.
+/// Time of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerTime {
     /// The layer.
     pub layer: Layer,
-    /// What it took, ns.
+    /// Time, ns.
     pub ns: u64,
 }
 
-/// One row of where a time went: a layer, or a part of one that has a name of its own.
+/// One row of a time split: a layer, or a part of one with a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitRow {
-    /// The text that people read, at most 24 characters.
+    /// Text for display, at most 24 characters.
     pub name: &'static str,
-    /// A text of at most 11 characters for where there is little room.
+    /// Text of at most 11 characters for narrow output.
     pub short_name: &'static str,
-    /// What it took.
+    /// Layer and its time.
     pub time: LayerTime,
 }
 
@@ -447,29 +447,29 @@ impl From<LayerTime> for SplitRow {
     }
 }
 
-/// Where the time of an echo or a screenful can go, in the order of the stairs.
+/// Layers that the time of an echo or a screenful is charged to, from the bottom of the stack up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// Bits on a serial line, both ways.
+    /// Bits on a serial line, in both directions.
     Line,
-    /// Interrupt level of 1982; today the system calls that move bytes.
+    /// Interrupt level in 1982; today, system calls that move bytes.
     InterruptOrSystemCall,
     /// LLP, SLIP.
     Link,
     /// IP, ICMP, UDP.
     Internet,
-    /// TCP, what every segment costs.
+    /// TCP, cost per segment.
     TcpFixed,
-    /// TCP, what every data byte costs.
+    /// TCP, cost per data byte.
     TcpPerByte,
     /// Telnet.
     Telnet,
-    /// The grid and what paints it.
+    /// Terminal emulation and rendering.
     Terminal,
-    /// Ready to run, and waiting for a processor of this machine.
+    /// Runnable, but waiting for a local processor.
     RunQueue,
-    /// What is left: the network and the far host.
+    /// The remainder: the network and the remote host.
     FarSideAndNetwork,
 }
 
@@ -488,7 +488,7 @@ impl Layer {
         Self::FarSideAndNetwork,
     ];
 
-    /// Returns the text that people read, at most 24 characters.
+    /// Returns the text for display, at most 24 characters.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -505,7 +505,7 @@ impl Layer {
         }
     }
 
-    /// Returns a text of at most 11 characters for where there is little room.
+    /// Returns a text of at most 11 characters for narrow output.
     #[must_use]
     pub const fn short_text(self) -> &'static str {
         match self {
@@ -519,12 +519,12 @@ impl Layer {
     }
 }
 
-/// Why a text is no measurement.
+/// Reason why a text is not a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// It is no JSON, or a field is missing or of the wrong kind.
+    /// The text is not JSON, or a field is missing or of the wrong type.
     Malformed(String),
-    /// A newer program wrote it, in this schema.
+    /// A newer program wrote it, with this schema.
     SchemaUnknown(u64),
 }
 
@@ -544,11 +544,11 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl Measurement {
-    /// Returns the measurement that `json` holds.
+    /// Parses a measurement from JSON.
     ///
     /// # Errors
     ///
-    /// When it is no measurement, or of a schema that is newer than [`SCHEMA`].
+    /// Returns an error if the text is not a measurement, or has a schema newer than [`SCHEMA`].
     pub fn from_json(json: &str) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Head {
@@ -562,16 +562,16 @@ impl Measurement {
         serde_json::from_str(json).map_err(malformed)
     }
 
-    /// Returns the measurement as JSON over several lines, without a newline at the end.
+    /// Returns the measurement as pretty-printed JSON, without a final newline.
     ///
-    /// A load average that is no finite number is written as null.
+    /// A load average that is not finite is written as null.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Only maps with keys that are no strings can fail, and there is no map in it.
+        // Serialization only fails for maps with non-string keys, and the type contains no map.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Returns the rate of the serial line in bit/s, if the carrier is one and says it.
+    /// Returns the configured rate of the serial line in bit/s, if `via` is one and specifies it.
     #[must_use]
     pub fn line_rate(&self) -> Option<u64> {
         let (_, options) = self.via.strip_prefix("serial:")?.split_once('?')?;
@@ -648,7 +648,7 @@ mod tests {
     fn layers_of_an_echo_are_medians_over_the_samples_and_add_up_to_the_median_echo() {
         let mut samples = [sample(900, 90), sample(100, 10), sample(500, 50)];
         let layer = samples[2].parts[0].layer;
-        // What one sample has by chance is no longer that of the median.
+        // An outlier in one sample does not change the median.
         samples[2].parts = vec![LayerTime { layer, ns: 400 }];
         let echo = Echo::from_samples(&samples, None).unwrap();
         assert_eq!((echo.min_ns, echo.p50_ns, echo.max_ns), (100, 500, 900));

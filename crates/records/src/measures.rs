@@ -1,72 +1,72 @@
 //! The six measures of RFC 573: rate, response, processing cost, failures to connect, availability
 //! and accuracy.
 //!
-//! A try is one attempt to obtain the use of what is measured; its answer stands until the next
-//! one, as in the paper's survey. A failure to connect is counted where a try fails that is the first
-//! or follows one that did not, so that an outage counts once however long it lasts. What lies
-//! between two tries is not seen: the interval says how short an outage may be and pass unseen.
+//! A try is one attempt to connect to and use the target. Its outcome is assumed to hold until the
+//! next try, as in the paper's survey. A failure to connect is counted when a try fails that is the
+//! first or follows a successful one, so that an outage counts once however long it lasts. Outages
+//! between two tries go unnoticed: the interval between tries bounds their length.
 
 use crate::accuracy::Accuracy;
 use crate::measurement::Measurement;
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// The six measures, as far as they are known.
+/// The six measures; unknown ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
     /// The highest rate of one transfer, bit/s.
     pub rate_peak_bps: Option<u64>,
-    /// The rate of all transfers together, bit/s.
+    /// Rate of all transfers together, bit/s.
     pub rate_average_bps: Option<u64>,
-    /// From the name until what was asked for can be used, median of the tries that succeeded, ns.
+    /// Median time from the name until the service is usable, over successful tries, ns.
     pub response_ns: Option<u64>,
-    /// CPU time of this process for a megabit, ns.
+    /// CPU time of this process per megabit, ns.
     pub cpu_ns_per_megabit: Option<u64>,
-    /// How often it was tried.
+    /// Number of tries.
     pub tries: u64,
-    /// How many of the tries failed.
+    /// Number of failed tries.
     pub tries_failed: u64,
-    /// Failures to connect: times at which it began to fail.
+    /// Failures to connect: failed tries that are the first or follow a successful one.
     pub failures: u64,
-    /// The time between the beginnings of failures, ns; unknown if there was none.
+    /// Mean time between failures, ns; unknown if there was none.
     pub between_failures_ns: Option<u64>,
-    /// The part of the tries that succeeded, from 0 to 1.
+    /// Fraction of tries that succeeded, from 0 to 1.
     pub availability: Option<f64>,
-    /// How often what was transferred came out wrong.
+    /// Error counts of the transferred data.
     pub accuracy: Option<Accuracy>,
 }
 
-/// One attempt to obtain the use of what is measured.
+/// One attempt to connect to and use the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Try {
-    /// When it began, in ns since the first one did.
+    /// Start time, ns since the start of the first try.
     pub at_ns: u64,
-    /// How it ended.
+    /// Outcome of the try.
     pub outcome: TryOutcome,
-    /// How long it took until it could be used, ns.
+    /// Time until the service was usable, ns.
     pub response_ns: Option<u64>,
-    /// Why it failed, in a sentence.
+    /// Reason of the failure, as a sentence.
     pub error: Option<String>,
 }
 
-/// How a try ended.
+/// Outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TryOutcome {
-    /// It can be used.
+    /// The service is usable.
     Ok,
     /// The name has no address.
     NoAddress,
-    /// There is no connection: refused, reset, unreachable or silent.
+    /// No connection: refused, reset, unreachable or timed out.
     NoConnection,
-    /// There is a connection, and it cannot be used: no prompt, no login, no file.
+    /// Connected, but not usable: no prompt, no login or no file.
     NotUsable,
-    /// This machine refuses what is needed.
+    /// The local host denies a required resource.
     ThisMachine,
 }
 
 impl TryOutcome {
-    /// Returns the text that people read.
+    /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -80,19 +80,20 @@ impl TryOutcome {
 }
 
 impl Measures {
-    /// Returns the measures of what `measured` holds; each try stands for `every_ns`.
+    /// Computes the measures from `measured`; each try represents `every_ns`.
     #[must_use]
     pub fn of(measured: &Measurement, every_ns: Option<u64>, accuracy: Option<Accuracy>) -> Self {
         let transfers = measured.transfers.as_ref();
         let rates = transfers.and_then(|transfers| transfers.rates_bps());
         let screenful = measured.screenful.as_ref().and_then(|screenful| {
             let bits = u128::from(screenful.bytes) * 8 * 1_000_000_000;
-            // Painting is no transfer: from asking for it to the last of it, where that is known.
+            // The transfer ends with the last arrival if that is known, because rendering is not
+            // part of it.
             let last_ns = screenful.arrivals.last().map(|last| last.at_ns);
             let rate = bits.checked_div(last_ns.unwrap_or(screenful.first_to_last_ns).into())?;
             u64::try_from(rate).ok()
         });
-        // What is typed comes back: a key is 8 bits of a file that a person writes.
+        // Typed text is echoed: each keystroke counts as 8 bits of user data.
         let of_keys = measured.echo.as_ref().and_then(|echo| echo.cpu_ns_per_key);
         let of_keys = of_keys.map(|ns| ns.saturating_mul(1_000_000) / 8);
         let tries = &measured.tries;
@@ -127,7 +128,7 @@ mod tests {
 
     const HOUR_NS: u64 = 3_600_000_000_000;
 
-    /// Returns the measures of tries of which `outcomes` tells, one an hour.
+    /// Returns the measures of tries with these outcomes, one per hour.
     fn measures(outcomes: &[TryOutcome]) -> Measures {
         let mut measured =
             Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap();
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn a_login_has_the_rate_of_its_screenful_and_the_cost_of_its_keys() {
         let found = measures(&[Ok]);
-        // 2,070 bytes in 1.41 ms, and 9.4 µs for the 8 bits of a key.
+        // 2,070 bytes in 1.41 ms, and 9.4 µs per keystroke of 8 bits.
         assert_eq!(found.rate_peak_bps, Some(11_744_680));
         assert_eq!(found.cpu_ns_per_megabit, Some(1_175_000_000));
     }

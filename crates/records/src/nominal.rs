@@ -1,32 +1,32 @@
-//! Whether a serial line runs at the rate that it is set to.
+//! Check whether a serial line runs at its configured rate.
 //!
-//! A pseudo-terminal and many an adapter to a network take any rate and run at none. No byte comes
-//! sooner than its bits have passed a line that does run: what came sooner refutes the rate, and
-//! then no time may be charged to the line. What came later proves nothing, since others may have
-//! waited.
+//! A pseudo-terminal and many network adapters accept any rate and run at none. On a line that does
+//! run at its rate, no byte can arrive before its bits have passed. An earlier arrival refutes the
+//! rate, and then no time may be charged to the line. A later arrival proves nothing, because other
+//! components may have waited.
 
 use crate::figures::{count, duration};
 
-/// Something that came over the line, and how long it had been asked for by then.
+/// Data that came over the line, and the time since it was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Bytes that passed one after the other: of an echo the key and what came back.
+    /// Bytes that passed one after the other; for an echo, the key and the echoed bytes.
     pub bytes: u64,
-    /// From asking for them until all had come, ns.
+    /// From the request to the last byte, ns.
     pub ns: u64,
 }
 
-/// Clocks of lines agree within so many parts of a hundred, or they lose bytes.
+/// Tolerance of the line's clock in percent; beyond it, a line loses bytes.
 const CLOCK_PERCENT: u64 = 5;
 
-/// Returns the time of `bytes` on a line, ns.
+/// Returns the transmission time of `bytes` on a line, ns.
 #[must_use]
 pub fn line_ns(bytes: u64, bits_per_byte: u64, rate_bps: u64) -> u64 {
     let bits = u128::from(bytes) * u128::from(bits_per_byte);
     u64::try_from(bits * 1_000_000_000 / u128::from(rate_bps.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Returns the first of `passages` that a line of `rate_bps` cannot have brought so soon.
+/// Returns the first of `passages` that is too fast for a line of `rate_bps`.
 #[must_use]
 pub fn refuting(passages: &[Passage], bits_per_byte: u64, rate_bps: u64) -> Option<Passage> {
     let is_too_soon = |passage: &&Passage| {
@@ -36,7 +36,7 @@ pub fn refuting(passages: &[Passage], bits_per_byte: u64, rate_bps: u64) -> Opti
     passages.iter().find(is_too_soon).copied()
 }
 
-/// Returns a sentence that says so of the line of `rate_bps`.
+/// Returns a sentence that states that the line does not run at `rate_bps`.
 #[must_use]
 pub fn sentence(passage: Passage, bits_per_byte: u64, rate_bps: u64) -> String {
     format!(

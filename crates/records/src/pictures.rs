@@ -1,8 +1,8 @@
-//! The pictures of a measurement, each made of what its record holds.
+//! The charts of a measurement, made from its record.
 //!
-//! A histogram and the distribution of the echoes, the time-sequence graph of a screenful or of the
-//! largest transfer, the packets of a screenful, and throughput against size. The waterfall of a
-//! keystroke is made where the stamps of each key are.
+//! They are a histogram and the distribution of the echoes, the time-sequence graph of a screenful
+//! or of the largest transfer, the packets of a screenful, and throughput against size. The
+//! waterfall of a keystroke is made elsewhere, by the code that has the timestamps of each key.
 
 use crate::arrivals::{Arrival, sequence};
 use crate::figures::{count, duration, rate};
@@ -13,14 +13,14 @@ use crate::sizes::{Direction, Transfers};
 use crate::statistics::nearest_rank;
 use crate::table::Table;
 
-/// Boxes of a histogram.
+/// Bins of a histogram.
 const BINS: u64 = 30;
-/// Fewer echoes make no histogram.
+/// Minimum number of echoes for a histogram.
 const FEWEST_ECHOES: usize = 5;
-/// Rows of a table beside a picture.
+/// Maximum rows of a table beside a chart.
 const ROWS_MAX: usize = 60;
 
-/// Returns every picture of what was measured, in the order in which they are shown.
+/// Returns all charts of the measurement, in display order.
 #[must_use]
 pub fn pictures(measured: &Measurement) -> Vec<Plot> {
     let echo = measured.echo.as_ref().filter(|echo| echo.times_ns.len() >= FEWEST_ECHOES);
@@ -57,8 +57,9 @@ fn sorted(echo: &Echo) -> Vec<u64> {
     times
 }
 
-/// Returns how many echoes took how long: up to the 99th percentile, or to four times the median if
-/// that is less and nine of ten are no longer, since a few that waited would leave the others one box.
+/// Returns the histogram of echo times. It ends at the 99th percentile; if four times the median is
+/// less, it ends there, but not below the 90th percentile. Otherwise a few slow echoes would put
+/// all others into one bin.
 fn histogram(echo: &Echo) -> Plot {
     let times = sorted(echo);
     let least = times.first().copied().unwrap_or(0);
@@ -94,7 +95,7 @@ fn histogram(echo: &Echo) -> Plot {
     }
 }
 
-/// Returns what part of the echoes took no longer than a time.
+/// Returns the cumulative distribution of the echo times.
 fn cdf(echo: &Echo) -> Plot {
     let times = sorted(echo);
     let all = times.len().max(1) as f64;
@@ -117,7 +118,7 @@ fn cdf(echo: &Echo) -> Plot {
     }
 }
 
-/// Returns how many bytes had come when.
+/// Returns the time-sequence graph: cumulative bytes over time.
 fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
     let all = sequence(arrivals);
     let mut table = Table::new().number("time").number("bytes so far");
@@ -140,7 +141,7 @@ fn time_sequence(title: &str, arrivals: &[Arrival]) -> Plot {
     }
 }
 
-/// Returns what each read of a screenful brought.
+/// Returns the bytes of each read of a screenful over time.
 fn packets(screenful: &Screenful) -> Plot {
     let mut table = Table::new().number("time").number("bytes");
     for arrival in thinned(&screenful.arrivals, ROWS_MAX) {
@@ -165,7 +166,7 @@ fn packets(screenful: &Screenful) -> Plot {
     }
 }
 
-/// Returns at which rate transfers of a size went, and what a transfer costs by the model.
+/// Returns rate against size of the measured transfers, with the model and the predictions.
 fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot> {
     let mut all = Vec::new();
     let mut table =
@@ -230,7 +231,7 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
     })
 }
 
-/// Returns the rates that were foretold of sizes that were measured then.
+/// Returns the predicted rates of the sizes that were measured afterwards.
 fn foretold(predictions: &[Prediction]) -> Option<Series> {
     let is_file = |one: &&Prediction| matches!(one.what, What::Received | What::Sent);
     let measured = predictions.iter().filter(|one| one.measured_ns.is_some());

@@ -1,26 +1,27 @@
-//! From a short probe: how long a screenful, an echo beside other data, and a transfer will take.
+//! Prediction from a short probe: the duration of a screenful, an echo during other data, and a
+//! transfer.
 //!
-//! The model has six numbers: the round trip, what everything takes however short it is, the rate at
-//! which bytes come once they do, the window, the largest segment, and what stands in front of a key
+//! The model has six parameters: the round-trip time, the fixed latency of every flow, the rate at
+//! which data arrives, the window, the maximum segment size, and the queueing delay of a keystroke
 //! under load. A flow begins with ten segments (RFC 6928) and doubles each round trip until the
-//! window or the line is full; from then on it is as fast as the slower of the two:
+//! window or the link is full; from then on it runs at the slower of the two:
 //!
 //! ```text
 //! time(n) = latency + trip * waits(n) + 8 n' / rate
 //! ```
 //!
-//! where `waits(n)` are the round trips in which the line stands still, and `n'` are the bytes that
-//! are left after them. TFTP has no slow start: it waits after each of its windows, so its time is a
-//! straight line ([`Model::in_lock_step`]).
+//! where `waits(n)` is the number of round trips in which the link is idle, and `n'` is the number
+//! of bytes left after them. TFTP has no slow start: it waits after each of its windows, so its
+//! time is linear in the size ([`Model::in_lock_step`]).
 //!
-//! Files are foretold by the largest transfer before them ([`FileModel`]), and by this model where that
-//! is too short to tell anything.
+//! Files are predicted from the largest transfer before them ([`FileModel`]), and by this model if
+//! that transfer is too short.
 //!
-//! Whatever is foretold must not know what it foretells: [`Model::of`] takes an observation that
-//! ended before, and a [`Forecast`] becomes a [`Prediction`] only by what was measured then.
+//! A prediction must not depend on the value that it predicts: [`Model::of`] takes an observation
+//! that ended before, and only the later measurement turns a [`Forecast`] into a [`Prediction`].
 //!
-//! What the model does not know: loss, a token bucket that is still full when the probe ends, a
-//! rate that changes. There it misses, and by how much nobody can say before.
+//! The model does not cover loss, a token bucket that is still full when the probe ends, or a
+//! changing rate. In these cases it is wrong by an unknown amount.
 
 mod file;
 mod outcome;
@@ -33,46 +34,46 @@ pub use outcome::{Forecast, Prediction, What};
 use crate::statistics::{median, percentile};
 use crate::verdict::{Echoes, Flow, Observation, serial_ns};
 
-/// What a short probe has shown of a way and of the host at its end.
+/// Model of a path and the remote host, from a short probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Round trip of the network, ns.
+    /// Round-trip time of the network, ns.
     pub trip_ns: u64,
-    /// The echo of a key where nothing else comes, ns.
+    /// Echo time of a keystroke without other traffic, ns.
     pub echo_ns: Option<u64>,
-    /// What every flow takes beside its waits and its time on the line, ns.
+    /// Time of every flow besides its waits and its time on the link, ns.
     pub latency_ns: u64,
-    /// The rate of data bytes once they come, bit/s; `None` where that is too fast to tell.
+    /// Rate of data once it arrives, bit/s; `None` if it is too fast to measure.
     pub rate_bps: Option<u64>,
-    /// What may be on its way at once, bytes; `None` where nothing limits it as far as is known.
+    /// Maximum bytes in flight; `None` if no limit is known.
     pub window_bytes: Option<u64>,
-    /// Largest segment, data bytes.
+    /// Maximum segment size, data bytes.
     pub mss_bytes: u64,
-    /// For how long the far side keeps the last segment of an output back if it is short and not the
-    /// only one (Nagle's algorithm), ns.
+    /// Time for which the remote host delays the last segment of an output if that is short and not
+    /// the only one (Nagle's algorithm), ns.
     pub last_wait_ns: u64,
-    /// The echo of a key in the short loaded flow, when that had filled the queue, ns.
+    /// Echo time of a keystroke in the short loaded flow, once that has filled the queue, ns.
     pub loaded_echo_ns: Option<u64>,
 }
 
-/// The least segment that every host takes, where nothing is known.
+/// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
-/// A kernel whose windows grow by themselves offers 64 KiB at first, less what headers take: a flow
-/// that is held back by as much as that will not be for long.
+/// A kernel with window auto-tuning offers 64 KiB at first, less overhead. A flow limited by such a
+/// window will not be limited for long.
 const INITIAL_WINDOW: u64 = 50_000;
 
 impl Model {
-    /// Returns the model of what `probe` has seen: its screenful and its transfers are short ones,
-    /// and all of them go one way.
+    /// Builds the model from `probe`, whose screenful and transfers are short and all in one
+    /// direction.
     ///
-    /// `None` without a round trip, or without any flow.
+    /// Returns `None` without a round-trip time, or without any flow.
     #[must_use]
     pub fn of(probe: &Observation) -> Option<Self> {
         let path = &probe.path;
         let trips = [path.min_rtt_ns, path.rtt_ns, probe.steps.connect_ns];
         let trip_ns = trips.into_iter().flatten().min()?;
         let flows: Vec<&Flow> = probe.screenful.iter().chain(&probe.transfers).collect();
-        // Of several as long, what came when may be known of one alone.
+        // Of several flows of the same size, only one may have known arrivals.
         let longest = flows.iter().max_by_key(|flow| (flow.bytes, flow.arrivals.len()))?;
         let as_long = flows.iter().filter(|flow| flow.bytes == longest.bytes);
         let quickest_ns = as_long.map(|flow| flow.elapsed_ns).filter(|ns| *ns > 0).min();
@@ -92,7 +93,7 @@ impl Model {
         } else {
             model.take_times(&flows)?;
         }
-        // What was as fast as this is possible, whatever a busy host has made of its trains.
+        // A rate is possible if a flow achieved it, even if a busy host has stretched the trains.
         let is_too_slow = |model: &Self| {
             let latency_ns = model.latencies(&flows).into_iter().min().unwrap_or(0);
             let foretold_ns = Self { latency_ns, ..*model }.flow_ns(longest.bytes);
@@ -111,10 +112,10 @@ impl Model {
         Some(model)
     }
 
-    /// Returns the model of a protocol that waits for an answer after each of its windows, of two
-    /// of its flows, or of the beginnings of one: each `(bytes, ns)`.
+    /// Builds the model of a protocol that waits for an answer after each of its windows, from two
+    /// of its flows or two beginnings of one, each `(bytes, ns)`.
     ///
-    /// `None` if the longer one took no longer.
+    /// Returns `None` if the longer one did not take more time.
     #[must_use]
     pub fn in_lock_step(short: (u64, u64), long: (u64, u64)) -> Option<Self> {
         let ((bytes, ns), (more, longer_ns)) = (short, long);
@@ -124,12 +125,12 @@ impl Model {
         Some(Self {
             latency_ns: ns.saturating_sub(serial_ns(bytes, rate_bps)),
             rate_bps: Some(rate_bps),
-            // The waits are in the rate.
+            // The waits are included in the rate.
             ..Self::bare(0, DEFAULT_MSS)
         })
     }
 
-    /// Returns the model of a way on which nothing but slow start takes time.
+    /// Returns the model of a path on which only slow start takes time.
     #[must_use]
     pub const fn bare(trip_ns: u64, mss_bytes: u64) -> Self {
         Self {
@@ -144,7 +145,7 @@ impl Model {
         }
     }
 
-    /// Returns how long `bytes` will take from what asks for them to the last one, ns.
+    /// Returns the time from the request to the last of `bytes` bytes, ns.
     #[must_use]
     pub fn flow_ns(&self, bytes: u64) -> u64 {
         let is_kept_back = bytes > self.mss_bytes && !bytes.is_multiple_of(self.mss_bytes);
@@ -152,8 +153,9 @@ impl Model {
         self.latency_ns.saturating_add(self.transit_ns(bytes)).saturating_add(last_ns)
     }
 
-    /// Returns between which times a flow of `bytes` is expected, ns: as far from its prediction as each
-    /// of `flows` was, from which this model was made. `None` without any.
+    /// Returns the expected range of the time of a flow of `bytes`, ns. It is the range of the
+    /// deviations of `flows`, from which this model was made, from their predictions. `None`
+    /// without any.
     #[must_use]
     pub fn range_ns(&self, flows: &[Flow], bytes: u64) -> Option<[u64; 2]> {
         let predicted_ns = self.flow_ns(bytes);
@@ -170,11 +172,11 @@ impl Model {
         (!flows.is_empty()).then(|| [least.saturating_sub(rough), most.saturating_add(rough)])
     }
 
-    /// Returns what of that are waits and time on the line, ns.
+    /// Returns the part of that time spent in round-trip waits and on the link, ns.
     fn transit_ns(&self, bytes: u64) -> u64 {
         let serial = |count| self.rate_bps.map_or(0, |rate| serial_ns(count, rate));
         let window = self.window_bytes.unwrap_or(u64::MAX).max(1);
-        // A window of no bytes would never grow.
+        // A congestion window of 0 bytes would never grow.
         let mut congestion = self.mss_bytes.max(1).saturating_mul(rate::INITIAL_SEGMENTS);
         let (mut left, mut ns) = (bytes, 0_u64);
         loop {
@@ -184,7 +186,7 @@ impl Model {
             }
             let round_ns = serial(round);
             if round_ns >= self.trip_ns {
-                // The line is full from now on.
+                // The link is full from now on.
                 return ns.saturating_add(serial(left));
             }
             if congestion >= window {
@@ -199,8 +201,9 @@ impl Model {
         }
     }
 
-    /// Returns how long the echo of a key will take beside a flow that fills the way, ns: as long as
-    /// it took in the short one, or else as long as a whole window needs on the line in front of it.
+    /// Returns the echo time of a keystroke during a flow that fills the path, ns. It is that of
+    /// the short loaded flow or, if unknown, the time of a full window on the link ahead of the
+    /// key.
     #[must_use]
     pub fn echo_under_load_ns(&self) -> Option<u64> {
         self.loaded_echo_ns.or_else(|| {
@@ -209,10 +212,10 @@ impl Model {
         })
     }
 
-    /// Takes rate and latency from nothing but the times of `flows`.
+    /// Derives rate and latency from the times of `flows` alone.
     ///
-    /// Where some of them fit into a segment and the longest into two, that one shows whether the far
-    /// side keeps a short last segment back until the one before it is acknowledged.
+    /// If some of them fit into one segment and the longest into two, the longest shows whether the
+    /// remote host delays a short last segment until the previous one is acknowledged.
     fn take_times(&mut self, flows: &[&Flow]) -> Option<()> {
         let is_one = |flow: &&Flow| flow.bytes <= self.mss_bytes;
         let (single, longer): (Vec<&Flow>, Vec<&Flow>) = flows.iter().copied().partition(is_one);
@@ -236,12 +239,12 @@ impl Model {
         Some(())
     }
 
-    /// Returns the rate that makes the difference between the shortest and the longest of `flows`,
-    /// bit/s; `None` where the waits alone explain it, and where all are of one size.
+    /// Returns the rate that explains the time difference between the shortest and the longest of
+    /// `flows`, bit/s; `None` if the waits alone explain it, or if all are of one size.
     fn rate_of_times(&self, flows: &[&Flow]) -> Option<u64> {
         let sizes = flows.iter().map(|flow| flow.bytes);
         let (least, most) = sizes.clone().min().zip(sizes.max())?;
-        // A busy host makes some of them longer, and none shorter.
+        // A busy host makes some flows longer, and none shorter.
         let of = |bytes: u64| {
             let same = flows.iter().filter(|flow| flow.bytes == bytes);
             same.map(|flow| flow.elapsed_ns).min()
@@ -254,7 +257,7 @@ impl Model {
         if most == least || by(None) >= difference {
             return None;
         }
-        // The time falls as the rate rises; half of the powers of two are left each time.
+        // The time falls as the rate rises; each step bisects, at first by powers of two.
         let (mut low, mut high) = (1_u64, rate::FASTEST_BPS);
         while high - low > low / 1_000 + 1 {
             let middle = low + (high - low) / 2;
@@ -264,19 +267,19 @@ impl Model {
         (high < rate::FASTEST_BPS).then_some(high)
     }
 
-    /// Returns what flows take beside waits and line, ns: the median of those that fit into the
-    /// first flight, which have no waits; or else of the first bytes of all.
+    /// Returns the time of flows besides waits and link, ns: the median of those that fit into the
+    /// first flight, which have no waits, or else the median time of the first bytes of all.
     fn latency_of(&self, flows: &[&Flow]) -> Option<u64> {
         let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
         median(&self.latencies(flows)).or_else(|| {
             let first = flows.iter().filter_map(|flow| flow.arrivals.first());
-            // The first bytes were on the line, too.
+            // The first bytes also spent time on the link.
             let first = first.map(|first| first.at_ns.saturating_sub(serial(first.bytes)));
             median(&first.collect::<Vec<_>>())
         })
     }
 
-    /// Returns that of each of `flows` that fits into the first flight.
+    /// Returns that latency for each of `flows` that fits into the first flight.
     fn latencies(&self, flows: &[&Flow]) -> Vec<u64> {
         let serial = |bytes| self.rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
         let flight = self.mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
@@ -286,12 +289,12 @@ impl Model {
     }
 }
 
-/// What the scheduling of two hosts adds to a time: a part of it, and ns.
+/// Margin for the scheduling of two hosts: one part in this many of a time, plus `ROUGH_NS`.
 const ROUGH_ONE_IN: u64 = 50;
 const ROUGH_NS: u64 = 1_000_000;
 
-/// Returns between which times the median echo beside another output is expected, ns: those of the
-/// probe, once the queue has filled. A few echoes have not shown how much they differ.
+/// Returns the expected range of the median echo during other output, ns: that of the probe's
+/// echoes once the queue has filled. A small number of echoes does not show the spread.
 #[must_use]
 pub fn echo_range_ns(echoes: &Echoes) -> Option<[u64; 2]> {
     let samples = &echoes.samples_ns;
@@ -329,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Returns a probe that knows a round trip of 100 ms and flows of which only the time is known.
+    /// Returns a probe with a round trip of 100 ms and flows of which only size and time are known.
     fn probe(flows: &[(u64, u64)]) -> Observation {
         let flow = |(bytes, elapsed_ns): &(u64, u64)| Flow {
             bytes: *bytes,
@@ -350,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_window_that_is_small_for_the_way_costs_a_round_trip_each_time() {
-        // 10, 20 and 40 thousand bytes of slow start, then 64,000 each round trip.
+        // 10, 20 and 40 thousand bytes of slow start, then 64,000 bytes per round trip.
         assert_eq!(model().flow_ns(70_000 + 640_000), (100 + 300 + 900 + 64) * MS);
     }
 
@@ -370,7 +373,7 @@ mod tests {
     fn a_flow_is_expected_as_far_from_its_prediction_as_those_that_it_is_made_from() {
         let flows = [(10_000, 100 * MS), (10_000, 132 * MS)];
         let range = model().range_ns(&probe(&flows).transfers, 10_000).unwrap();
-        // 110 ms are predicted; 2 % and 1 ms are rough.
+        // The prediction is 110 ms; the margin is 2 % and 1 ms.
         assert_eq!(range.map(|ns| ns / 100_000), [968, 1_352]);
         assert_eq!(model().range_ns(&[], 10_000), None);
     }
@@ -395,7 +398,7 @@ mod tests {
 
     #[test]
     fn two_pieces_of_text_say_what_a_longer_one_takes() {
-        // 200 ms however short, and 10 ms for each 100 bytes.
+        // 200 ms fixed, and 10 ms per 100 bytes.
         let pieces = [(100, 210 * MS), (500, 250 * MS), (100, 210 * MS), (500, 250 * MS)];
         let foretold = Model::of(&probe(&pieces)).unwrap().flow_ns(2_000);
         assert!(foretold.abs_diff(400 * MS) < MS, "{foretold}");
@@ -403,7 +406,8 @@ mod tests {
 
     #[test]
     fn what_came_when_is_taken_from_the_flow_of_which_it_is_known() {
-        // 50,000 bytes, the last 20,000 of them in one train at 8 Mbit/s, and then again unwatched.
+        // 50,000 bytes, the last 20,000 of them in one train at 8 Mbit/s; then the same size
+        // without arrivals.
         let arrival = |at: u64, ms: u64| Arrival { at_ns: (ms + at) * MS, bytes: 1_000 };
         let trains = [(100, 10), (200, 20), (300, 20)];
         let arrivals = trains.iter().flat_map(|(ms, count)| (0..*count).map(|at| arrival(at, *ms)));
@@ -414,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_far_side_that_keeps_a_short_last_segment_back_is_seen() {
-        // 1,500 bytes take a round trip more than their time on the line.
+        // 1,500 bytes take one round trip more than their time on the link.
         let pieces = [(100, 201 * MS), (500, 205 * MS), (1_500, 315 * MS)];
         let model = Model::of(&probe(&pieces)).unwrap();
         let foretold = model.flow_ns(1_900);

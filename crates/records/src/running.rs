@@ -1,44 +1,44 @@
-//! What the meters of a running plumb say of a while: each primitive's part of the work.
+//! Meter readings of a running plumb process over an interval: each primitive's share of the work.
 
 use crate::figures::{count, duration, share};
 use serde::{Deserialize, Serialize};
 
-/// A while in the life of a running plumb.
+/// Activity of a running plumb process over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// The number of its process.
+    /// Process ID.
     pub pid: u32,
-    /// What it was told to do.
+    /// Command line of the process.
     pub command: String,
-    /// How long it had run at the end, ns.
+    /// Uptime at the end of the interval, ns.
     pub uptime_ns: u64,
-    /// How long it was looked at, ns.
+    /// Length of the interval, ns.
     pub looked_ns: u64,
-    /// CPU time of all its threads meanwhile, ns.
+    /// CPU time of all its threads in the interval, ns.
     pub cpu_ns: u64,
-    /// Time that its meters were charged with meanwhile, without waiting, ns.
+    /// Time charged to its meters in the interval, without waiting, ns.
     pub busy_ns: u64,
-    /// Returns from a wait meanwhile.
+    /// Returns from a wait in the interval.
     pub wakeups: u64,
-    /// Keys and commands that were done meanwhile.
+    /// Keystrokes and commands processed in the interval.
     pub transactions: u64,
-    /// What each primitive took meanwhile, what took most first; the wait is not among them.
+    /// Time of each primitive in the interval, longest first, without the wait.
     pub primitives: Vec<Part>,
 }
 
-/// What one primitive took.
+/// Time of one primitive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Its name.
     pub name: String,
-    /// How often it was entered and left.
+    /// Number of times it was entered and left.
     pub visits: u64,
     /// Its time, ns.
     pub ns: u64,
 }
 
 impl Running {
-    /// Returns one sentence: how busy it was, and with what.
+    /// Returns one sentence: how busy the process was, and with what.
     #[must_use]
     pub fn sentence(&self) -> String {
         let what = format!("plumb {} (process {})", self.command, self.pid);

@@ -1,13 +1,12 @@
-//! Transfers of growing sizes: what one costs however small it is, and what each byte adds.
+//! Transfers of growing sizes: the fixed cost of a transfer, and the cost of each byte.
 //!
-//! The time of a transfer is taken as `fixed + bytes / rate`. Both are found by least squares of
-//! the relative error, for each direction by itself, so that a transfer of a kilobyte says as much
-//! as one of a megabyte. Where that is wrong by more than a factor of two for any size, as behind a
-//! token bucket, nothing is said of the kind; nor where the bytes of the largest take less than a
-//! quarter of what is fixed, since its rate is then a guess from what the times happened to be. The
-//! knee is where the size stops to matter: the smallest size from which on every one has between
-//! four fifths and twice of the rate that they have together, if there are two such sizes. RFC 573
-//! found it at 40 kbit.
+//! The model of a transfer time is `fixed + bytes / rate`. Both parameters are fitted by least
+//! squares of the relative error, separately for each direction, so that a transfer of a kilobyte
+//! weighs as much as one of a megabyte. There is no model if it is wrong by more than a factor of
+//! two for any size, as behind a token bucket. Nor is there one if the bytes of the largest
+//! transfer take less than a quarter of the fixed time, because the rate would then be noise. The
+//! knee is the smallest size such that it and all larger sizes have between four fifths and twice
+//! their common rate, if there are at least two such sizes. RFC 573 found it at 40 kbit.
 
 mod phases;
 
@@ -18,18 +17,18 @@ use crate::figures::{count, duration, rate};
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// Which way a file went.
+/// Direction of a file transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// From the far side to here.
+    /// From the remote host to the local host.
     Received,
-    /// From here to the far side.
+    /// From the local host to the remote host.
     Sent,
 }
 
 impl Direction {
-    /// Returns the text that people read.
+    /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -42,67 +41,67 @@ impl Direction {
 /// Transfers of growing sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Transfers {
-    /// Each transfer, in the order in which they were made.
+    /// Each transfer, in chronological order.
     pub samples: Vec<Sample>,
-    /// What a transfer that is received costs; of a run that has only sent, one that is sent.
+    /// Cost of a received transfer; in a run that only sent, of a sent one.
     pub model: Option<Model>,
-    /// From which size on the size makes little difference then, bytes.
+    /// Knee of that direction: size beyond which the rate changes little, bytes.
     pub knee_bytes: Option<u64>,
-    /// What a transfer that is sent costs, where others were received.
+    /// Cost of a sent transfer, if the run also received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_model: Option<Model>,
-    /// From which size on the size makes little difference then, bytes.
+    /// Knee of sent transfers: size beyond which the rate changes little, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_knee_bytes: Option<u64>,
-    /// When the bytes of the largest transfer came or went, if that was watched.
+    /// Progress of the largest transfer, if it was recorded.
     pub sequence: Vec<Arrival>,
 }
 
-/// One transfer, with what is known of the parts of its time: [`Sample::phases`] adds them up.
+/// One transfer, with the known parts of its time: [`Sample::phases`] adds them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Which way it went.
+    /// Direction of the transfer.
     pub direction: Direction,
-    /// Bytes of the file, or of the part of it that was asked for.
+    /// Bytes of the file, or of the requested part of it.
     pub bytes: u64,
-    /// From the command, or for TFTP the request, until it was confirmed, ns.
+    /// From the command, or for TFTP the request, to the confirmation, ns.
     pub total_ns: u64,
-    /// Until a data connection was asked for, ns.
+    /// Until a data connection was requested, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_ns: Option<u64>,
-    /// From the beginning until the command, ns; a data connection may still be on its way then.
+    /// From the beginning to the command, ns; the data connection may still be opening then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_at_ns: Option<u64>,
     /// From the command to the first byte, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_ns: Option<u64>,
-    /// From the command to the reply that the transfer begins, ns.
+    /// From the command to the reply that announces the transfer, ns.
     pub command_ns: Option<u64>,
-    /// From asking for a data connection until it stood, ns.
+    /// From the request for a data connection until it was established, ns.
     pub data_connect_ns: Option<u64>,
-    /// The handshake of TLS on it, ns.
+    /// TLS handshake on the data connection, ns.
     pub data_tls_ns: Option<u64>,
-    /// First byte to last byte, ns.
+    /// From the first byte to the last, ns.
     pub data_ns: Option<u64>,
-    /// From the last byte to the reply that all is done, ns.
+    /// From the last byte to the final reply, ns.
     pub confirm_ns: Option<u64>,
     /// CPU time of this process, ns.
     pub cpu_ns: Option<u64>,
-    /// Whether it is the beginning of a longer transfer, looked at when that much had come.
+    /// Whether this sample is the beginning of a longer transfer, taken when `bytes` had arrived.
     pub is_beginning: bool,
 }
 
-/// What a transfer costs.
+/// Linear cost model of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
-    /// Whatever its size, ns.
+    /// Fixed time, independent of the size, ns.
     pub fixed_ns: u64,
-    /// What the bytes then go at, bit/s.
+    /// Rate of the remaining bytes, bit/s.
     pub rate_bps: u64,
 }
 
 impl Model {
-    /// Returns how long a transfer of `bytes` takes by this, ns.
+    /// Returns the predicted time of a transfer of `bytes`, ns.
     #[must_use]
     pub fn total_ns(&self, bytes: u64) -> u64 {
         let bits = u128::from(bytes) * 8;
@@ -110,7 +109,7 @@ impl Model {
         self.fixed_ns.saturating_add(u64::try_from(data).unwrap_or(u64::MAX))
     }
 
-    /// Returns the size that goes at half of the rate, bytes.
+    /// Returns the size at which a transfer reaches half of the rate, bytes.
     #[must_use]
     pub fn half_rate_bytes(&self) -> u64 {
         let bits = u128::from(self.fixed_ns) * u128::from(self.rate_bps) / 1_000_000_000;
@@ -119,21 +118,21 @@ impl Model {
 }
 
 impl Sample {
-    /// Returns its rate over all of its time, bit/s.
+    /// Returns the average rate over the total time, bit/s.
     #[must_use]
     pub fn rate_bps(&self) -> u64 {
         rate_bps(self.bytes, self.total_ns)
     }
 }
 
-/// The transfers of one size and direction together.
+/// All transfers of one size and direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
-    /// How many there were.
+    /// Number of transfers.
     pub count: u64,
-    /// The median of their times, ns.
+    /// Median time, ns.
     pub total_ns: u64,
 }
 
@@ -146,7 +145,7 @@ impl Size {
 }
 
 impl Transfers {
-    /// Makes it of `samples`, and of what was watched of the largest.
+    /// Builds the model and the knees from `samples`; `sequence` is the progress of the largest.
     #[must_use]
     pub fn of(samples: Vec<Sample>, sequence: Vec<Arrival>) -> Self {
         let mut transfers = Self { samples, sequence, ..Self::default() };
@@ -165,7 +164,7 @@ impl Transfers {
         self.samples.iter().any(|one| one.direction == direction && one.bytes > 0)
     }
 
-    /// Returns what a transfer that goes one way costs, if that is known.
+    /// Returns the cost model of one direction, if it is known.
     #[must_use]
     pub fn model_of(&self, direction: Direction) -> Option<Model> {
         match direction {
@@ -174,7 +173,7 @@ impl Transfers {
         }
     }
 
-    /// Returns from which size on the size makes little difference one way, bytes.
+    /// Returns the knee of one direction: the size beyond which the rate changes little, bytes.
     #[must_use]
     pub fn knee_of(&self, direction: Direction) -> Option<u64> {
         match direction {
@@ -183,8 +182,8 @@ impl Transfers {
         }
     }
 
-    /// Returns the direction in which the largest size that went both ways took longer, or the only
-    /// one in which anything went.
+    /// Returns the direction in which the largest size transferred both ways took longer, or the
+    /// only direction with transfers.
     #[must_use]
     pub fn slower(&self) -> Option<Direction> {
         let (received, sent) = (self.sizes(Direction::Received), self.sizes(Direction::Sent));
@@ -203,7 +202,7 @@ impl Transfers {
         }
     }
 
-    /// Returns the sizes that went one way, from the smallest; without empty files.
+    /// Returns the sizes of one direction, smallest first, without empty files.
     #[must_use]
     pub fn sizes(&self, direction: Direction) -> Vec<Size> {
         let of_it = || self.samples.iter().filter(|one| one.direction == direction);
@@ -219,8 +218,8 @@ impl Transfers {
         all.into_iter().filter_map(size).collect()
     }
 
-    /// Returns the highest rate of any transfer, and that of all of them together, bit/s. What is
-    /// the beginning of another one is not counted with it.
+    /// Returns the highest rate of any transfer, and that of all of them together, bit/s. The
+    /// beginning of a longer transfer is not counted.
     #[must_use]
     pub fn rates_bps(&self) -> Option<(u64, u64)> {
         let whole = || self.samples.iter().filter(|one| !one.is_beginning && one.bytes > 0);
@@ -230,7 +229,7 @@ impl Transfers {
         Some((peak, rate_bps(bytes, ns)))
     }
 
-    /// Returns the CPU time of a megabit over all transfers whose CPU time is known, ns.
+    /// Returns the CPU time per megabit over all transfers whose CPU time is known, ns.
     #[must_use]
     pub fn cpu_ns_per_megabit(&self) -> Option<u64> {
         let known = self.samples.iter().filter(|one| !one.is_beginning);
@@ -244,7 +243,7 @@ impl Transfers {
 }
 
 impl Transfers {
-    /// Returns what can be said of times that no model fits.
+    /// Describes transfer times that no model fits.
     fn ends_sentence(&self, direction: Direction) -> String {
         let sizes = self.sizes(direction);
         let way = self.way(direction);
@@ -279,7 +278,7 @@ impl Transfers {
         }
     }
 
-    /// Returns a clause that names the direction, where files went both ways.
+    /// Returns a clause that names the direction, if there were transfers in both.
     fn way(&self, direction: Direction) -> &'static str {
         match direction {
             _ if !(self.has(Direction::Received) && self.has(Direction::Sent)) => "",
@@ -288,8 +287,8 @@ impl Transfers {
         }
     }
 
-    /// Returns one sentence: what a transfer costs, and from which size on that matters little. Where
-    /// files went both ways it is of the slower one.
+    /// Returns one sentence: the cost of a transfer, and the knee. If there were transfers in both
+    /// directions, it describes the slower one.
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(last) = self.samples.last() else {
@@ -305,7 +304,7 @@ impl Transfers {
         );
         let largest = self.sizes(direction).last().map_or(0, |size| size.bytes);
         let half_rate_bytes = model.half_rate_bytes();
-        // What lies beyond all that was measured is not said.
+        // Do not extrapolate beyond the measured sizes.
         if half_rate_bytes <= largest {
             text += &format!(": one of {} bytes goes at half of that", count(half_rate_bytes));
         }
@@ -319,17 +318,17 @@ impl Transfers {
     }
 }
 
-/// The bytes of the largest transfer take one part in so many of what is fixed, or more, where a rate
-/// was seen.
+/// The bytes of the largest transfer must take at least one part in this many of the fixed time for
+/// the rate to count as measured.
 const SEEN_ONE_IN: u64 = 4;
 
-/// Returns whether the rate of `model` shows in the times of `sizes`.
+/// Returns whether the rate of `model` is visible in the times of `sizes`.
 fn is_seen(model: &Model, sizes: &[Size]) -> bool {
     let largest = sizes.last().map_or(0, |size| size.bytes);
     model.half_rate_bytes() / SEEN_ONE_IN <= largest
 }
 
-/// Returns whether the largest of `sizes` takes about as long as the smallest, or less.
+/// Returns whether the largest of `sizes` takes at most twice as long as the smallest.
 fn is_flat(sizes: &[Size]) -> bool {
     let ends = sizes.first().zip(sizes.last());
     ends.is_some_and(|(first, last)| last.total_ns <= first.total_ns.saturating_mul(2))
@@ -340,14 +339,14 @@ fn rate_bps(bytes: u64, ns: u64) -> u64 {
     u64::try_from(bits / u128::from(ns.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Returns what a transfer costs by the times of `sizes`, of which it takes two; `None` if larger
-/// ones take no longer.
+/// Fits the model to the times of `sizes`; `None` for fewer than two sizes, and if the times do not
+/// grow with the size.
 #[must_use]
 pub fn model(sizes: &[Size]) -> Option<Model> {
     if sizes.len() < 2 {
         return None;
     }
-    // Each equation t = a + b * n is divided by t, so that all weigh the same.
+    // Each equation t = a + b * n is divided by t, so that all have the same weight.
     let (mut ww, mut wn, mut nn, mut w, mut n) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for size in sizes {
         let time = size.total_ns.max(1) as f64;
@@ -363,7 +362,7 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
     if !fixed.is_finite() || !per_byte.is_finite() || per_byte <= 0.0 {
         return None;
     }
-    // Where the times grow faster than the sizes, nothing is left that is fixed.
+    // If the times grow faster than the sizes, there is no fixed part.
     let (fixed, per_byte) = if fixed < 0.0 { (0.0, n / nn) } else { (fixed, per_byte) };
     let model = Model { fixed_ns: whole(fixed)?, rate_bps: whole(8e9 / per_byte)?.max(1) };
     let is_right = |size: &Size| {
@@ -373,15 +372,15 @@ pub fn model(sizes: &[Size]) -> Option<Model> {
     sizes.iter().all(is_right).then_some(model)
 }
 
-/// Returns a number without its fraction, if it is one of ours.
+/// Returns `value` without its fraction, or `None` if it is not in the range 0 to 1e18.
 fn whole(value: f64) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
     #[expect(clippy::cast_sign_loss, reason = "the range is checked")]
     (0.0..=1e18).contains(&value).then_some(value as u64)
 }
 
-/// Returns the smallest of `sizes` from which on every one has about the rate of all of these
-/// together; `None` of fewer than three, and where the last one alone is left.
+/// Returns the smallest of `sizes` such that it and all larger ones have about their common rate;
+/// `None` for fewer than three sizes, and if only the last one remains.
 #[must_use]
 pub fn knee_bytes(sizes: &[Size]) -> Option<u64> {
     if sizes.len() < 3 {
@@ -427,7 +426,7 @@ mod tests {
         }
     }
 
-    /// Returns transfers of powers of four from 1 KiB on that cost 2 ms and go at 80 Mbit/s.
+    /// Returns transfers of powers of four from 1 KiB that take 2 ms plus their time at 80 Mbit/s.
     fn transfers() -> Transfers {
         let samples = (5..12).map(|power| {
             let bytes = 1 << (2 * power);

@@ -1,9 +1,9 @@
-//! How wrong the split of a time among the layers can be.
+//! Error bound of the split of a time among the layers.
 //!
-//! A split adds up to its total by what is left in it, so the sum alone says nothing. What can be
-//! said: how much of the total the accounts measured, how much is only what they left, and by how
-//! much they exceeded it before they were reduced. To that comes what the clock cannot tell apart,
-//! once for each account and once for the total.
+//! A split contains a remainder that makes it add up to its total, so the sum proves nothing. The
+//! bound follows from how much of the total the accounts measured, how much is only remainder, and
+//! by how much they exceeded the total before they were scaled down. The resolution of the clock is
+//! added once for each account and once for the total.
 
 use crate::figures::{count, duration, share};
 use crate::measurement::{Layer, LayerTime};
@@ -13,34 +13,34 @@ use serde::{Deserialize, Serialize};
 /// The error bound of one split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitError {
-    /// What the accounts measured, all together, ns.
+    /// Sum of the accounts, ns.
     pub accounted_ns: u64,
-    /// What they left of the total: of it nothing is known but that it is no account of ours, ns.
+    /// Remainder of the total that no account of this process covers, ns.
     pub unexplained_ns: u64,
-    /// By how much they exceeded the total, ns: they overlap, or one of them is wrong.
+    /// Excess of the accounts over the total, ns: they overlap, or one of them is wrong.
     pub excess_ns: u64,
-    /// What the clock tells apart at best, ns.
+    /// Resolution of the clock, ns.
     pub resolution_ns: u64,
-    /// By how much any part may be wrong for the excess and for the readings, ns.
+    /// Possible error of any part, due to the excess and the clock readings, ns.
     pub error_ns: u64,
-    /// Empty intervals that were measured in the same run, if any were.
+    /// Empty intervals measured in the same run, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty: Option<EmptyIntervals>,
 }
 
-/// Intervals between two readings of the clock with nothing between them.
+/// Intervals between two clock readings with nothing between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmptyIntervals {
-    /// How many were measured.
+    /// Number of intervals.
     pub count: u64,
-    /// Their median, ns.
+    /// Median, ns.
     pub median_ns: u64,
-    /// The longest, ns.
+    /// Maximum, ns.
     pub longest_ns: u64,
 }
 
 impl EmptyIntervals {
-    /// Returns the figures of intervals of `times_ns`, or `None` if there are none.
+    /// Computes the statistics of intervals of `times_ns`; `None` if there are none.
     #[must_use]
     pub fn of(times_ns: &[u64]) -> Option<Self> {
         Some(Self {
@@ -52,7 +52,7 @@ impl EmptyIntervals {
 }
 
 impl SplitError {
-    /// Returns the error of a split of `total_ns` among `parts`, measured by a clock of that
+    /// Computes the error of a split of `total_ns` among `parts`, for a clock of the given
     /// resolution.
     #[must_use]
     pub fn of(total_ns: u64, parts: &[LayerTime], resolution_ns: u64) -> Self {
@@ -70,8 +70,8 @@ impl SplitError {
         }
     }
 
-    /// Returns the same with empty intervals of the run, whose longest is what a reading may add to any
-    /// part.
+    /// Returns `self` with the empty intervals of the run. The longest of them is the error that a
+    /// reading may add to any part.
     #[must_use]
     pub fn with_empty(self, empty: Option<EmptyIntervals>) -> Self {
         let longest_ns = empty.map_or(0, |empty| empty.longest_ns);
@@ -79,7 +79,7 @@ impl SplitError {
         Self { error_ns, empty, ..self }
     }
 
-    /// Returns it as a sentence.
+    /// Returns the error bound as a sentence.
     #[must_use]
     pub fn sentence(&self, total_ns: u64) -> String {
         let mut text = format!(

@@ -1,10 +1,11 @@
-//! Exact statistics of samples that are all kept, and the split of a time among the layers.
+//! Exact statistics of complete sample sets, and the split of a time among the layers.
 
 use crate::measurement::{Layer, LayerTime};
 
 /// Returns the nearest-rank percentile of `samples_ns` (in any order), or `None` if it is empty.
 ///
-/// That is the smallest sample that `percent` of all samples do not exceed; above 100 is 100.
+/// It is the smallest sample such that at least `percent` % of the samples do not exceed it; values
+/// above 100 count as 100.
 #[must_use]
 pub fn percentile(samples_ns: &[u64], percent: u8) -> Option<u64> {
     let mut sorted = samples_ns.to_vec();
@@ -23,17 +24,18 @@ pub fn median(samples_ns: &[u64]) -> Option<u64> {
 pub fn nearest_rank<T>(sorted: &[T], percent: u8) -> Option<&T> {
     let (whole, rest) = (sorted.len() / 100, sorted.len() % 100);
     let percent = usize::from(percent.min(100));
-    // The length times 100 may not fit, so its hundreds and the rest are ranked apart.
+    // The length times 100 may overflow, so hundreds and remainder are ranked separately.
     let rank = whole * percent + (rest * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1)
 }
 
-/// Returns what each layer took of `total_ns`, with the remainder as [`Layer::FarSideAndNetwork`].
+/// Splits `total_ns` among the layers of `parts`, with the remainder as
+/// [`Layer::FarSideAndNetwork`].
 ///
-/// The answer adds up to the total exactly. Layers come in order and once each; one that is not
-/// among `parts` is not in the answer. Parts may overlap in time, as when a line runs while the
-/// processor works; if they exceed the total they are reduced in proportion. The remainder is
-/// computed, so a far side among `parts` is ignored.
+/// The result adds up to the total exactly. Each layer of `parts` appears once, in order. Parts may
+/// overlap in time, as when a line is busy while the processor works; if they exceed the total they
+/// are scaled down in proportion. The remainder is computed, so [`Layer::FarSideAndNetwork`] among
+/// `parts` is ignored.
 #[must_use]
 pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
     let of = |layer| parts.iter().filter(move |part| part.layer == layer);
@@ -57,7 +59,7 @@ pub fn split(total_ns: u64, parts: &[LayerTime]) -> Vec<LayerTime> {
 
 /// Returns `total * part / sum`, rounded down; `sum` is not 0 and not below `part`.
 fn proportion(part: u128, total: u64, sum: u128) -> u64 {
-    // Both fit in 64 bits once they are shifted by what the sum has too many, so the product fits.
+    // Shifting both by the excess of the sum over 64 bits makes the product fit.
     let shift = 128_u32.saturating_sub(sum.leading_zeros()).saturating_sub(64);
     let product = u128::from(total) * (part >> shift);
     let divisor = ((sum >> shift) + u128::from(shift > 0)).max(1);

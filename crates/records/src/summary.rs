@@ -1,4 +1,4 @@
-//! A measurement as a person reads it: on a terminal, and as the sections of a page.
+//! Presentation of a measurement: as text for a terminal, and as the sections of a page.
 
 mod measures;
 mod predictions;
@@ -17,7 +17,7 @@ use crate::pictures::pictures;
 use crate::running::Running;
 use crate::table::{Table, wrap};
 
-/// Returns `measured` as text for a terminal, its verdict first.
+/// Returns `measured` as text for a terminal, with the verdict first.
 #[must_use]
 pub fn text(measured: &Measurement, style: Style) -> String {
     let width = style.columns();
@@ -43,17 +43,17 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     out
 }
 
-/// A table with its title, and the split of a time that belongs to it.
+/// A table with its title, and the time split that belongs to it.
 type Titled = (String, Table, Option<Split>);
 
-/// Where a time went, row by row, with what can be wrong of it.
+/// The split of a time, row by row, with its possible error.
 struct Split {
     title: &'static str,
     rows: Vec<SplitRow>,
     error: Option<String>,
 }
 
-/// Returns everything that was measured, in the order in which it is shown.
+/// Returns all tables of the measurement, in display order.
 fn tables(measured: &Measurement) -> Vec<Titled> {
     let mut all: Vec<Titled> = Vec::new();
     let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
@@ -118,7 +118,7 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
     all
 }
 
-/// Returns `measured` as a page; a caller may add sections to it.
+/// Returns `measured` as a page; the caller may add sections.
 #[must_use]
 pub fn report(measured: &Measurement) -> Report {
     let mut sections =
@@ -136,7 +136,7 @@ pub fn report(measured: &Measurement) -> Report {
     Report { title: format!("Where the time of {} goes", measured.target), sections }
 }
 
-/// Returns the picture of where an echo and a screenful went, with a bar for each that is known.
+/// Returns the layer bars of the echo and the screenful, as far as they were measured.
 #[must_use]
 pub fn stack(measured: &Measurement) -> LayerStack {
     let echo = measured.echo.as_ref().filter(|echo| !echo.layers.is_empty());
@@ -203,7 +203,7 @@ fn phases(measured: &Measurement) -> Table {
     }
     table.row(["negotiation".to_owned(), duration_or_unknown(phases.negotiation_ns)]);
     let prompt = match (phases.prompt, phases.login_prompt_ns) {
-        // How long this side waited for one is no time of the far side's.
+        // The local wait for a prompt that never came is not charged to the remote host.
         (Some(PromptKind::Silence), None) => "prompt (none came)",
         (kind, _) => kind.unwrap_or(PromptKind::Login).text(),
     };
@@ -270,18 +270,18 @@ fn echoes(measured: &Measurement) -> Table {
     table
 }
 
-/// From the first cell of a screenful to its last, as TM-233 §6.2.5 times it.
+/// From the first cell of a screenful to its last, as timed in TM-233 §6.2.5.
 pub const FIRST_TO_LAST: &str = "first to last cell";
-/// From asking for a screenful to its last cell.
+/// From the request for a screenful to its last cell.
 pub const ASKED_TO_LAST: &str = "asked to last cell";
 
-/// Returns from when to when the layers of a screenful go.
+/// Returns the interval that the layers of a screenful cover.
 #[must_use]
 pub const fn extent_of(screenful: &Screenful) -> &'static str {
     if screenful.asked_to_last_ns.is_some() { ASKED_TO_LAST } else { FIRST_TO_LAST }
 }
 
-/// Returns the title of the screenful's table, which says how it was brought about.
+/// Returns the title of the screenful's table, which includes how the screenful was produced.
 fn screenful_title(measured: &Measurement) -> String {
     let method = measured.screenful.as_ref().and_then(|screenful| screenful.method);
     method.map_or_else(

@@ -1,31 +1,30 @@
-//! A table that fits a terminal.
+//! Tables that fit the width of a terminal.
 //!
-//! It is tried in the order of what costs the reader least: as it is; with headers over several
-//! lines; with the last column wrapped; as one block of lines for each row. Nothing is dropped.
-//! Cells are escaped, so remote text may be put into them as it came. A character counts as one
-//! column wide.
+//! Layouts are tried in order of readability: unchanged; with headers over several lines; with the
+//! last column wrapped; as one block of lines per row. Nothing is dropped. Cells are escaped, so
+//! untrusted text may be put into them unchanged. A character counts as one column wide.
 
 use crate::escape;
 use std::fmt::Write;
 use std::iter;
 
-/// Narrower is not asked for.
+/// Minimum width; smaller values are rounded up to it.
 pub const MIN_WIDTH: usize = 40;
 
 const GAP: usize = 2;
-/// A wrapped last column that is narrower is worse than blocks.
+/// If a wrapped last column would be narrower, blocks are used.
 const MIN_WRAPPED: usize = 12;
 
-/// On which side of its column a cell stands.
+/// Alignment of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Text.
+    /// Left-aligned, for text.
     Left,
-    /// Numbers.
+    /// Right-aligned, for numbers.
     Right,
 }
 
-/// Headers and rows. Units belong into the headers.
+/// Headers and rows. Units belong in the headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<(String, Align)>,
@@ -33,33 +32,33 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns a table without columns and rows.
+    /// Makes a table without columns and rows.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a column of text.
+    /// Adds a left-aligned text column.
     #[must_use]
     pub fn text(mut self, header: &str) -> Self {
         self.columns.push((header.to_owned(), Align::Left));
         self
     }
 
-    /// Adds a column of numbers, which stand right.
+    /// Adds a right-aligned number column.
     #[must_use]
     pub fn number(mut self, header: &str) -> Self {
         self.columns.push((header.to_owned(), Align::Right));
         self
     }
 
-    /// Adds a row; cells beyond the columns are ignored, missing ones are empty.
+    /// Adds a row; surplus cells are ignored, missing ones are empty.
     pub fn row<Cell: Into<String>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells = cells.into_iter().map(Into::into).chain(iter::repeat(String::new()));
         self.rows.push(cells.take(self.columns.len()).collect());
     }
 
-    /// Returns headers and where their columns stand.
+    /// Returns the headers with their alignment.
     #[must_use]
     pub fn columns(&self) -> &[(String, Align)] {
         &self.columns
@@ -71,7 +70,8 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the table in lines of at most `width` columns ([`MIN_WIDTH`] or more), each ended.
+    /// Returns the table as lines of at most `width` columns ([`MIN_WIDTH`] or more), each
+    /// terminated.
     #[must_use]
     pub fn render(&self, width: usize) -> String {
         let width = width.max(MIN_WIDTH);
@@ -85,7 +85,7 @@ impl Table {
         }
     }
 
-    /// Returns the widths of the columns, or `None` if they cannot stand side by side.
+    /// Returns the widths of the columns, or `None` if they do not fit side by side.
     fn widths(&self, headers: &[String], rows: &[Vec<String>], width: usize) -> Option<Vec<usize>> {
         let cells: Vec<usize> = (0..headers.len())
             .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|c| count(c)).max())
@@ -120,7 +120,7 @@ impl Table {
         out
     }
 
-    /// Adds one row, over as many lines as its longest cell needs.
+    /// Adds one row, with as many lines as its longest cell needs.
     fn push_row(&self, out: &mut String, cells: &[String], widths: &[usize]) {
         let wrapped: Vec<Vec<String>> =
             cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
@@ -141,7 +141,7 @@ impl Table {
     }
 }
 
-/// Returns `text` in pieces of at most `width` characters, cut at spaces where there are any.
+/// Wraps `text` into pieces of at most `width` characters, at spaces where possible.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
@@ -174,7 +174,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns each row as lines of header and value, with an empty line between rows.
+/// Formats each row as lines of header and value, with an empty line between rows.
 fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
     let label = headers.iter().map(|header| count(header)).max().unwrap_or(0).min(width / 2 - GAP);
     let mut out = String::new();
@@ -195,7 +195,7 @@ fn blocks(headers: &[String], rows: &[Vec<String>], width: usize) -> String {
     out
 }
 
-/// Returns `narrow` with the room that is left given to headers that want it, from the left.
+/// Gives the remaining columns of the line to headers that need more than `narrow`, from the left.
 fn widen(mut narrow: Vec<usize>, whole: &[usize], width: usize) -> Vec<usize> {
     let mut left = width - total(&narrow);
     for (column, wanted) in narrow.iter_mut().zip(whole) {

@@ -1,18 +1,18 @@
-//! What some transfers add up to: the figures of a line of RFC 573's table II, and their spread.
+//! Totals of a set of transfers: the columns of RFC 573's table II, and the distributions.
 //!
-//! All is whole numbers, so that the tallies of parts add up to the tally of the whole exactly and
-//! in any order. A rate is a sum of bits by a sum of times, as in the paper, of those transfers of
-//! which both are known; a cost likewise.
+//! All values are integers, so that merging the tallies of parts in any order gives exactly the
+//! tally of the whole. A rate is a sum of bits over a sum of times, as in the paper, of those
+//! transfers of which both are known; a cost likewise.
 
 use crate::histogram::Histogram;
 use crate::transfer::compact::{push_varint, take_varint};
 use crate::transfer::{Limit, derived};
 
-/// What took less is not the fastest: it was only given to the buffers of the machine, or taken from
-/// them, and nobody knows how long its way took.
+/// Shorter transfers do not count as fastest: they only moved between the process and the kernel's
+/// buffers, and their time on the network is unknown.
 pub const FASTEST_MIN_NS: u64 = 1_000_000;
 
-/// What of a transfer enters a tally.
+/// Values of a transfer that enter a tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measures {
     /// Bits of the file.
@@ -21,48 +21,48 @@ pub struct Measures {
     pub real_ns: Option<u64>,
     /// CPU time, ns.
     pub cpu_ns: Option<u64>,
-    /// What limited it.
+    /// Limiting factor.
     pub limit: Option<Limit>,
 }
 
-/// A sum over those transfers of which all its parts are known.
+/// A sum over the transfers for which all its terms are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many they are.
+    /// Number of transfers.
     pub files: u64,
-    /// Their bits.
+    /// Total bits.
     pub bits: u128,
-    /// Their time, ns; 0 where the sum is of bits alone.
+    /// Total time, ns; 0 if the sum is of bits alone.
     pub ns: u128,
 }
 
-/// The greatest or the smallest, and which transfer it is.
+/// A maximum or minimum, and the transfer that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extreme {
     /// The value.
     pub value: u64,
-    /// The number of the transfer in the store; of several, the one that came first.
+    /// Number of the transfer in the store; among equals, the one with the lowest number.
     pub id: u64,
 }
 
-/// What some transfers add up to.
+/// Totals of a set of transfers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many they are.
+    /// Number of transfers.
     pub files: u64,
-    /// Those of which the bits are known.
+    /// Sum over transfers with known bits.
     pub size: Sum,
-    /// Those of which bits and real time are known.
+    /// Sum over transfers with known bits and real time.
     pub rate: Sum,
-    /// Those of which bits and CPU time are known.
+    /// Sum over transfers with known bits and CPU time.
     pub cost: Sum,
-    /// How many of them each of [`Limit::ALL`] limited.
+    /// Number of transfers limited by each of [`Limit::ALL`].
     pub limited: [u64; Limit::ALL.len()],
-    /// Most bits.
+    /// Largest transfer, bits.
     pub largest: Option<Extreme>,
-    /// Fewest bits.
+    /// Smallest transfer, bits.
     pub smallest: Option<Extreme>,
-    /// Highest rate, bit/s, of those that took [`FASTEST_MIN_NS`].
+    /// Highest rate, bit/s, among transfers of at least [`FASTEST_MIN_NS`].
     pub fastest: Option<Extreme>,
     /// Lowest rate, bit/s.
     pub slowest: Option<Extreme>,
@@ -70,7 +70,7 @@ pub struct Tally {
     pub real_ns: Histogram,
     /// Rates, bit/s.
     pub rate_bps: Histogram,
-    /// CPU time of a bit, fs.
+    /// CPU time per bit, fs.
     pub cpu_fs_per_bit: Histogram,
 }
 
@@ -87,13 +87,13 @@ impl Sum {
         self.ns = self.ns.saturating_add(other.ns);
     }
 
-    /// Returns bits a second, if the time is known.
+    /// Returns the rate, bit/s; `None` if the time is 0.
     #[must_use]
     pub fn bits_per_s(&self) -> Option<f64> {
         (self.ns > 0).then(|| self.bits as f64 * 1e9 / self.ns as f64)
     }
 
-    /// Returns seconds a megabit, which are microseconds a bit.
+    /// Returns the cost in seconds per megabit, which equals microseconds per bit.
     #[must_use]
     pub fn s_per_megabit(&self) -> Option<f64> {
         (self.files > 0 && self.bits > 0).then(|| self.ns as f64 / 1e3 / self.bits as f64)
@@ -101,7 +101,7 @@ impl Sum {
 }
 
 impl Tally {
-    /// Adds the transfer whose number in the store is `id`.
+    /// Adds the transfer with number `id` in the store.
     pub fn add(&mut self, id: u64, measures: &Measures) {
         self.files += 1;
         if let Some(limit) = measures.limit
@@ -135,7 +135,7 @@ impl Tally {
         }
     }
 
-    /// Adds what other transfers add up to.
+    /// Adds the totals of another tally.
     pub fn merge(&mut self, other: &Self) {
         self.files = self.files.saturating_add(other.files);
         self.size.merge(&other.size);
@@ -153,7 +153,7 @@ impl Tally {
         self.cpu_fs_per_bit.merge(&other.cpu_fs_per_bit);
     }
 
-    /// Returns the tally in few bytes.
+    /// Returns a compact encoding of the tally.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
@@ -177,7 +177,7 @@ impl Tally {
         out
     }
 
-    /// Adds a tally that [`Self::encode`] made, or returns `None` if it is broken.
+    /// Merges a tally encoded by [`Self::encode`]; returns `None` if it is malformed.
     #[must_use]
     pub fn merge_encoded(&mut self, mut bytes: &[u8]) -> Option<()> {
         let bytes = &mut bytes;
@@ -211,7 +211,7 @@ fn smaller(one: Option<Extreme>, other: Option<Extreme>) -> Option<Extreme> {
     pick(one, other, |one, other| one < other)
 }
 
-/// Returns what is better, and of two that are equal the one that came first.
+/// Returns the better of two extremes; if they are equal, the one with the lower number.
 fn pick(
     one: Option<Extreme>,
     other: Option<Extreme>,
@@ -222,7 +222,7 @@ fn pick(
     if is_other { other } else { one }
 }
 
-/// Adds 128 bits in two halves, the lower first.
+/// Appends 128 bits as two varints, low half first.
 fn push_wide(out: &mut Vec<u8>, number: u128) {
     let (high, low) = (number >> 64, number & u128::from(u64::MAX));
     push_varint(out, u64::try_from(low).unwrap_or(u64::MAX));

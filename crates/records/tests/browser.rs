@@ -1,4 +1,4 @@
-//! Pages in a real browser: what it says of them, and whether everything is in sight.
+//! Pages in a real browser: console messages, and whether the whole content is visible.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -9,14 +9,14 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use test_support::not_configured;
 
-/// A browser without a window, with a folder of its own.
+/// A headless browser with a profile directory of its own.
 struct Browser {
     program: PathBuf,
     folder: PathBuf,
 }
 
 impl Browser {
-    /// Returns the browser that `PLUMB_BROWSER` names, or chromium; `None` where the test is not
+    /// Returns the browser specified by `PLUMB_BROWSER`, or chromium; `None` if the test is not
     /// configured.
     fn find() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -37,7 +37,7 @@ impl Browser {
         Some(Self { program, folder })
     }
 
-    /// Returns what the page has become, and what the browser says of it.
+    /// Returns the rendered DOM of the page, and the messages of the browser.
     fn shows(&self, page: &str) -> (String, String) {
         let file = self.folder.join("page.html");
         fs::write(&file, page).unwrap();
@@ -55,7 +55,7 @@ impl Browser {
     }
 }
 
-/// Returns whether there is such a program.
+/// Returns whether `program` can be executed.
 fn answers(program: &str) -> bool {
     let version = Command::new(program).arg("--version").output();
     version.is_ok_and(|version| version.status.success())
@@ -67,7 +67,7 @@ impl Drop for Browser {
     }
 }
 
-/// Returns the pages of all records that are kept as samples.
+/// Returns the pages of all sample records.
 fn pages() -> Vec<String> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples");
     let files = fs::read_dir(samples).unwrap().map(|file| file.unwrap().path());
@@ -79,8 +79,8 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// What a page that has others in frames asks of each: is it wider than its window, and is a text
-/// of a picture beyond the edge of it?
+/// Script of a page with frames. It tests for each frame whether its content is wider than the
+/// window, and whether a text of a picture extends beyond the picture.
 const LOOK: &str = "
 for (const frame of document.querySelectorAll('iframe')) {
   const inside = frame.contentDocument, root = inside.scrollingElement;
@@ -102,7 +102,7 @@ for (const frame of document.querySelectorAll('iframe')) {
 }
 ";
 
-/// Returns a page that has `page` in a frame of each of these widths and looks at them.
+/// Returns a page that contains `page` in a frame of each of these widths and tests the frames.
 fn framed(page: &str, widths: &[u32]) -> String {
     let quoted = page.replace('&', "&amp;").replace('"', "&quot;");
     let frames: String = widths
@@ -135,7 +135,7 @@ fn no_page_is_wider_than_its_window_and_no_text_of_a_picture_is_cut() {
     for page in pages() {
         let (dom, said) = browser.shows(&framed(&page, &widths));
         for width in widths {
-            // A frame has a bar at its side, which takes of the width.
+            // The scroll bar of a frame reduces its width.
             let line = dom.lines().find(|line| line.contains(&format!("frame {width} wide ")));
             let line = line.unwrap_or_else(|| panic!("{said}"));
             let (_, rest) = line.split_once(" wide ").unwrap();

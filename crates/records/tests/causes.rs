@@ -1,4 +1,4 @@
-//! The causes that follow from an observation: what is unknown is none, gains are parts of wholes.
+//! Causes derived from observations: unknown values yield no cause, and gains are parts of totals.
 
 use proptest::prelude::*;
 use records::verdict::{
@@ -81,7 +81,7 @@ fn a_quick_lookup_and_a_quick_login_are_no_causes() {
     assert_eq!(causes(&observed), []);
 }
 
-/// Ten short answers, of which those that were acknowledged late came `later_ns` later.
+/// Ten short answers; those with delayed acknowledgments arrive `later_ns` later.
 fn answering(at_once_ns: u64, later_ns: u64) -> Observation {
     let times = |ns: u64| (0..5).map(|at| ns + at * MS / 2).collect::<Vec<u64>>();
     let (at_once_ns, late_ns) = (times(at_once_ns), times(at_once_ns + later_ns));
@@ -161,7 +161,7 @@ fn what_this_side_waits_for_its_processor_is_no_step_of_the_remote_host() {
     assert_eq!(kinds(&observed), [Kind::SlowLogin, Kind::SlowGreeting]);
     observed.steps.own_wait_ns = Some(400 * MS);
     assert_eq!(kinds(&observed), [Kind::OwnProcessor]);
-    // Threads that wait side by side wait for no longer than all of it takes.
+    // Waits of concurrent threads count at most as long as the whole.
     observed.steps.own_wait_ns = Some(40_000 * MS);
     let found = causes(&observed);
     assert!(found.iter().all(|cause| cause.cost_ns <= cause.total_ns), "{found:?}");
@@ -283,7 +283,7 @@ fn answers_that_are_late_now_and_then_prove_no_nagle() {
     assert_eq!(causes(&observed), []);
 }
 
-/// A long output of 1 Mbit/s, in pieces of 1,448 bytes each, or of so many at once.
+/// A long output of 1 Mbit/s, in pieces of 1,448 bytes that arrive `pieces` at a time.
 fn long_output(pieces: u64) -> Flow {
     let each_ns = 1_448 * 8_000;
     let arrivals: Vec<(u64, u64)> = (1..=120).map(|at| (at * each_ns, 1_448)).collect();
@@ -330,7 +330,7 @@ fn full_segments_on_a_short_network_are_those_of_a_line() {
 fn what_a_full_line_drops_is_the_lines() {
     let mut observed = echoing(5 * MS, Some(4 * MS));
     let each_ns = 1_448 * 8_000;
-    // One of eleven segments was lost, and came a while later with the two that were behind it.
+    // One of eleven segments is lost, and arrives later together with the two behind it.
     let arrivals: Vec<(u64, u64)> = (0..12)
         .flat_map(|lump: u64| {
             let steady = (1..=8).map(move |at| ((lump * 11 + at) * each_ns, 1_448));
@@ -341,7 +341,7 @@ fn what_a_full_line_drops_is_the_lines() {
     observed.transfers = vec![Flow { counts, ..flow(&arrivals) }];
     let found = causes(&observed);
     assert_eq!(found[0].kind, Kind::LineRate, "{found:?}");
-    // The same loss where segments in their order come ten times as fast.
+    // The same loss, with the segments in between ten times as fast.
     for lump in observed.transfers[0].arrivals.chunks_mut(9) {
         let from_ns = lump[0].at_ns;
         for (at, arrival) in (0..8).zip(lump) {
@@ -465,14 +465,14 @@ fn without_losses_the_window_is_still_small() {
     let found = causes(&in_small_windows(FlowCounts { window_bytes: Some(16_000), ..counts }));
     let loss = found.iter().find(|cause| cause.kind == Kind::Loss);
     let loss = loss.unwrap_or_else(|| panic!("{found:?}"));
-    // Nine silences, of which eight are waits for the window that stay.
+    // Nine silences, of which eight are waits for the window that remain.
     assert!(loss.cost_ns >= 900 * MS, "{loss:?}");
     assert_eq!(loss.gain_ns / MS, 495, "{loss:?}");
     let said = loss.sentence();
     let wanted =
         "and without it 495 ms would be gained, as something else would be waited for then";
     assert!(said.contains(wanted), "{said}");
-    // Where no window is known, nothing stands behind the loss.
+    // If no window is known, the loss hides no other cause.
     let found = causes(&in_small_windows(counts));
     let loss = found.iter().find(|cause| cause.kind == Kind::Loss).unwrap();
     assert!(loss.cost_ns - loss.gain_ns < 10 * MS, "{loss:?}");
@@ -489,6 +489,6 @@ fn without_the_line_slow_start_still_takes_its_round_trips() {
     let found = causes(&observed);
     let line = found.iter().find(|cause| cause.of == Whole::Transfer).unwrap();
     assert_eq!((line.kind, line.cost_ns / MS), (Kind::LineRate, 2_000));
-    // The first byte after 200 ms; 10, 20, 40 and 80 thousand bytes, and the rest: four waits.
+    // The first byte after 200 ms; then 10, 20, 40 and 80 thousand bytes and the rest: four waits.
     assert_eq!((line.total_ns - line.gain_ns) / MS, 200 + 400);
 }

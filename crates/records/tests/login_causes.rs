@@ -1,4 +1,4 @@
-//! The login rules of the verdict that need more than one measurement of a session: windows, buckets,
+//! Verdict rules for logins that need more than one measurement of a session: windows, buckets,
 //! losses at rest and under load, and late connections.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,7 +9,7 @@ use records::verdict::{
 
 const MS: u64 = 1_000_000;
 
-/// A session over a path of `trip_ms`, whose 40 echoes take no longer than that.
+/// A session over a path of `trip_ms`, whose 40 echoes take only the round trip.
 fn session(trip_ms: u64) -> Observation {
     Observation {
         echo: Some(Echoes { samples_ns: vec![trip_ms * MS; 40], ..Echoes::default() }),
@@ -34,7 +34,7 @@ fn window_of(bytes: u64) -> FlowCounts {
     FlowCounts { window_bytes: Some(bytes), ..FlowCounts::default() }
 }
 
-/// Twenty windows of `bytes` over a path of 50 ms, behind a screen that comes at once.
+/// Twenty windows of `bytes` over a path of 50 ms, and a screenful that arrives at once.
 fn in_windows(bytes: u64, counts: FlowCounts) -> Vec<Cause> {
     let mut observed = session(50);
     observed.screenful = Some(flow(&[(50 * MS, 1_968)], FlowCounts::default()));
@@ -69,7 +69,7 @@ fn a_longer_output_is_asked_for_windows_alone() {
     observed.sustained = Some(flow(&windows, window_of(65_535)));
     let found = causes(&observed);
     assert_eq!(found.first().map(|cause| cause.kind), Some(Kind::SmallSendBuffer), "{found:?}");
-    // A link that it fills, and losses at the queue of that, are no cause of it.
+    // A link that the sustained output fills, with losses at its queue, is not a cause of it.
     let link: Vec<(u64, u64)> = (1..=200).map(|at| (50 * MS + at * 10 * MS, 536)).collect();
     let counts = FlowCounts { out_of_order_in: Some(20), ..window_of(65_535) };
     observed.sustained = Some(flow(&link, counts));
@@ -103,7 +103,8 @@ fn a_window_that_its_sender_paces_is_followed_by_a_silence_of_a_round_trip() {
 #[test]
 fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
     let mut observed = session(3);
-    // 1,448 bytes take 42 ms on the link, and behind each ninth segment nothing comes for 350 ms.
+    // 1,448 bytes take 42 ms on the link, and each ninth segment is followed by a silence of 350
+    // ms.
     let arrivals: Vec<(u64, u64)> =
         (1..=30).map(|at| ((at * 42 + at / 9 * 350) * MS, 1_448)).collect();
     let lost = |count| FlowCounts { out_of_order_in: Some(count), ..window_of(65_535) };
@@ -147,7 +148,7 @@ fn a_window_of_less_than_a_segment_each_is_seen_by_what_this_host_offers() {
 
 #[test]
 fn a_packet_of_a_link_that_takes_a_round_trip_is_no_window() {
-    // The first one is late as well.
+    // The first window is late as well.
     let mut observed = session(50);
     let arrivals: Vec<(u64, u64)> = (2..=21).map(|at| (at * 50 * MS, 2_896)).collect();
     observed.transfers = vec![flow(&arrivals, window_of(65_535))];
@@ -155,8 +156,7 @@ fn a_packet_of_a_link_that_takes_a_round_trip_is_no_window() {
     assert_eq!(found.first().unwrap().kind, Kind::LineRate, "{found:?}");
 }
 
-/// An output of which 20 segments come at once, and then one each 12 ms with `steps` silences of 40 ms among
-/// them.
+/// An output of 20 segments at once, followed by one every 12 ms with `steps` silences of 40 ms.
 fn behind_a_knee(steps: u64) -> Flow {
     let fast = (0..20).map(|at| (40 * MS + at * MS / 2, 1_448));
     let slow = (1..=40).map(|at| (50 * MS + at * 12 * MS + at * steps / 40 * 40 * MS, 1_448));
@@ -182,7 +182,7 @@ fn behind_a_bucket_no_link_is_accused_of_its_rate() {
     assert!(kinds.contains(&Kind::RateLimiter) && !kinds.contains(&Kind::LineRate), "{kinds:?}");
 }
 
-/// A session that lost a packet of its one screen, and of so many of its 80 exchanges.
+/// A session that lost a packet of its only screenful, and of `exchanges` of its 80 exchanges.
 fn with_a_lost_screen(exchanges: usize) -> Observation {
     let mut observed = session(4);
     let late = std::iter::repeat_n(230 * MS, exchanges);
@@ -200,7 +200,8 @@ fn with_a_lost_screen(exchanges: usize) -> Observation {
 fn a_screen_that_lost_a_packet_by_chance_gains_what_the_session_loses_on_the_average() {
     let found = causes(&with_a_lost_screen(16));
     let of = |whole| found.iter().find(|cause| cause.of == whole).map(|cause| cause.gain_ns / MS);
-    // 16 of 80 exchanges were 226 ms late; a screen of two segments has half as many packets again.
+    // 16 of 80 exchanges were 226 ms late; a screenful of two segments has half as many packets
+    // again.
     assert_eq!((of(Whole::Echo), of(Whole::Screenful)), (Some(45), None), "{found:?}");
     let mut observed = with_a_lost_screen(16);
     observed.echo = None;
@@ -248,7 +249,7 @@ fn a_lost_syn_is_known_by_the_timers_that_send_it_again() {
 
 #[test]
 fn a_connection_that_waits_behind_other_traffic_is_slow_by_the_link() {
-    // A link of 24,000 bit/s, in front of which 7.2 s of other data wait.
+    // A link of 24,000 bit/s with 7.2 s of other data queued in front of it.
     let mut observed = connecting(7_240);
     observed.screenful = Some(flow(&[(520 * MS, 1_448), (705 * MS, 520)], FlowCounts::default()));
     let found = causes(&observed);

@@ -1,4 +1,4 @@
-//! Pages: nothing from elsewhere, and no text that becomes more than text.
+//! Pages: no external resources, and untrusted text never becomes markup.
 
 use proptest::prelude::*;
 use records::html::figure_6_1::{Transfer, figure_6_1, packet_bits};
@@ -9,11 +9,12 @@ use records::html::{Report, Section};
 use records::table::Table;
 use records::{Layer, Measurement, summary};
 
-/// Returns every tag of `page` with its attributes' names, read as strictly as this crate writes.
+/// Returns every tag of `page` with the names of its attributes; accepts only the syntax that this
+/// crate writes.
 ///
 /// # Panics
 ///
-/// When there is an angle bracket or a quote that belongs to no tag.
+/// Panics if an angle bracket or a quote does not belong to a tag.
 fn tags(page: &str) -> Vec<(String, Vec<String>)> {
     let (head, rest) = page.split_once("<style>").expect("a page has a style");
     let (_, body) = rest.split_once("</style>").expect("a style ends");
@@ -36,7 +37,7 @@ fn tags(page: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-/// Returns a page that has `text` in every place where a page takes text.
+/// Returns a page with `text` in every place that takes text.
 fn page_of(text: &str) -> String {
     let text = text.to_owned();
     let mut table = Table::new().text(&text).number(&text);
@@ -86,13 +87,13 @@ fn sample() -> Measurement {
     Measurement::from_json(include_str!("../samples/measurement-1.json")).expect("it parses")
 }
 
-/// Returns the page of a record that holds everything.
+/// Returns the page of a record with all fields.
 fn full_page() -> String {
     let record = include_str!("../samples/measurement-2.json");
     summary::report(&Measurement::from_json(record).expect("it parses")).render()
 }
 
-/// Checks that every element of `page` that is opened is closed, in its order.
+/// Asserts that every opened element of `page` is closed, in the correct order.
 fn is_well_formed(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let (head, rest) = page.split_once("<style>").expect("a page has a style");
@@ -215,7 +216,7 @@ proptest! {
     }
 }
 
-/// What banners and file names have been made of to run in the browser of whoever looks at them.
+/// Payloads used in banners and file names to run script in the browser of the reader.
 const PAYLOADS: [&str; 50] = [
     "<script>alert(1)</script>",
     "<SCRIPT SRC=//e.example/x.js></SCRIPT>",

@@ -6,7 +6,7 @@ use records::{Layer, LayerTime, Measurement};
 
 const MS: u64 = 1_000_000;
 
-/// Returns the committed sample without anything that a verdict looks at.
+/// Returns the committed sample without the values that a verdict depends on.
 fn blank() -> Measurement {
     let json = include_str!("../samples/measurement-1.json");
     let mut measured = Measurement::from_json(json).expect("it parses");
@@ -54,7 +54,7 @@ fn layers(total_ns: u64, parts: &[(Layer, u64)]) -> Vec<LayerTime> {
     records::statistics::split(total_ns, &parts)
 }
 
-/// Returns the verdict in lines of a page.
+/// Returns the verdict, wrapped to 80 columns.
 fn said(measured: &Measurement) -> String {
     records::table::wrap(&verdict(measured), 80).join("\n")
 }

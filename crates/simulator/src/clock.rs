@@ -1,11 +1,11 @@
-//! The clock of one host, which may go fast or slow and may jump ahead.
+//! The clock of one host, which may run fast or slow and may jump ahead.
 
 use protocols::time::{Duration, Instant};
 
 const MILLION: i128 = 1_000_000;
 
-/// What the clock of a host reads, of which the time of the world is none: the two are never
-/// subtracted nor compared.
+/// A reading of a host's clock. It is a separate type from the virtual time of the world, because
+/// the two must not be subtracted or compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading(pub Instant);
 
@@ -17,26 +17,26 @@ impl Reading {
     }
 }
 
-/// How a host's clock differs from the time of its world.
+/// Deviation of a host's clock from the time of its world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalClock {
-    /// How much it gains, in parts of a million; negative for a clock that loses.
+    /// Rate error in parts per million; negative for a slow clock.
     pub gain_ppm: i32,
-    /// When it jumps ahead, as that of a machine does which was asleep.
+    /// Time at which it jumps ahead, like the clock of a machine that was suspended.
     pub jumps_at: Instant,
-    /// By how much.
+    /// Length of the jump.
     pub jump: Duration,
 }
 
 impl LocalClock {
-    /// Returns what it reads at a moment of the world.
+    /// Returns the reading at a time of the world.
     #[must_use]
     pub fn reading(&self, at: Instant) -> Reading {
         let jump = if at >= self.jumps_at { self.jump } else { Duration::ZERO };
         Reading(self.without_jump(at) + jump)
     }
 
-    /// Returns the first moment of the world at which it reads `reading`, or more.
+    /// Returns the first time of the world at which the clock reads at least `reading`.
     #[must_use]
     pub fn when(&self, Reading(reading): Reading) -> Instant {
         if *self == Self::default() {
@@ -55,10 +55,10 @@ impl LocalClock {
         Instant::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// Returns the first moment at which it would read `reading` if it never jumped.
+    /// Returns the first time at which the clock would read `reading` without the jump.
     fn reaches(&self, reading: Instant) -> Instant {
         let rate = (MILLION + i128::from(self.gain_ppm)).max(1);
-        // Rounded up: a timer that comes a nanosecond early would be set again for the same time.
+        // Rounded up: a timer that fires a nanosecond early would be set again for the same time.
         let nanos = (i128::from(reading.as_nanos()) * MILLION + rate - 1) / rate;
         Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

@@ -1,11 +1,12 @@
-//! The packet concentrator of TM-233 (§2.4, §6.3): LLP with a personal computer on one side, a fast
+//! The packet concentrator of TM-233 (§2.4, §6.3): LLP to a personal computer on one side, a fast
 //! network on the other, and a few packet buffers between them.
 //!
-//! It stands where a world has its medium. The personal computer's bytes come one by one off a
-//! serial line and go into an LLP of our own; a whole packet goes on to the network in no time.
-//! Datagrams come from the network as fast as the foreign host sends them, wait in the buffers, and
-//! go out by LLP, a byte at a time. Who finds no buffer is dropped. So is, by chance, whoever comes
-//! close behind another: the fault that the thesis had in its concentrator.
+//! It implements [`Medium`] for a world. The bytes of the personal computer arrive one by one over
+//! a serial line and go into an LLP instance; a complete packet is forwarded to the network without
+//! delay. Datagrams of the network arrive as fast as the remote host sends them, wait in the
+//! buffers, and leave by LLP, one byte at a time. A packet without a free buffer is dropped. A
+//! packet that closely follows another is dropped at random: the fault that the thesis found in its
+//! concentrator.
 
 use crate::line::Line;
 use crate::medium::{Arrival, Medium};
@@ -20,7 +21,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a concentrator is.
+/// Parameters of a concentrator.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The serial line to the personal computer.
@@ -29,29 +30,29 @@ pub struct Settings {
     pub mtu: usize,
     /// Packet buffers for both directions.
     pub buffers: usize,
-    /// Packets of the network that come within this time of the one before are in danger.
+    /// A packet of the network that follows the previous one within this time may be dropped.
     pub burst: Duration,
-    /// How many of these are dropped, in parts of a million.
+    /// Probability of such a drop, in parts per million.
     pub burst_loss_ppm: u32,
-    /// From the concentrator to the foreign host, one way.
+    /// Delay from the concentrator to the remote host, one way.
     pub path: Duration,
 }
 
-/// What it has dropped.
+/// Counts of dropped packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// For want of a buffer.
+    /// Dropped for lack of a buffer.
     pub overflows: u64,
-    /// Close behind another.
+    /// Dropped because they closely followed another packet.
     pub in_bursts: u64,
 }
 
-/// What is on its way to it.
+/// Data in transit to the concentrator.
 #[derive(Debug)]
 enum Input {
     /// Bytes of the serial line.
     Line(Vec<u8>),
-    /// A datagram of the network.
+    /// A datagram from the network.
     Network(Vec<u8>),
 }
 
@@ -62,17 +63,17 @@ pub struct Concentrator {
     llp: Llp,
     pool: Pool,
     meter: Meter,
-    /// What comes, in the order of time.
+    /// Pending inputs in order of time.
     inputs: BTreeMap<(Instant, u64), Input>,
     numbered: u64,
-    /// Until when the serial line carries a byte of ours.
+    /// Time until which the serial line is busy with a byte from the concentrator.
     sending_until: Instant,
     last_of_network: Option<Instant>,
     dropped: Rc<Cell<Dropped>>,
 }
 
 impl Concentrator {
-    /// Makes one that counts in `dropped` what it drops.
+    /// Makes a concentrator that counts its drops in `dropped`.
     #[must_use]
     pub fn new(settings: Settings, dropped: Rc<Cell<Dropped>>) -> Self {
         Self {
@@ -88,7 +89,8 @@ impl Concentrator {
         }
     }
 
-    /// Has its LLP compress the headers of TCP (RFC 1144); the personal computer must do so, too.
+    /// Enables TCP header compression (RFC 1144) in its LLP; the personal computer must do the
+    /// same.
     #[must_use]
     pub fn with_header_compression(mut self) -> Self {
         self.llp = self.llp.with_header_compression();
@@ -129,7 +131,7 @@ impl Concentrator {
         self.dropped.set(dropped);
     }
 
-    /// Passes on what has come by the line, and gives the line its next byte if it is free.
+    /// Forwards the data received over the line, and gives the line its next byte if it is idle.
     fn pump(&mut self, now: Instant, chance: &mut Chance) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         let mut cx = Cx { now, chance, meter: &mut self.meter };

@@ -1,9 +1,9 @@
-//! Times drawn from a seed.
+//! Random times drawn from a seed.
 
 use protocols::chance::Chance;
 use protocols::time::Duration;
 
-/// Draws a time without memory, of which `mean` is the average.
+/// Draws an exponentially distributed time with this mean.
 pub(crate) fn without_memory(mean: Duration, chance: &mut Chance) -> Duration {
     const PARTS: u64 = 1 << 40;
     let part = (chance.below(PARTS) + 1) as f64 / PARTS as f64;

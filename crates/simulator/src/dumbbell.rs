@@ -1,8 +1,8 @@
-//! Pairs of hosts whose data shares one link: a router on either side, and the link between them.
+//! Pairs of hosts that share one link, with a router on either side of it.
 //!
-//! Every pair has a way of its own to the routers, with its own delay and its own faults. In each
-//! direction there is one link with one queue, which drops what finds it full (drop-tail). The
-//! hosts' work takes no time here: what is measured is the network and the protocols.
+//! Every pair has its own path to the routers, with its own delay and faults. Each direction of the
+//! link has one drop-tail queue. The work of the hosts takes no time here, so that only the network
+//! and the protocols are measured.
 
 use crate::clock::Reading;
 use crate::faults::Faults;
@@ -13,42 +13,42 @@ use protocols::station::Application;
 use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
-/// The link that all share, in either direction.
+/// The shared link, in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bottleneck {
-    /// Bits per second; None for a link that takes no time and drops nothing.
+    /// Rate in bit/s; `None` for a link without delay and drops.
     pub rate_bps: Option<u64>,
-    /// Bytes that may wait for the link or be on their way into it.
+    /// Maximum bytes that wait for the link or are being sent.
     pub queue_bytes: usize,
 }
 
 impl Bottleneck {
-    /// A link that nobody notices.
+    /// A link without effect.
     pub const NONE: Self = Self { rate_bps: None, queue_bytes: usize::MAX };
 }
 
-/// The way of one pair.
+/// The path of one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// From user to server, behind the link.
+    /// Delay from user to server, after the link.
     pub there: Duration,
-    /// From server to user, behind the link.
+    /// Delay from server to user, after the link.
     pub back: Duration,
-    /// What happens on the way, in each direction, behind the link.
+    /// Faults of the path, in each direction, after the link.
     pub faults: Faults,
 }
 
-/// Two hosts that talk to each other.
+/// Two hosts that communicate with each other.
 #[derive(Debug)]
 pub struct Pair<A, B> {
     /// The host that opens the connection.
     pub user: Host<A>,
-    /// The host that waits for it.
+    /// The host that accepts the connection.
     pub server: Host<B>,
     path: Path,
-    /// The timer of each host that counts; one for any other time comes to nothing.
+    /// The current timer of each host; events for any other time are ignored.
     timers: [Option<Instant>; 2],
-    /// What befalls the datagrams of each direction.
+    /// Random number generators for the faults of each direction.
     chances: [Chance; 2],
 }
 
@@ -65,7 +65,7 @@ impl<A: Application, B: Application> Pair<A, B> {
 #[derive(Debug)]
 struct Queue {
     bottleneck: Bottleneck,
-    /// When everything that waits has gone.
+    /// Time at which the queue is empty.
     free_at: Instant,
     carried: u64,
     dropped: u64,
@@ -76,7 +76,7 @@ impl Queue {
         Self { bottleneck, free_at: Instant::ZERO, carried: 0, dropped: 0 }
     }
 
-    /// Takes `len` bytes and returns when the last bit has gone, or drops them.
+    /// Enqueues `len` bytes and returns the time at which the last bit is sent, or drops them.
     fn take(&mut self, len: usize, now: Instant) -> Option<Instant> {
         let taken = self.room_for(len, now);
         *(if taken.is_some() { &mut self.carried } else { &mut self.dropped }) += 1;
@@ -99,9 +99,9 @@ const NANOS: u128 = 1_000_000_000;
 
 #[derive(Debug)]
 enum Happening {
-    /// A datagram reaches a host.
+    /// A datagram arrives at a host.
     Arrival { pair: usize, to: Side, bytes: Vec<u8> },
-    /// A timer of a host may be due, which was set for `at`.
+    /// A timer of a host that was set for `at` expires.
     Timer { pair: usize, host: Side, at: Instant },
 }
 
@@ -110,7 +110,7 @@ enum Happening {
 pub struct Dumbbell<A, B> {
     /// The pairs.
     pub pairs: Vec<Pair<A, B>>,
-    /// Towards the servers, towards the users.
+    /// Queue towards the servers, and queue towards the users.
     queues: [Queue; 2],
     now: Instant,
     seed: u64,
@@ -119,7 +119,7 @@ pub struct Dumbbell<A, B> {
 }
 
 impl<A: Application, B: Application> Dumbbell<A, B> {
-    /// Makes the link; nobody is there yet.
+    /// Makes the link without any pairs.
     #[must_use]
     pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         }
     }
 
-    /// Adds two hosts, whose work must have no price.
+    /// Adds two hosts, whose processing costs must be zero.
     pub fn add(&mut self, user: Host<A>, server: Host<B>, path: Path) {
         let number = self.pairs.len() as u64;
         let mut chance = Chance::from_seed(self.seed ^ number.rotate_right(16));
@@ -140,24 +140,24 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         self.pairs.push(Pair { user, server, path, timers: [None; 2], chances });
     }
 
-    /// Returns the time.
+    /// Returns the current virtual time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Returns how many datagrams the link has carried and dropped, in both directions.
+    /// Returns how many datagrams the link has carried and dropped, in both directions together.
     #[must_use]
     pub fn carried_and_dropped(&self) -> (u64, u64) {
         let sum = |count: fn(&Queue) -> u64| self.queues.iter().map(count).sum();
         (sum(|queue| queue.carried), sum(|queue| queue.dropped))
     }
 
-    /// Runs until `is_done`.
+    /// Runs until `is_done` returns true.
     ///
     /// # Errors
     ///
-    /// If no event and no timer is left before that.
+    /// Returns an error if no event and no timer is left before that.
     pub fn drive(&mut self, mut is_done: impl FnMut(&Self) -> bool) -> Result<(), Stuck> {
         for pair in 0..self.pairs.len() {
             self.run(pair, Side::User);
@@ -191,7 +191,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
         }
     }
 
-    /// Lets a host do all that it has to do now, and puts what it sends on its way.
+    /// Runs all pending work of a host at the current time, and sends its output.
     fn run(&mut self, pair: usize, side: Side) {
         let now = self.now;
         while let Some(place) = self.pairs.get_mut(pair) {
@@ -226,7 +226,7 @@ impl<A: Application, B: Application> Dumbbell<A, B> {
     fn set_timer(&mut self, pair: usize, side: Side) {
         let now = self.now;
         let Some(place) = self.pairs.get_mut(pair) else { return };
-        // Its hosts have the clock of the world.
+        // Its hosts' clocks agree with the time of the world.
         let Some(Reading(deadline)) = place.machine(side).deadline() else { return };
         let deadline = deadline.max(now);
         let Some(timer) = place.timers.get_mut(side as usize) else { return };
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_link_carries_one_datagram_after_the_other() {
-        // A million bits per second: 1,250 bytes take 10 ms.
+        // At 1 Mbit/s, 1,250 bytes take 10 ms.
         let mut queue = Queue::new(Bottleneck { rate_bps: Some(1_000_000), queue_bytes: 10_000 });
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         assert_eq!(queue.take(1_250, at(0)), Some(at(10)));

@@ -1,25 +1,27 @@
-//! What a line does to what it carries, drawn from a seed.
+//! Faults of a line, drawn from a seed.
 
 use protocols::chance::Chance;
 use protocols::time::Duration;
 
-/// How often each fault happens, in parts of a million.
+/// Probability of each fault, in parts per million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A datagram, or a byte of a serial line, is lost.
+    /// Loss of a datagram, or of a byte on a serial line.
     pub loss_ppm: u32,
-    /// A datagram, or a byte of a serial line, comes twice.
+    /// Duplication of a datagram, or of a byte on a serial line.
     pub duplication_ppm: u32,
-    /// A datagram is held back, so that later ones overtake it. A wire does not do that to bytes.
+    /// Delay of a datagram, so that later ones overtake it. Does not apply to bytes on a serial
+    /// line.
     pub reordering_ppm: u32,
-    /// It is held back for less than this.
+    /// Upper bound of that delay.
     pub held_back: Duration,
-    /// A bit is inverted.
+    /// Inversion of a bit.
     pub bit_error_ppm: u32,
 }
 
 impl Faults {
-    /// Returns what becomes of `bytes`: the copies that arrive, each with its further delay.
+    /// Applies the faults to `bytes`: returns the copies that arrive, each with its additional
+    /// delay.
     pub(crate) fn befall(&self, bytes: Vec<u8>, chance: &mut Chance) -> Vec<(Duration, Vec<u8>)> {
         if chance.happens(self.loss_ppm) {
             return Vec::new();

@@ -1,11 +1,10 @@
-//! How many bytes of data a second arrive: bulk transfers over paths that lose datagrams, and over
-//! a link that several share.
+//! Goodput of bulk transfers over lossy paths, and over a link that several flows share.
 //!
-//! The definitions are those of smoltcp's published simulation, so that its figures can stand
-//! beside ours: a flow begins with its connection; the sender always has data; loss befalls every
-//! datagram alike, in both directions, on an MTU of 1500 bytes; both ends have buffers of the same
-//! size; the run ends when the last flow has brought its bytes, and until then all go on sending.
-//! Goodput is what all have received, divided by the time from the beginning.
+//! The definitions are those of smoltcp's published simulation, so that the results are comparable:
+//! a flow begins with its connection; the sender always has data; loss affects every datagram
+//! equally, in both directions, on an MTU of 1500 bytes; both ends have buffers of the same size;
+//! the run ends when the last flow has delivered its bytes, and until then all flows continue to
+//! send. Goodput is the total number of bytes received, divided by the time since the beginning.
 
 use crate::dumbbell::{Bottleneck, Dumbbell, Path};
 use crate::faults::Faults;
@@ -27,51 +26,51 @@ const MTU_BYTES: usize = 1500;
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 20;
-/// Every run ends long before this, unless nothing gets through any more.
+/// Every run ends long before this, unless no more data gets through.
 const LIMIT: Duration = Duration::from_secs(1_000_000);
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// One run.
+/// Parameters of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// The way of each flow.
+    /// Path of each flow.
     pub paths: Vec<Path>,
-    /// What they share.
+    /// The shared link.
     pub bottleneck: Bottleneck,
-    /// Bytes of the sender's and of the receiver's buffer when the flow begins. If there are fewer
-    /// than `buffer_bytes` the buffers grow.
+    /// Initial size of the sender's and the receiver's buffer, bytes. If it is less than
+    /// `buffer_bytes`, the buffers grow.
     pub buffer_start_bytes: usize,
-    /// Bytes of the sender's and of the receiver's buffer at most.
+    /// Maximum size of the sender's and the receiver's buffer, bytes.
     pub buffer_bytes: usize,
-    /// Bytes that every flow is to bring.
+    /// Bytes that every flow delivers.
     pub flow_bytes: u64,
-    /// What the senders go by.
+    /// Congestion control of the senders.
     pub congestion: Congestion,
-    /// What chance is drawn from.
+    /// Seed of the random number generator.
     pub seed: u64,
 }
 
-/// What a run has come to.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// From the beginning to the end.
+    /// Time from the beginning to the end.
     pub elapsed: Duration,
-    /// Bytes that each flow has brought.
+    /// Bytes delivered by each flow.
     pub received: Vec<u64>,
-    /// Datagrams that the shared link has carried.
+    /// Datagrams that the shared link carried.
     pub carried: u64,
-    /// Datagrams that the shared link has dropped.
+    /// Datagrams that the shared link dropped.
     pub dropped: u64,
 }
 
-/// Why a run has come to nothing.
+/// Reason why a run failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing more can happen.
+    /// No event is left.
     Stuck(Stuck),
-    /// A connection has ended before it had brought its bytes, at this time.
+    /// A connection ended before it had delivered its bytes, at this time.
     Ended(Instant),
-    /// It takes too long.
+    /// The run exceeded the time limit.
     TooLong,
 }
 
@@ -88,7 +87,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Trial {
-    /// One flow of `flow_bytes` over a path with this round-trip time and loss.
+    /// One flow of 10 MiB over a path with this round-trip time and loss.
     #[must_use]
     pub fn lossy(round_trip: Duration, loss_ppm: u32, buffer_bytes: usize, seed: u64) -> Self {
         let faults = Faults { loss_ppm, ..Faults::default() };
@@ -105,8 +104,8 @@ impl Trial {
         }
     }
 
-    /// One flow of `flow_bytes` that has a link of `rate_bps` for itself, with a queue of half of
-    /// what the path holds, and buffers that grow from the first to the second of
+    /// One flow of `flow_bytes` alone on a link of `rate_bps`, with a queue of half the
+    /// bandwidth-delay product, and buffers that grow from the first to the second of
     /// `buffers_bytes`.
     #[must_use]
     pub fn alone(
@@ -126,8 +125,8 @@ impl Trial {
         }
     }
 
-    /// Flows that share 200 Mbit/s with a queue of 64 KiB; the delay of each is drawn, for each
-    /// direction, so that its round trip is between `least` and `most`.
+    /// Flows that share 200 Mbit/s with a queue of 64 KiB. Each delay is drawn separately for each
+    /// direction, so that the round-trip time is between `least` and `most`.
     #[must_use]
     pub fn shared(flows: usize, [least, most]: [Duration; 2], flow_bytes: u64, seed: u64) -> Self {
         let mut chance = Chance::from_seed(seed);
@@ -147,7 +146,7 @@ impl Trial {
         }
     }
 
-    /// Runs it.
+    /// Runs the trial.
     ///
     /// # Errors
     ///
@@ -198,7 +197,7 @@ impl Trial {
         let seed = |side| seed_of(self.seed.wrapping_add(number << 32), side);
         let link = || Link::Datagram(Datagram::new(MTU_BYTES));
         let settings = |address| {
-            // A window of data may wait for its turn, whole.
+            // A whole window of data may be queued.
             let packets = Pool::DEFAULT_LIMIT.max(2 * self.buffer_bytes / MTU_BYTES);
             Settings { address, prefix_len: 24, packets, ..Settings::default() }
         };
@@ -210,13 +209,14 @@ impl Trial {
 }
 
 impl Outcome {
-    /// Returns what all flows together have brought, in bytes per second.
+    /// Returns the goodput of all flows together, in bytes per second.
     #[must_use]
     pub fn goodput(&self) -> f64 {
         self.received.iter().sum::<u64>() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// Returns Jain's index: 1 if all flows have brought the same, 1/n if one has brought all.
+    /// Returns Jain's fairness index: 1 if all flows received the same, 1/n if one received
+    /// everything.
     #[must_use]
     pub fn fairness(&self) -> f64 {
         let (sum, squares) = self.received.iter().fold((0.0, 0.0), |(sum, squares), bytes| {
@@ -227,7 +227,7 @@ impl Outcome {
     }
 }
 
-/// Always has something to send.
+/// A sender that always has data.
 #[derive(Debug)]
 struct Source;
 
@@ -251,7 +251,7 @@ impl Stream for Source {
     }
 }
 
-/// Counts what comes.
+/// A receiver that counts bytes.
 #[derive(Debug, Default)]
 struct Sink {
     received: u64,
@@ -296,7 +296,7 @@ mod tests {
         assert!(goodput <= 81_920.0 && goodput > 40_000.0, "{goodput}");
     }
 
-    /// Returns the goodput with buffers that grow, and with ones that are large from the start.
+    /// Returns the goodput with growing buffers, and with buffers that are large from the start.
     fn growing_and_large(rate_bps: u64, limit_bytes: usize, flow_bytes: u64) -> [f64; 2] {
         [16 << 10, limit_bytes].map(|start_bytes| {
             let buffers_bytes = [start_bytes, limit_bytes];

@@ -1,15 +1,14 @@
-//! A host that takes time to think: a station, its processor and its application.
+//! A host with processing time: a station, its processor and its application.
 //!
-//! A step runs at the moment when the processor turns to it, and its meter says what it cost. The
-//! processor is busy for that long; then what the step has sent is given to the line. A byte that
-//! comes or goes meanwhile interrupts it, and the interrupt's cost makes everything later by just
-//! as much. So the processor's time is always the sum of what was charged, and what was charged is
-//! always the time that has passed.
+//! A step runs at the time when the processor is free for it, and its meter reports its cost. The
+//! processor is busy for that long; then the output of the step is passed to the line. A byte
+//! received or sent in the meantime interrupts it, and the cost of the interrupt delays everything
+//! that follows by the same amount. The elapsed time of the processor therefore always equals the
+//! sum of the charges.
 //!
-//! What a step itself notes as the time, by `Meter::busy_until`, is its beginning and what it has
-//! cost until then: it does not know of the interrupts that are still to come. What interrupt
-//! level answers by itself, as the link's acknowledgment, is on the line without delay; TM-233
-//! counts it so.
+//! The time that a step itself observes, `Meter::busy_until`, is its start plus its cost so far: it
+//! does not include interrupts that are still to come. Output of the interrupt level itself, such
+//! as the link's acknowledgment, is on the line without delay, as in TM-233.
 
 use crate::clock::Reading;
 use crate::world::Side;
@@ -23,18 +22,18 @@ use protocols::time::Instant;
 /// One host of a world.
 #[derive(Debug)]
 pub struct Host<A> {
-    /// Its layers.
+    /// The protocol layers of the host.
     pub station: Station,
-    /// What it has counted, and where its time went.
+    /// Counters, and the time charged to each activity.
     pub meter: Meter,
-    /// What runs on it.
+    /// Application that runs on the host.
     pub application: A,
     chance: Chance,
     control: Box<dyn Control>,
 }
 
 impl<A: Application> Host<A> {
-    /// Makes a host whose work costs what `costs` says, none by default.
+    /// Makes a host whose processing costs are `costs`, zero by default.
     pub fn new(link: Link, settings: Settings, costs: Costs, seed: u64, application: A) -> Self {
         let mut meter = Meter::new(Clock::Virtual(costs));
         let mut chance = Chance::from_seed(seed);
@@ -44,12 +43,13 @@ impl<A: Application> Host<A> {
         Self { station, meter, application, chance, control }
     }
 
-    /// Has `control` call the steps, in the place of the procedure-based scheduler.
+    /// Replaces the procedure-based scheduler with `control`.
     pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.control = control;
     }
 
-    /// Lets it answer when one datagram is left to take, not only when none is (TM-233 §7.1).
+    /// Makes it answer when one received datagram is left to process, not only when none is (TM-233
+    /// §7.1).
     #[must_use]
     pub fn answering_early(mut self) -> Self {
         self.set_control(Box::new(Scheduler::answering_early()));
@@ -57,21 +57,21 @@ impl<A: Application> Host<A> {
     }
 }
 
-/// What the world asks of a host, whatever its application is.
+/// Operations of a host that the world uses, independent of its application.
 pub(crate) trait Machine {
-    /// Takes bytes that arrive now, at interrupt level.
+    /// Receives bytes that arrive now, at interrupt level.
     fn interrupt(&mut self, bytes: &[u8], now: Reading);
     /// Returns the next bytes for the line, at most `limit`.
     fn give(&mut self, limit: usize, now: Reading) -> Vec<u8>;
-    /// Charges the interrupts of bytes that have gone out.
+    /// Charges the interrupts of bytes that were sent.
     fn gone_out(&mut self, count: usize, now: Reading);
     /// Runs the next step and returns it, if one is ready; the processor must be free.
     fn run_step(&mut self, now: Reading) -> Option<Step>;
-    /// Opens the line again, as its owner has to where it has come to an end (PPP).
+    /// Reopens the line after it was terminated, which is up to the owner (PPP).
     fn reopen(&mut self, now: Reading);
-    /// Returns until when the processor is busy.
+    /// Returns the time until which the processor is busy.
     fn busy_until(&self) -> Reading;
-    /// Returns when it wants to be called next, if nothing happens before.
+    /// Returns the time of the next call that it needs, if nothing happens before.
     fn deadline(&self) -> Option<Reading>;
 }
 
@@ -97,7 +97,7 @@ impl<A: Application> Machine for Host<A> {
 
     fn run_step(&mut self, Reading(now): Reading) -> Option<Step> {
         let (station, application) = (&mut self.station, &mut self.application);
-        // The processor has waited until now only if there is something to do.
+        // The processor counts as waiting until now only if there is work.
         self.control.next(station, application, now)?;
         self.meter.wait_until(now);
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
@@ -121,7 +121,7 @@ impl<A: Application> Machine for Host<A> {
     }
 }
 
-/// The seed of a host, from that of its world.
+/// Returns the seed of a host, derived from that of its world.
 pub(crate) fn seed_of(seed: u64, side: Side) -> u64 {
     Chance::from_seed(seed).next_u64().wrapping_add(side as u64)
 }

@@ -1,8 +1,8 @@
-//! Virtual time: lines with rate, delay and faults, hosts that take time to think, and the
-//! scenarios of the papers. It uses only the public face of `protocols`.
+//! Discrete-event simulation in virtual time: lines with rate, delay and faults, hosts with
+//! processing time, and the scenarios of the papers. It uses only the public API of `protocols`.
 //!
-//! A [`World`] has two hosts and the line between them. It runs whatever happens next, in the
-//! order of time; the same seed gives the same run to the nanosecond.
+//! A [`World`] has two hosts and the line between them. It processes events in order of time; the
+//! same seed gives the same run to the nanosecond.
 
 pub mod clock;
 pub mod concentrator;

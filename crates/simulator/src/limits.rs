@@ -1,9 +1,9 @@
-//! What the figures of a scenario may be: within these limits every experiment comes to an end.
+//! Permitted ranges of scenario values, within which every experiment terminates.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// A figure of a scenario with which there is no experiment.
+/// A scenario value outside its permitted range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     key: String,
@@ -21,7 +21,7 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// Returns an error if the figure called `key` is not in the range.
+/// Returns an error if the value called `key` is not in the range `may_be`.
 pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     value: T,
@@ -34,7 +34,7 @@ pub(crate) fn within<T: PartialOrd + fmt::Display + Copy>(
     Err(OutOfRange { key: key.to_owned(), value: value.to_string(), least, most })
 }
 
-/// Does the same for each of a list, and for its length.
+/// Like [`within`], for each value of a list, and for its length.
 pub(crate) fn each_within<T: PartialOrd + fmt::Display + Copy>(
     key: &str,
     values: &[T],
@@ -44,7 +44,7 @@ pub(crate) fn each_within<T: PartialOrd + fmt::Display + Copy>(
     values.iter().try_for_each(|value| within(key, *value, may_be.clone()))
 }
 
-/// A table has as many rows, and each is an experiment.
+/// Maximum length of a list: each entry is an experiment and a row of a table.
 pub(crate) const LIST_MAX: usize = 100;
 
 #[cfg(test)]

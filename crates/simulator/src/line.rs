@@ -1,35 +1,35 @@
-//! The line between two hosts: how long it takes, and what it carries at a time.
+//! The line between two hosts: its timing, and its unit of transmission.
 
 use crate::faults::Faults;
 use protocols::time::Duration;
 
-/// What one transmission on the line carries.
+/// Unit of transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// One byte with its start and stop bits, as a serial line does.
+    /// One byte with its start and stop bits, as on a serial line.
     Byte {
-        /// Start and stop bits together.
+        /// Number of start and stop bits together.
         framing_bits: u32,
     },
-    /// One whole datagram, as a TUN or a network does.
+    /// One whole datagram, as on a TUN device or a network.
     Datagram,
 }
 
-/// A line that carries in both directions at once, each for itself.
+/// A full-duplex line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What is carried at a time.
+    /// Unit of transmission.
     pub unit: Unit,
-    /// Bits per second; None for a line that takes no time.
+    /// Rate in bit/s; `None` for a line without transmission time.
     pub rate_bps: Option<u64>,
     /// From the last bit sent to the last bit received.
     pub delay: Duration,
-    /// What happens on the way.
+    /// Faults of the line.
     pub faults: Faults,
 }
 
 impl Line {
-    /// A serial line as in TM-233: eight bits, one start and one stop bit, a metre long.
+    /// A serial line as in TM-233: eight data bits, one start and one stop bit, without delay.
     #[must_use]
     pub fn serial(rate_bps: u64) -> Self {
         Self {
@@ -40,13 +40,13 @@ impl Line {
         }
     }
 
-    /// A path that carries datagrams in `delay` one way, at any rate.
+    /// A path that delivers datagrams after `delay`, without transmission time.
     #[must_use]
     pub fn path(delay: Duration) -> Self {
         Self { unit: Unit::Datagram, rate_bps: None, delay, faults: Faults::default() }
     }
 
-    /// Returns how long the line is busy with `len` bytes; for ever if its rate is 0.
+    /// Returns how long the line is busy with `len` bytes; [`Duration::MAX`] if its rate is 0.
     #[must_use]
     pub fn serial_time(&self, len: usize) -> Duration {
         let Some(rate_bps) = self.rate_bps else { return Duration::ZERO };

@@ -1,25 +1,25 @@
-//! What is between two hosts beyond a line: anything that may happen to what one of them sends.
+//! Pluggable media between two hosts, for behavior beyond that of a line.
 
 use crate::world::Side;
 use protocols::chance::Chance;
 use protocols::time::Instant;
 use std::fmt;
 
-/// Something that reaches a host.
+/// Data that arrives at a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Whom.
+    /// Receiving host.
     pub to: Side,
-    /// When; not before it was sent.
+    /// Arrival time, not before the data was sent.
     pub at: Instant,
-    /// What.
+    /// Data.
     pub bytes: Vec<u8>,
 }
 
-/// Decides what becomes of what is sent.
+/// Determines the delivery of data sent by either host.
 pub trait Medium: fmt::Debug {
-    /// Takes what `from` has sent, whose last bit left at `sent_at`, and returns what arrives,
-    /// at either host.
+    /// Takes data that `from` sent, whose last bit left at `sent_at`, and returns the resulting
+    /// arrivals at either host.
     fn carry(
         &mut self,
         from: Side,
@@ -28,12 +28,12 @@ pub trait Medium: fmt::Debug {
         chance: &mut Chance,
     ) -> Vec<Arrival>;
 
-    /// Returns when it has something to do next by itself, if it ever has.
+    /// Returns the time of its next own event, if it has one.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// Does what is due, and returns what arrives.
+    /// Processes due events, and returns the resulting arrivals.
     fn timeout(&mut self, _now: Instant, _chance: &mut Chance) -> Vec<Arrival> {
         Vec::new()
     }

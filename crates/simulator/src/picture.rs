@@ -1,48 +1,48 @@
-//! A figure of a paper, drawn from our own points.
+//! A figure of a paper, drawn from simulated points.
 
-/// One picture.
+/// One figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// The number of the table behind it.
+    /// Number of the table with its values.
     pub number: &'static str,
-    /// What it shows.
+    /// Title of the figure.
     pub title: &'static str,
-    /// How it is drawn.
+    /// Kind of drawing.
     pub drawing: Drawing,
 }
 
-/// How a picture is drawn.
+/// Kind of drawing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drawing {
-    /// Points over two axes, each line with a letter of its own.
+    /// Points over two axes; each line has a letter of its own.
     Plot {
-        /// What goes to the right, with its unit.
+        /// Quantity of the horizontal axis, with its unit.
         across: &'static str,
-        /// What goes up, with its unit.
+        /// Quantity of the vertical axis, with its unit.
         up: &'static str,
         /// The lines.
         lines: Vec<Line>,
     },
-    /// How many there are of each kind.
+    /// A count for each kind.
     Bars(Vec<Bar>),
 }
 
 /// A line of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name.
+    /// Name of the line.
     pub name: &'static str,
-    /// The letter of its points.
+    /// Letter that marks its points.
     pub mark: char,
-    /// To the right, and up.
+    /// Points (x, y).
     pub points: Vec<(f64, f64)>,
 }
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bar {
-    /// What is counted.
+    /// Name of the counted kind.
     pub what: String,
-    /// How many there are.
+    /// Count.
     pub count: u32,
 }

@@ -1,17 +1,18 @@
-//! A table of a paper with our figures beside it, and where each of our figures comes from.
+//! Tables that compare a paper's values with those of the model, including the origin of each model
+//! value.
 
-/// Where our figure of a row comes from.
+/// Origin of the model's value in a row.
 ///
-/// A row is never marked as an output if its agreement with the paper follows from what the scenario
-/// gives, so that the outputs alone say how good a model is.
+/// A row is never marked as an output if its agreement with the paper follows from the scenario, so
+/// the outputs alone measure the quality of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// A figure of the scenario or of the paper, or a sum, product, quotient or random sample of
-    /// such figures. Agreement with the paper follows by construction.
+    /// A value of the scenario or of the paper, or a sum, product, quotient or random sample of
+    /// such values. Agreement with the paper follows by construction.
     Input,
-    /// Depends directly on a parameter that was chosen so that figures of the paper are met.
+    /// A value that depends directly on a parameter chosen to match values of the paper.
     Fit,
-    /// Computed by the run; no parameter was chosen with the paper's figure in view.
+    /// Computed by the run; no parameter was chosen with the paper's value in view.
     Output,
 }
 
@@ -47,29 +48,29 @@ pub enum Extent {
     AtMost(f64),
 }
 
-/// A figure of a paper. Figures are constants of the program; a scenario cannot change them.
+/// A value of a paper. These are constants of the program; a scenario cannot change them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// What the paper states.
+    /// Statement of the paper.
     pub extent: Extent,
-    /// Whether the figure is not printed in the paper but computed here from figures that are.
+    /// Whether the value is not printed in the paper but computed here from values that are.
     pub is_derived: bool,
 }
 
 impl Figure {
-    /// Returns a figure that the paper prints.
+    /// Makes a value that the paper prints.
     #[must_use]
     pub const fn new(extent: Extent) -> Self {
         Self { extent, is_derived: false }
     }
 
-    /// Returns a figure that is computed here from figures of the paper.
+    /// Makes a value that is computed here from values of the paper.
     #[must_use]
     pub const fn derived(value: f64) -> Self {
         Self { extent: Extent::Exactly(value), is_derived: true }
     }
 
-    /// Returns the least and the greatest value that agree; `None` where there is no limit.
+    /// Returns the minimum and maximum that agree; `None` if there is no limit.
     #[must_use]
     pub const fn bounds(&self) -> (Option<f64>, Option<f64>) {
         match self.extent {
@@ -80,7 +81,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether the paper permits `ours`.
+    /// Returns whether the value `ours` agrees with the paper.
     #[must_use]
     pub fn permits(&self, ours: f64) -> bool {
         match self.extent {
@@ -92,9 +93,9 @@ impl Figure {
         }
     }
 
-    /// Returns how far `ours` lies beyond the nearest value that agrees, as a share of that value.
+    /// Returns the relative difference of `ours` from the nearest value that agrees.
     ///
-    /// Zero where `ours` agrees; `None` where that value is zero, of which there is no share.
+    /// Zero if `ours` agrees; `None` if the nearest value is zero.
     #[must_use]
     pub fn difference(&self, ours: f64) -> Option<f64> {
         let (low, high) = self.bounds();
@@ -119,73 +120,73 @@ impl From<Extent> for Figure {
     }
 }
 
-/// One figure of ours, with those of the paper.
+/// One value of the model, with those of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// Name of the quantity.
     pub what: String,
-    /// Where our figure comes from.
+    /// Origin of the model's value.
     pub origin: Origin,
-    /// What the paper computed or expected.
+    /// Value that the paper computed or expected.
     pub predicted: Option<Figure>,
-    /// What the paper measured.
+    /// Value that the paper measured.
     pub measured: Option<Figure>,
-    /// Our figure.
+    /// Value of the model.
     pub ours: f64,
-    /// Digits behind the point that the paper gives.
+    /// Number of decimals in the paper.
     pub digits: usize,
 }
 
 impl Row {
-    /// Returns a row without a figure of the paper.
+    /// Makes a row without a value of the paper.
     #[must_use]
     pub fn new(what: impl Into<String>, origin: Origin, ours: f64, digits: usize) -> Self {
         Self { what: what.into(), origin, predicted: None, measured: None, ours, digits }
     }
 
-    /// Returns a row whose figure was given to the model.
+    /// Makes a row with an input of the model.
     #[must_use]
     pub fn input(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Input, ours, digits)
     }
 
-    /// Returns a row that depends on a fitted parameter.
+    /// Makes a row that depends on a fitted parameter.
     #[must_use]
     pub fn fit(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Fit, ours, digits)
     }
 
-    /// Returns a row that the run computed.
+    /// Makes a row that the run computed.
     #[must_use]
     pub fn output(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Output, ours, digits)
     }
 
-    /// Returns the row with what the paper computed or expected.
+    /// Adds the value that the paper computed or expected.
     #[must_use]
     pub fn predicted(self, figure: impl Into<Figure>) -> Self {
         Self { predicted: Some(figure.into()), ..self }
     }
 
-    /// Returns the row with what the paper measured.
+    /// Adds the value that the paper measured.
     #[must_use]
     pub fn measured(self, figure: impl Into<Figure>) -> Self {
         Self { measured: Some(figure.into()), ..self }
     }
 
-    /// Returns the row with what the paper measured, if it did.
+    /// Adds the value that the paper measured, if there is one.
     #[must_use]
     pub fn measured_if(self, figure: Option<f64>) -> Self {
         Self { measured: figure.map(Figure::from), ..self }
     }
 
-    /// Returns the row with what the paper computed or expected, if it did.
+    /// Adds the value that the paper computed or expected, if there is one.
     #[must_use]
     pub fn predicted_if(self, figure: Option<f64>) -> Self {
         Self { predicted: figure.map(Figure::from), ..self }
     }
 
-    /// Returns how far our figure lies from what the paper computed, as a share of it.
+    /// Returns the relative difference of the model's value from the paper's prediction.
     ///
     /// `None` for an input: its difference says nothing about the model.
     #[must_use]
@@ -193,7 +194,7 @@ impl Row {
         self.difference_from(self.predicted)
     }
 
-    /// Returns how far our figure lies from what the paper measured, as a share of it.
+    /// Returns the relative difference of the model's value from the paper's measurement.
     ///
     /// `None` for an input: its difference says nothing about the model.
     #[must_use]
@@ -209,31 +210,32 @@ impl Row {
 /// One table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its number in the paper, or ours.
+    /// Number in the paper, or one assigned here.
     pub number: &'static str,
-    /// What it shows.
+    /// Title.
     pub title: &'static str,
-    /// The unit of its figures.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// Its figures.
+    /// Rows of the table.
     pub rows: Vec<Row>,
-    /// Why ours differ.
+    /// Explanation of the differences.
     pub why: &'static str,
 }
 
-/// How many rows of an experiment were given to the model, and how far its outputs are off.
+/// Number of rows by origin, and the deviation of the outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Census {
-    /// Rows by [`Origin::ALL`].
+    /// Number of rows for each of [`Origin::ALL`].
     pub rows: [usize; 3],
-    /// Outputs that stand beside a figure of the paper.
+    /// Number of outputs that are compared with a value of the paper.
     pub compared: usize,
-    /// The median of their differences without sign, as a share of the paper's figure.
+    /// Median of their absolute relative differences.
     pub median_difference: Option<f64>,
 }
 
 impl Census {
-    /// Counts the rows of `tables`. What the paper measured takes precedence over what it predicted.
+    /// Counts the rows of `tables`. A measurement of the paper takes precedence over its
+    /// prediction.
     #[must_use]
     pub fn of(tables: &[Table]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);

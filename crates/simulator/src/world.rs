@@ -1,4 +1,4 @@
-//! Two hosts, the line between them, and what happens next.
+//! Discrete-event simulation of two hosts and the line between them.
 
 use crate::clock::{LocalClock, Reading};
 use crate::host::{Host, Machine};
@@ -13,14 +13,14 @@ use std::fmt;
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The one that opens the connection.
+    /// The host that opens the connection.
     User,
-    /// The one that waits for it.
+    /// The host that accepts the connection.
     Server,
 }
 
 impl Side {
-    /// Returns the other one.
+    /// Returns the other side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -30,10 +30,10 @@ impl Side {
     }
 }
 
-/// Nothing more can happen, and what was waited for has not: a fault of an engine.
+/// No event is left although the awaited condition is not met: a bug of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// When the last thing happened.
+    /// Time of the last event.
     pub at: Instant,
     /// The seed of the run.
     pub seed: u64,
@@ -49,32 +49,32 @@ impl std::error::Error for Stuck {}
 
 #[derive(Debug)]
 enum Happening {
-    /// Bytes reach a host.
+    /// Bytes arrive at a host.
     Arrival { to: Side, bytes: Vec<u8> },
-    /// The line has taken the last bit of what a host sends.
+    /// The line has sent the last bit of a host's data.
     Sent { from: Side, count: usize },
     /// The processor of a host has finished a step.
     Free { host: Side },
-    /// A timer of a host may be due, which was set for `at`.
+    /// A timer of a host that was set for `at` expires.
     Timer { host: Side, at: Instant },
-    /// The medium may have something to do, which was planned for `at`.
+    /// The medium's timer, set for `at`, expires.
     Medium { at: Instant },
 }
 
-/// What the world knows of one host beside the host itself.
+/// State of the world for one host, besides the host itself.
 #[derive(Debug, Default)]
 struct Place {
-    /// The line carries something from it.
+    /// Whether the line is sending data of the host.
     is_sending: bool,
-    /// A [`Happening::Free`] is on its way.
+    /// Whether a [`Happening::Free`] is scheduled.
     is_computing: bool,
-    /// The step that computes makes what is to be sent.
+    /// Whether the running step produces the output to be sent.
     is_making_output: bool,
-    /// The [`Happening::Timer`] that counts; one for any other time comes to nothing.
+    /// The current [`Happening::Timer`]; events for any other time are ignored.
     timer: Option<Instant>,
-    /// What the host takes for the time.
+    /// Clock of the host.
     clock: LocalClock,
-    /// What it sends on, if that is not the line of the world.
+    /// Line on which the host sends, if it is not the line of the world.
     line: Option<Line>,
 }
 
@@ -83,12 +83,12 @@ struct Place {
 pub struct World<A, B> {
     /// The host that opens the connection.
     pub user: Host<A>,
-    /// The host that waits for it.
+    /// The host that accepts the connection.
     pub server: Host<B>,
     line: Line,
-    /// What is behind the line, in place of its delay and its faults.
+    /// Medium behind the line, instead of the line's delay and faults.
     medium: Option<Box<dyn Medium>>,
-    /// The [`Happening::Medium`] that counts.
+    /// The current [`Happening::Medium`].
     medium_timer: Option<Instant>,
     now: Instant,
     seed: u64,
@@ -99,7 +99,7 @@ pub struct World<A, B> {
 }
 
 impl<A: Application, B: Application> World<A, B> {
-    /// Makes a world in which nothing has happened yet.
+    /// Makes a world in its initial state.
     pub fn new(user: Host<A>, server: Host<B>, line: Line, seed: u64) -> Self {
         let chance = Chance::from_seed(seed);
         let places = [Place::default(), Place::default()];
@@ -120,39 +120,39 @@ impl<A: Application, B: Application> World<A, B> {
         }
     }
 
-    /// Puts `medium` in the place of the delay and the faults of the line.
+    /// Replaces the delay and the faults of the line with `medium`.
     pub fn set_medium(&mut self, medium: Box<dyn Medium>) {
         self.medium = Some(medium);
     }
 
-    /// Gives a host a line of its own to send on; before anything has happened.
+    /// Sets a separate line on which a host sends; to be called before the first event.
     pub fn set_line(&mut self, side: Side, line: Line) {
         self.place(side).line = Some(line);
     }
 
-    /// Gives a host a clock of its own; before anything has happened.
+    /// Sets the clock of a host; to be called before the first event.
     pub fn set_clock(&mut self, side: Side, clock: LocalClock) {
         self.place(side).clock = clock;
     }
 
-    /// Opens the line of a host again where it has come to an end (PPP).
+    /// Reopens the line of a host after it was terminated (PPP).
     pub fn reopen(&mut self, side: Side) {
         let time = self.time(side);
         self.machine(side).reopen(time);
         self.turn(side);
     }
 
-    /// Returns the time.
+    /// Returns the current virtual time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Runs until `is_done`.
+    /// Runs until `is_done` returns true.
     ///
     /// # Errors
     ///
-    /// If no event and no timer is left before that.
+    /// Returns an error if no event and no timer is left before that.
     pub fn drive(&mut self, mut is_done: impl FnMut(&mut Self) -> bool) -> Result<(), Stuck> {
         self.wake();
         while !is_done(self) {
@@ -163,14 +163,14 @@ impl<A: Application, B: Application> World<A, B> {
         Ok(())
     }
 
-    /// Runs until `end`; if that is past, nothing happens.
+    /// Runs until `end`; has no effect if `end` is in the past.
     pub fn run_until(&mut self, end: Instant) {
         self.wake();
         while self.next(Some(end)) {}
         self.now = self.now.max(end);
     }
 
-    /// Lets both hosts look at what was changed from outside.
+    /// Makes both hosts process external changes.
     pub fn wake(&mut self) {
         self.turn(Side::User);
         self.turn(Side::Server);
@@ -202,7 +202,7 @@ impl<A: Application, B: Application> World<A, B> {
                 self.turn(from);
             }
             Happening::Free { host } => {
-                // Interrupts may have made the end of the step later.
+                // Interrupts may have postponed the end of the step.
                 let busy_until = self.busy_until(host);
                 if busy_until > now {
                     return self.plan(busy_until, Happening::Free { host });
@@ -212,7 +212,7 @@ impl<A: Application, B: Application> World<A, B> {
                 self.turn(host);
             }
             Happening::Timer { host, at } => {
-                // One that was overtaken by an earlier deadline would only breed.
+                // An event superseded by an earlier deadline must not schedule another one.
                 if self.place(host).timer.take_if(|timer| *timer == at).is_some() {
                     self.turn(host);
                 }
@@ -225,19 +225,19 @@ impl<A: Application, B: Application> World<A, B> {
         }
     }
 
-    /// Gives the line what is ready, and then the processor its next step: what that step sends
-    /// is ready when it has ended, not before.
+    /// Passes ready output to the line, and then runs the next step: the output of a step is ready
+    /// only when it has ended.
     fn turn(&mut self, side: Side) {
         self.transmit(side);
         self.compute(side);
     }
 
-    /// Lets the processor of `side` turn to its next step, if it is free.
+    /// Runs the next step of `side`, if its processor is free.
     fn compute(&mut self, side: Side) {
         if self.place(side).is_computing {
             return;
         }
-        // An interrupt that is not over yet holds the step up.
+        // An interrupt that is still in progress delays the step.
         if self.busy_until(side) <= self.now {
             let time = self.time(side);
             let Some(step) = self.machine(side).run_step(time) else {
@@ -256,7 +256,7 @@ impl<A: Application, B: Application> World<A, B> {
         self.arrive(arrivals);
     }
 
-    /// Plans what the medium lets arrive, and when it is called next.
+    /// Schedules the arrivals of the medium, and its next timer.
     fn arrive(&mut self, arrivals: Vec<Arrival>) {
         for Arrival { to, at, bytes } in arrivals {
             self.plan(at, Happening::Arrival { to, bytes });
@@ -278,10 +278,10 @@ impl<A: Application, B: Application> World<A, B> {
         }
     }
 
-    /// Gives the line what `side` has for it, if the line is free.
+    /// Passes the next output of `side` to the line, if the line is free.
     ///
-    /// Nothing leaves while the step that makes it computes. An acknowledgment of the link waits
-    /// for that step too, which interrupt level would not; all other steps let it pass.
+    /// Nothing is sent during the step that produces output. An acknowledgment of the link, which
+    /// real interrupt-level code would send at once, also waits for that step, but not for others.
     fn transmit(&mut self, side: Side) {
         let place = self.place(side);
         if place.is_sending || place.is_making_output {
@@ -315,13 +315,13 @@ impl<A: Application, B: Application> World<A, B> {
         self.agenda.insert((at, self.happened), happening);
     }
 
-    /// Returns what the clock of a host reads now.
+    /// Returns the reading of a host's clock.
     fn time(&mut self, side: Side) -> Reading {
         let now = self.now;
         self.place(side).clock.reading(now)
     }
 
-    /// Returns until when the processor of a host is busy, in the time of the world.
+    /// Returns the world time until which the processor of a host is busy.
     fn busy_until(&mut self, side: Side) -> Instant {
         let reading = self.machine(side).busy_until();
         self.place(side).clock.when(reading)

@@ -1,5 +1,5 @@
-//! Terminal sessions over a path that drops long datagrams in silence (RFC 2923 §2.1): how much
-//! later output arrives than over a path that drops none, in virtual time.
+//! Terminal sessions over a path that silently drops long datagrams (RFC 2923 §2.1): the delay of
+//! output relative to a path without drops, in virtual time.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -23,9 +23,9 @@ const PORT: u16 = 23;
 const WINDOW_LEN: usize = 32 * 1024;
 const SERVING: Profile = Profile::serving(WINDOW_LEN);
 const TYPING: Profile = Profile::interactive(WINDOW_LEN);
-/// 24 lines of 80 characters with their ends.
+/// 24 lines of 80 characters with their line endings.
 const SCREENFUL: usize = 24 * 82;
-/// What a black hole may cost.
+/// Maximum permitted cost of a black hole.
 const COST_MAX: Duration = Duration::from_secs(5);
 const ROUND_TRIPS_MS: [u32; 4] = [1, 10, 100, 600];
 
@@ -49,8 +49,8 @@ impl Medium for BlackHole {
     }
 }
 
-/// Sends its input in pieces, each once the echo of the one before has arrived, and notes when all
-/// of the echo and of the output is there.
+/// Sends its input in pieces, each after the echo of the previous one has arrived, and records the
+/// time at which all of the echo and the output has arrived.
 #[derive(Debug)]
 struct Typist {
     input: Vec<u8>,
@@ -90,7 +90,7 @@ impl Stream for Typist {
     }
 }
 
-/// Echoes what it receives, and answers the end of a line by `output_len` bytes.
+/// Echoes received data, and answers each line ending with `output_len` bytes.
 #[derive(Debug, Default)]
 struct Shell {
     output_len: usize,
@@ -135,15 +135,15 @@ fn host<A: Application>(v4: Ipv4Addr, v6: Ipv6Addr, application: A) -> Host<A> {
     host
 }
 
-/// A session: what is typed, how much is output, and over which path.
+/// Parameters of a session: input, output, and path.
 #[derive(Clone, Copy, Debug)]
 struct Session {
     is_v6: bool,
-    /// Bytes of the longest datagram that arrives.
+    /// Maximum length of a datagram that arrives, bytes.
     longest: usize,
     round_trip_ms: u32,
     input_len: usize,
-    /// Bytes that are typed, or pasted, at once.
+    /// Bytes that are typed or pasted at once.
     piece_len: usize,
     output_len: usize,
     server: Profile,
@@ -158,8 +158,8 @@ impl Session {
         Self { is_v6, longest, round_trip_ms, input_len, piece_len, output_len, server }
     }
 
-    /// Runs it for ten minutes at most; returns when all output had arrived, and how often a black
-    /// hole was detected.
+    /// Runs the session for at most ten minutes. Returns the time at which all output had arrived,
+    /// and the number of detected black holes.
     fn run(self) -> (Option<Instant>, u64) {
         let addresses: [IpAddr; 2] = match self.is_v6 {
             true => [USER_V6.into(), SERVER_V6.into()],
@@ -185,7 +185,7 @@ impl Session {
         let delay = Duration::from_millis(1) * self.round_trip_ms / 2;
         world.set_medium(Box::new(BlackHole { longest: self.longest, delay }));
         let end = Instant::ZERO + Duration::from_secs(600);
-        // If the server gives the connection up, nothing is left to happen.
+        // If the server gives up the connection, no event is left.
         _ = world.drive(|world| {
             world.user.application.stream.finished_at.is_some() || world.now() >= end
         });
@@ -194,7 +194,7 @@ impl Session {
         (world.user.application.stream.finished_at, detected.iter().sum())
     }
 
-    /// Returns how much later the output arrives than over a path without a black hole.
+    /// Returns the delay of the output relative to a path without a black hole.
     fn cost(self) -> Duration {
         let (finished_at, detected) = self.run();
         let (without_hole, _) = Self { longest: usize::MAX, ..self }.run();
@@ -204,7 +204,8 @@ impl Session {
     }
 }
 
-/// The black holes of a path: IPv6 or not, and bytes of the longest datagram that arrives.
+/// Black holes of a path: whether it is IPv6, and the maximum length of a datagram that arrives,
+/// bytes.
 const HOLES: [(bool, usize); 6] =
     [(false, 1300), (false, 1499), (false, 600), (false, 552), (true, 1400), (true, 1280)];
 

@@ -1,4 +1,4 @@
-//! The campaign of faults, as far as a test of every day may go; `./x soak` goes on.
+//! The fault campaign with a number of seeds suitable for a daily test; `./x soak` runs more.
 
 use simulator::soak;
 

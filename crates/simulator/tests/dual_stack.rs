@@ -1,5 +1,5 @@
-//! Two stations with addresses of both families: TCP over IPv6, datagrams that leave in fragments,
-//! and a station that talks to itself.
+//! Two stations with addresses of both families: TCP over IPv6, fragmented datagrams, and a station
+//! that communicates with itself.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -21,7 +21,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const USER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 const PORT: u16 = 20;
-/// Datagrams overtake each other and come twice, and none is lost.
+/// Datagrams are reordered and duplicated, and none is lost.
 const UNRULY: Faults = Faults {
     loss_ppm: 0,
     duplication_ppm: 200_000,
@@ -29,10 +29,11 @@ const UNRULY: Faults = Faults {
     held_back: Duration::from_millis(50),
     bit_error_ppm: 0,
 };
-/// One datagram in twenty is lost as well.
+/// Additionally, one datagram in twenty is lost.
 const LOSSY: Faults = Faults { loss_ppm: 50_000, ..UNRULY };
 
-/// Every byte value, in an order that does not fit the length of any segment.
+/// Contains every byte value from 0 to 250, with a period that does not divide the length of any
+/// segment.
 fn file(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
@@ -52,7 +53,7 @@ fn world<A: Application, B: Application>(user: A, server: B, faults: Faults) -> 
     World::new(host(USER, USER_V6, user), host(SERVER, SERVER_V6, server), line, 1)
 }
 
-/// Sends a file and takes one; closes when the peer has, or first.
+/// Sends a file and receives one; closes after the peer, or first.
 #[derive(Debug)]
 struct Party {
     file: Vec<u8>,
@@ -116,11 +117,11 @@ fn a_file_goes_each_way_over_tcp_and_ipv6_on_a_lossy_path() {
     assert_eq!(world.user.meter.counted(Counter::IpFragmentsOut), 0);
 }
 
-/// Sends datagrams of UDP and an echo request, and keeps what it gets.
+/// Sends UDP datagrams and an echo request, and keeps the replies.
 #[derive(Debug, Default)]
 struct Talker {
     socket: Option<SocketId>,
-    /// What it has not sent yet, and to whom.
+    /// Unsent data and its destinations.
     to_send: Vec<(SocketAddr, Vec<u8>)>,
     to_ping: Option<(IpAddr, u16)>,
     received: Vec<(IpAddr, Vec<u8>)>,
@@ -184,12 +185,12 @@ fn a_long_echo_of_ipv6_goes_and_comes_in_fragments() {
 #[derive(Debug)]
 struct Both {
     address: IpAddr,
-    /// What the client has not sent yet.
+    /// Data that the client has not sent yet.
     to_send: Vec<u8>,
     client: Option<ConnectionId>,
     is_open: bool,
     received: Vec<u8>,
-    /// The server has read to the end, and closed.
+    /// Whether the server has read to the end, and closed.
     is_over: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Whether the campaign finds faults that are built in on purpose, and how soon. The compiler has
-//! to be told to build them in, so `./x check --long` gives this test a target folder of its own:
+//! Tests whether the campaign finds injected bugs, and how soon. The bugs are compiled in by a
+//! configuration flag, so `./x check --long` runs this test with a separate target directory:
 //! `RUSTFLAGS='--cfg planted' cargo test --release -p simulator --test planted --target-dir
 //! target/planted -- --nocapture`.
 #![cfg(planted)]
@@ -8,10 +8,10 @@ use protocols::planted::{Bug, plant};
 use simulator::soak;
 use std::panic;
 
-/// How many seeds may pass before each of them is found.
+/// Number of seeds within which each bug must be found.
 const SEEDS: u64 = 1_000;
 
-/// Returns the first seed whose run is not as it has to be, and the first words of why.
+/// Returns the first seed whose run fails, and the first line of the reason.
 fn finder() -> Option<(u64, String)> {
     (0..SEEDS).find_map(|seed| match panic::catch_unwind(|| soak::run(seed)) {
         Ok(Ok(_)) => None,

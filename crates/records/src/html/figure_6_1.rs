@@ -1,4 +1,4 @@
-//! Figure 6-1 of TM-233, redrawn: what a packet costs, against its size, at 9600 bit/s.
+//! Figure 6-1 of TM-233, redrawn: time per packet against packet size, at 9600 bit/s.
 //!
 //! The 1982 lines are computed from the costs of table 6-1. A packet with n data bytes is n + 47
 //! bytes on the line, and each of them 10 bits (TM-233 6.2.1).
@@ -10,16 +10,16 @@ const BITS_PER_BYTE: f64 = 10.0;
 const LINE_RATE: f64 = 9_600.0;
 /// Other protocol overhead, fixed, s.
 const OOF: f64 = 0.0100;
-/// Other protocol overhead, s a data byte.
+/// Other protocol overhead, s per data byte.
 const OOV: f64 = 154e-6;
-/// Printing a character, s.
+/// Printing of a character, s.
 const PCO: f64 = 692e-6;
-/// Carriage returns, one in 82 bytes, s a data byte.
+/// Carriage returns, one in 82 bytes, s per data byte.
 const CRO: f64 = 392e-6;
-/// Interrupt level, s a byte on the line.
+/// Interrupt level, s per byte on the line.
 const INT: f64 = 231e-6;
 
-/// The lines of the figure.
+/// Curves of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// CR: a carriage return after every eighty printable characters.
@@ -35,7 +35,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// Every line, from the top of the figure.
+    /// All curves, from the top of the figure.
     pub const ALL: [Self; 5] = [
         Self::CarriageReturns,
         Self::PrintableCharacters,
@@ -44,7 +44,7 @@ impl Transfer {
         Self::Interrupt,
     ];
 
-    /// Returns the name that the figure gives it.
+    /// Returns the label of the curve in the figure.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Transfer {
         }
     }
 
-    /// Returns the time in s that a packet with `data_bytes` took in 1982.
+    /// Returns the time in s that a packet with `data_bytes` data bytes took in 1982.
     #[must_use]
     pub fn seconds_1982(self, data_bytes: u32) -> f64 {
         let data = f64::from(data_bytes);
@@ -83,13 +83,13 @@ impl Transfer {
     }
 }
 
-/// Returns the size in bits on the line of a packet with `data_bytes`.
+/// Returns the size in bits on the line of a packet with `data_bytes` data bytes.
 #[must_use]
 pub fn packet_bits(data_bytes: u32) -> f64 {
     (f64::from(data_bytes) + OVERHEAD_BYTES) * BITS_PER_BYTE
 }
 
-/// Returns the figure with `ours`, points of (packet size in bits, seconds), beside the 1982 lines.
+/// Returns the figure with the 1982 curves and `ours`: points of (packet size in bits, seconds).
 #[must_use]
 pub fn figure_6_1(ours: &[(Transfer, Vec<(f64, f64)>)]) -> LineChart {
     let printed = Transfer::ALL.into_iter().map(|transfer| Line {

@@ -1,4 +1,4 @@
-//! Shares of layers: one bar for each total, and a table that is legend and figures at once.
+//! Shares of the layers: one bar for each total, and a table that is both legend and figures.
 
 use super::svg::{Svg, Window, fit, layer_class, width_of};
 use super::{element, push_table};
@@ -9,23 +9,23 @@ use crate::table::Table;
 const ROW: f64 = 62.0;
 const BAR: f64 = 30.0;
 
-/// Bars of layers, each drawn to the whole width.
+/// Bars of layers, each drawn to the full width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayerStack {
-    /// What the picture shows.
+    /// Title of the picture.
     pub title: String,
     /// The bars, from the top.
     pub bars: Vec<StackedBar>,
 }
 
-/// One total and what layers took of it.
+/// One total, split by layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackedBar {
-    /// What took the time.
+    /// Name of the measured total, for example the median echo of one character.
     pub label: String,
-    /// The same in a word, for the head of its column.
+    /// Short form of the label, for the column header.
     pub name: String,
-    /// Which layers, from the left; the total is their sum.
+    /// Layers with their times, from the left; the total is their sum.
     pub layers: Vec<LayerTime>,
 }
 
@@ -65,7 +65,7 @@ impl LayerStack {
         svg.finish(y.max(1.0), &format!("{}: shares of layers, as in the table", self.title))
     }
 
-    /// Returns the table and the layer of each of its rows; the last row is the total.
+    /// Returns the table and the layer of each of its rows. The last row is the total.
     fn figures(&self) -> (Table, Vec<Layer>) {
         let is_known = |layer: &Layer| self.bars.iter().any(|bar| bar.of(*layer).is_some());
         let layers: Vec<Layer> = Layer::ALL.into_iter().filter(is_known).collect();
@@ -95,7 +95,7 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
         let wide = part.ns as f64 / total as f64 * width;
         let share = share(part.ns, total);
         let tip = format!("{}: {} ({share})", part.layer.text(), duration(part.ns));
-        // The gap tells neighbours apart without their colours.
+        // The gap separates neighbors even without color.
         svg.rect(layer_class(part.layer), [x, y, (wide - 1.0).max(0.5), BAR], &tip);
         let named = format!("{} {share}", part.layer.text());
         let on = on_class(part.layer);
@@ -108,7 +108,7 @@ fn draw_bar(svg: &mut Svg, bar: &StackedBar, y: f64, width: f64) {
     }
 }
 
-/// Returns the class of a text on the colour of `layer`.
+/// Returns the class of text on the color of `layer`.
 const fn on_class(layer: Layer) -> &'static str {
     match layer {
         Layer::InterruptOrSystemCall | Layer::Internet | Layer::TcpFixed => "middle on-dark",

@@ -1,4 +1,4 @@
-//! Lines over two axes that both start at 0, each named at its end.
+//! Line charts with two axes that both start at 0 and a label at the end of each line.
 
 use super::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, width_of};
@@ -7,47 +7,47 @@ use crate::table::Table;
 
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
-/// Room for the sample of a line before its name.
+/// Pixels for the sample of a line before its label.
 const KEY: f64 = 26.0;
-/// Larger values are no measurement of anything, and no place on a drawing.
+/// Larger values are not plausible measurements and are not drawn.
 const LARGEST: f64 = 1e18;
-/// From name to name, at least.
+/// Minimum distance between labels, pixels.
 const NAME_HEIGHT: f64 = 15.0;
 
-/// Lines over two axes.
+/// A line chart; both axes start at 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
-    /// What the picture shows.
+    /// Title of the picture.
     pub title: String,
-    /// What the horizontal axis counts, with its unit.
+    /// Quantity on the horizontal axis, with its unit.
     pub x_label: String,
-    /// What the vertical axis counts, with its unit.
+    /// Quantity on the vertical axis, with its unit.
     pub y_label: String,
     /// The lines; later ones are drawn over earlier ones.
     pub lines: Vec<Line>,
-    /// What a reader should know; may be empty.
+    /// Note for the reader; may be empty.
     pub note: String,
 }
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name, which stands at its end.
+    /// Name of the line, displayed at its end.
     pub name: String,
-    /// Points (x, y) from left to right; those that are negative or no number are left out.
+    /// Points (x, y) from left to right; negative and NaN points are omitted.
     pub points: Vec<(f64, f64)>,
-    /// Which of five colours and marks; lines that belong together share one.
+    /// Index of one of five colors and marks; related lines share one.
     pub hue: usize,
-    /// How it is drawn.
+    /// Line style.
     pub drawn: Drawn,
 }
 
-/// How a line is drawn.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
-    /// Through, with marks: measured here.
+    /// Solid, with marks: values measured here.
     Solid,
-    /// Dashed, without marks: printed elsewhere, for comparison.
+    /// Dashed, without marks: published values, for comparison.
     Dashed,
 }
 
@@ -75,7 +75,7 @@ impl Line {
     }
 }
 
-/// Where things stand in one drawing, in pixels.
+/// Layout of one drawing, in pixels.
 #[derive(Debug)]
 struct Plot {
     left: f64,
@@ -125,7 +125,7 @@ impl Plot {
         svg.text("end name", self.right, self.bottom + 38.0, &chart.x_label);
     }
 
-    /// Draws the names of all lines beside their ends, moved apart where they would overlap.
+    /// Draws the names of all lines beside their ends, spread where they would overlap.
     fn names(&self, svg: &mut Svg, chart: &LineChart) {
         let end = |line: &Line| line.shown().last().map(|end| self.place(end));
         let ends = chart.lines.iter().filter_map(|line| Some((line, end(line)?)));
@@ -189,7 +189,7 @@ fn widest(texts: impl Iterator<Item = String>) -> f64 {
     texts.map(|text| width_of(&text)).fold(0.0, f64::max)
 }
 
-/// Returns `heights`, which are sorted, moved so that names fit between them and above `bottom`.
+/// Returns `heights`, which are sorted, spread so that labels fit between them and above `bottom`.
 fn apart(heights: &[f64], bottom: f64) -> Vec<f64> {
     let mut floor = TOP - NAME_HEIGHT;
     let mut moved: Vec<f64> = heights
@@ -207,7 +207,7 @@ fn apart(heights: &[f64], bottom: f64) -> Vec<f64> {
     moved
 }
 
-/// Returns a number with at most four digits after its point.
+/// Returns a number with at most four decimals.
 fn plain(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,7 +1,7 @@
 //! Points, steps, bars and stems over two axes, each linear or logarithmic, with units.
 //!
-//! An axis knows what it counts, and names its ticks so: `20 µs`, `16 KiB`, `5 Mbit/s`. A linear
-//! one begins where its values do, unless it is told to begin at 0.
+//! Each axis has a unit and formats its ticks with it: `20 µs`, `16 KiB`, `5 Mbit/s`. A linear axis
+//! begins at its smallest value unless its scale is [`Scale::FromZero`].
 
 use super::push_figure;
 use super::svg::{Svg, Window, fit, width_of};
@@ -11,97 +11,97 @@ use crate::table::Table;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 const LEGEND_ROW: f64 = 18.0;
-/// For the name of the vertical axis above its last tick.
+/// Pixels for the name of the vertical axis above its last tick.
 const LABEL_ROOM: f64 = 26.0;
 const KEY: f64 = 24.0;
-/// The most points of a series that are drawn: more are no more to see.
+/// Maximum points drawn per series; more would not be distinguishable.
 const POINTS_MAX: usize = 600;
-/// Larger values are no measurement of anything, and no place on a drawing.
+/// Larger values are not plausible measurements and are not drawn.
 const LARGEST: f64 = 1e18;
 
-/// A picture with two axes.
+/// A plot with two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn; later ones over earlier ones.
+    /// Series to draw; later ones are drawn over earlier ones.
     pub series: Vec<Series>,
-    /// What a reader should know; may be empty.
+    /// Note for the reader; may be empty.
     pub note: String,
-    /// The figures as a table.
+    /// The plotted values as a table.
     pub figures: Table,
 }
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it counts, without the unit.
+    /// Quantity, without the unit.
     pub label: String,
-    /// In which unit the values are.
+    /// Unit of the values.
     pub unit: Unit,
-    /// How it is divided.
+    /// Division of the axis.
     pub scale: Scale,
 }
 
-/// What the values of an axis are.
+/// Unit of the values of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds.
     Time,
     /// Bytes.
     Bytes,
-    /// Bits a second.
+    /// Bits per second.
     Rate,
-    /// A number of things.
+    /// A dimensionless count.
     Count,
-    /// Per cent.
+    /// Percent.
     Percent,
 }
 
-/// How an axis is divided.
+/// Division of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly, from 0 on.
+    /// Linear, from 0.
     FromZero,
-    /// Evenly, from the least value on.
+    /// Linear, from the smallest value.
     Linear,
-    /// By factors; what is not above 0 has no place.
+    /// Logarithmic; values not above 0 are omitted.
     Logarithmic,
 }
 
-/// Points that belong together.
+/// One set of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name, for the legend where there are several.
+    /// Name for the legend, which is drawn if there are several series.
     pub name: String,
-    /// The points, from left to right.
+    /// Points (x, y) from left to right.
     pub points: Vec<(f64, f64)>,
-    /// Which of five colours.
+    /// Index of one of five colors.
     pub hue: usize,
-    /// How it is drawn.
+    /// Shape of the points.
     pub shape: Shape,
 }
 
-/// How points are drawn.
+/// Shape in which the points of a series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A mark for each.
+    /// A mark at each point.
     Marks,
-    /// A line through them.
+    /// A solid line through the points.
     Line,
-    /// A dashed line through them.
+    /// A dashed line through the points.
     Dashed,
-    /// A line that stays until the next one.
+    /// A step line that keeps its value until the next point.
     Steps,
-    /// A box from each to the next; the last one ends the box before it.
+    /// A box from each point to the next; the last point only ends the box before it.
     Bars,
-    /// A line from the axis up to each, with a mark at its end.
+    /// A line from the axis up to each point, with a mark at its end.
     Stems,
-    /// A line from the bottom to the top at each.
+    /// A vertical line over the full height at each point.
     Verticals,
 }
 
@@ -116,7 +116,7 @@ impl Series {
         }
     }
 
-    /// Returns the points that have a place, as many as are drawn.
+    /// Returns the points within the scales of `plot`, thinned to the number that is drawn.
     fn shown<'a>(&'a self, plot: &'a Plot) -> Vec<(f64, f64)> {
         let has_place = |axis: &Axis, value: f64| match axis.scale {
             Scale::Logarithmic => value > 1e-9 && value <= LARGEST,
@@ -131,7 +131,7 @@ impl Series {
     }
 }
 
-/// Returns at most about `most` of `points`, with the first and the last.
+/// Returns about `most` of `points` at most, including the first and the last.
 #[must_use]
 pub fn thinned<T: Copy>(points: &[T], most: usize) -> Vec<T> {
     let step = points.len().div_ceil(most.max(1)).max(1);
@@ -140,7 +140,7 @@ pub fn thinned<T: Copy>(points: &[T], most: usize) -> Vec<T> {
     kept.map(|(_, point)| *point).collect()
 }
 
-/// An axis with its ends, and the ticks with their names.
+/// The range of an axis, and its ticks with their labels.
 #[derive(Debug)]
 struct Ruler {
     low: f64,
@@ -190,7 +190,7 @@ impl Ruler {
         }
         let ends = (at.first().copied().unwrap_or(0.0), at.last().copied().unwrap_or(1.0));
         let name = |value: f64| match unit {
-            // A step of a hundred bytes is no part of a KiB.
+            // A step that is not a multiple of 1024 bytes is labeled in bytes.
             Unit::Bytes if step % 1024.0 != 0.0 && value > 0.0 => format!("{} B", plain(value)),
             _ => named(unit, value),
         };
@@ -200,7 +200,7 @@ impl Ruler {
 
     fn logarithmic(unit: Unit, low: f64, high: f64, most: f64) -> Self {
         let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
-        // From a finer division to a coarser one, until the ticks have room.
+        // From fine to coarse divisions, until the tick labels fit.
         let (bases, divisions) = ([10.0, 100.0, 1e3, 1e6], [[1.0, 2.0, 5.0].as_slice(), &[1.0]]);
         let mut found = None;
         for base in bases {
@@ -219,7 +219,7 @@ impl Ruler {
         Self::with(unit, found.unwrap_or_default())
     }
 
-    /// Returns one by powers of two, which begins and ends where its values do.
+    /// Returns a ruler with ticks at powers of two that starts and ends at the range of its values.
     fn binary(low: f64, high: f64, most: f64) -> Self {
         let (low, high) = (low.clamp(1e-9, LARGEST), high.clamp(1e-9, LARGEST));
         let first = (low * 1.000_001).log2().floor().exp2();
@@ -242,7 +242,7 @@ impl Ruler {
         Self { low, high, is_log: true, ticks }
     }
 
-    /// Returns where a value is, from 0 to 1.
+    /// Returns the position of a value on the axis, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let place = if self.is_log {
             (value.max(1e-9) / self.low).ln() / (self.high / self.low).ln()
@@ -253,8 +253,8 @@ impl Ruler {
     }
 }
 
-/// Returns products of powers of `base` and `factors` from the last one at or below `low` to the
-/// first one at or above `high`; at least two.
+/// Returns the products of powers of `base` with `factors`, from the last one at or below `low` to
+/// the first one at or above `high`; at least two.
 fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
     let first = (low.ln() / base.ln()).floor() - 1.0;
     let mut all = Vec::new();
@@ -271,7 +271,7 @@ fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
     all.get(from..=to).map(<[f64]>::to_vec).unwrap_or_default()
 }
 
-/// Returns the power from which a step is made.
+/// Returns the power of 10, or of 1024 for bytes, on which a step is based.
 fn base_of(unit: Unit, rough: f64) -> f64 {
     if unit == Unit::Bytes && rough >= 1024.0 {
         return 1024_f64.powf((rough.ln() / 1024_f64.ln()).floor());
@@ -279,7 +279,7 @@ fn base_of(unit: Unit, rough: f64) -> f64 {
     10_f64.powf(rough.log10().floor())
 }
 
-/// Returns a value with its unit, as short as may be.
+/// Returns a value with its unit, in short form.
 fn named(unit: Unit, value: f64) -> String {
     let decimal = |names: [&str; 4], scales: [f64; 4]| {
         let found =
@@ -299,7 +299,7 @@ fn named(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Returns a number with at most three digits after its point.
+/// Returns a number with at most three decimals.
 fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -309,7 +309,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// Where things stand in one drawing, in pixels.
+/// Layout of one drawing, in pixels.
 struct Frame {
     left: f64,
     right: f64,
@@ -356,7 +356,7 @@ impl Plot {
         svg.finish(frame.bottom + BOTTOM, &label)
     }
 
-    /// Draws the names of several series, and returns how high they are.
+    /// Draws the legend if there are several series, and returns its height.
     fn legend(&self, svg: &mut Svg, window: Window) -> f64 {
         if self.series.len() < 2 {
             return 0.0;

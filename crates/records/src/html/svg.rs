@@ -1,15 +1,15 @@
-//! Drawing in SVG: a few shapes, escaped text, and the ticks of an axis.
+//! SVG drawing: a few shapes, escaped text, and axis ticks.
 
 use crate::escape;
 use crate::measurement::Layer;
 use std::fmt::Write;
 
-/// For which window a picture is drawn.
+/// Window width for which a picture is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
-    /// A desk.
+    /// Desktop screen.
     Wide,
-    /// A phone.
+    /// Phone screen.
     Narrow,
 }
 
@@ -32,10 +32,10 @@ impl Window {
     }
 }
 
-/// About how wide a letter is, in pixels, at the size that the style gives.
+/// Approximate width of a letter, in pixels, at the font size of the style.
 pub(super) const LETTER: f64 = 6.9;
 
-/// A drawing that grows.
+/// An SVG drawing under construction.
 #[derive(Debug)]
 pub(super) struct Svg {
     window: Window,
@@ -47,7 +47,7 @@ impl Svg {
         Self { window, body: String::new() }
     }
 
-    /// Adds a box that shows `tip` under the pointer.
+    /// Adds a rectangle that displays `tip` when hovered.
     pub(super) fn rect(&mut self, class: &'static str, [x, y, w, h]: [f64; 4], tip: &str) {
         // Writing to a String cannot fail.
         let _ = write!(
@@ -65,7 +65,7 @@ impl Svg {
         );
     }
 
-    /// Adds a text whose class says where it is anchored.
+    /// Adds a text; its class determines the anchor.
     pub(super) fn text(&mut self, class: &'static str, x: f64, y: f64, text: &str) {
         let text = escape::html(text);
         let _ =
@@ -80,7 +80,7 @@ impl Svg {
         self.body.push_str("\"/>");
     }
 
-    /// Adds a mark, one of five shapes, that shows `tip` under the pointer.
+    /// Adds a mark, one of five shapes, that displays `tip` when hovered.
     pub(super) fn mark(&mut self, hue: (usize, &'static str), (x, y): (f64, f64), tip: &str) {
         let path = match hue.0 % 5 {
             0 => "m-3.5 -3.5h7v7h-7z",
@@ -97,7 +97,7 @@ impl Svg {
         );
     }
 
-    /// Returns the drawing, `height` pixels high, with `label` for those who cannot see it.
+    /// Returns the drawing, `height` pixels high, with `label` as its accessible text.
     pub(super) fn finish(self, height: f64, label: &str) -> String {
         format!(
             "<svg class=\"{}\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {:.0} {height:.0}\">\
@@ -110,7 +110,7 @@ impl Svg {
     }
 }
 
-/// Returns the class that colours `layer`.
+/// Returns the class with the color of `layer`.
 pub(super) const fn layer_class(layer: Layer) -> &'static str {
     match layer {
         Layer::Line => "l0",
@@ -126,13 +126,13 @@ pub(super) const fn layer_class(layer: Layer) -> &'static str {
     }
 }
 
-/// Returns about how many pixels `text` is wide.
+/// Returns the approximate width of `text` in pixels.
 pub(super) fn width_of(text: &str) -> f64 {
-    // Of the letters that stand alone often, the sign of per cent is the wide one.
+    // The percent sign is the only wide character among frequent short texts.
     text.chars().fold(0.0, |width, letter| width + if letter == '%' { 12.0 } else { LETTER })
 }
 
-/// Returns `text`, cut with an ellipsis where it does not fit into `room` pixels.
+/// Returns `text`, truncated with an ellipsis if it does not fit into `room` pixels.
 pub(super) fn fit(text: &str, room: f64) -> String {
     if width_of(text) <= room {
         return text.to_owned();
@@ -150,10 +150,10 @@ pub(super) fn fit(text: &str, room: f64) -> String {
     out
 }
 
-/// The ticks of an axis that starts at 0.
+/// Ticks of an axis that starts at 0.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ticks {
-    /// Where they stand, from 0 up; the last is the end of the axis.
+    /// Values of the ticks, from 0; the last is the end of the axis.
     pub(super) at: Vec<f64>,
     decimals: usize,
 }
@@ -170,12 +170,12 @@ impl Ticks {
         for tick in 1..=40_u32 {
             let value = f64::from(tick) * step;
             at.push(value);
-            // A little less than the end is the end: the sum of steps is not exact.
+            // The sum of steps is not exact, so a value slightly below the end counts as the end.
             if value >= max * (1.0 - 1e-9) {
                 break;
             }
         }
-        // A step of 0.05 needs two places, one of 0.1 needs one.
+        // A step of 0.05 needs two decimals, one of 0.1 needs one.
         let places =
             (0..12_usize).zip(std::iter::successors(Some(1.0), |scale| Some(scale * 10.0)));
         let mut fine = places.skip_while(|(_, scale): &(usize, f64)| step * scale < 0.999);
@@ -186,7 +186,7 @@ impl Ticks {
         self.at.last().copied().unwrap_or(1.0)
     }
 
-    /// Returns the text of the tick at `value`, with thousands apart.
+    /// Returns the text of the tick at `value`, with thousands separators.
     pub(super) fn text(&self, value: f64) -> String {
         let text = format!("{value:.*}", self.decimals);
         let whole = text.split('.').next().and_then(|whole| whole.parse().ok());

@@ -1,4 +1,4 @@
-//! Spans over one axis of time: name, bar, duration.
+//! Spans over one time axis: name, bar, duration.
 
 use super::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, layer_class, width_of};
@@ -9,30 +9,30 @@ use crate::table::Table;
 const TOP: f64 = 8.0;
 const BAR: f64 = 16.0;
 const DURATION_ROOM: f64 = 68.0;
-/// What happens at one moment must be seen too.
+/// Minimum width of a bar in pixels, so that an instantaneous span is visible.
 const THINNEST: f64 = 1.5;
 
-/// Spans over one axis of time.
+/// Spans over one time axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waterfall {
-    /// What the picture shows.
+    /// Title of the picture.
     pub title: String,
-    /// The spans, from the top; the axis starts with the earliest.
+    /// Spans, from the top; the axis starts with the earliest.
     pub spans: Vec<Span>,
-    /// What a reader should know; may be empty.
+    /// Note for the reader; may be empty.
     pub note: String,
 }
 
 /// One span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What happened.
+    /// Name of the event.
     pub label: String,
-    /// When it began, ns.
+    /// Start, ns.
     pub start_ns: u64,
-    /// When it ended, ns; before the start counts as at the start.
+    /// End, ns; an end before the start counts as the start.
     pub end_ns: u64,
-    /// Whose colour it takes, if it is of one layer.
+    /// Layer whose color the bar takes, if the span belongs to one.
     pub layer: Option<Layer>,
 }
 
@@ -57,7 +57,7 @@ impl Waterfall {
         let ends = self.spans.iter().map(|span| span.end_ns.max(span.start_ns) - origin);
         let (unit, per_unit) = unit_of(ends.max().unwrap_or(0));
         let longest = self.spans.iter().map(|span| width_of(&span.label)).fold(0.0, f64::max);
-        // On a phone a name stands above its bar, which then has the whole width.
+        // In a narrow window the name is above its bar, which then has the full width.
         let (row, left, name_room, most) = match window {
             Window::Wide => {
                 let room = longest.min(window.width() * 0.35);
@@ -111,7 +111,7 @@ impl Waterfall {
     }
 }
 
-/// Returns the unit in which `ns` is read best, and how many ns it has.
+/// Returns the most readable unit for `ns`, and its length in ns.
 fn unit_of(ns: u64) -> (&'static str, f64) {
     match ns {
         0..2_000 => ("ns", 1.0),

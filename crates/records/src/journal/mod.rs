@@ -1,17 +1,18 @@
-//! The journal: one line of JSON for each transfer, in files that are only ever added to.
+//! The journal: one line of JSON per transfer, in append-only files.
 //!
-//! The folder has segments `00000001.jsonl` and so on. Every process that moves files adds to the
-//! newest one; each batch of lines is one write to a file opened to append, so that lines of
-//! several processes do not mix. A segment that has grown to its limit is followed by the next,
-//! under a lock of the folder that nobody waits for: who does not get it goes on as before. The
-//! oldest segments go when there are too many, unless somebody still has them open.
+//! The directory contains segments `00000001.jsonl` and so on. Every process that transfers files
+//! appends to the newest one. Each batch of lines is one write to a file opened with `O_APPEND`, so
+//! that lines of several processes do not interleave. When a segment reaches its size limit, the
+//! next one is started under a directory lock. No process waits for that lock while it writes: a
+//! process that does not get it continues with its segment. The oldest segments are removed when
+//! there are too many, unless a process still has them open.
 //!
-//! A crash can tear the last line. Who opens a segment that does not end with a newline begins
-//! with one, and a reader passes over lines that are no record. A record can be there twice, but
-//! always under its one name. What the disk does not take is
-//! kept up to a limit and tried again; beyond it records are counted and let go. That is an
-//! [`Event`], told once, and never ends a transfer. The caller decides when to [`Journal::flush`]
-//! and when to [`Journal::sync`], since there is no clock here.
+//! A crash can tear the last line. A process that opens a segment without a final newline writes
+//! one first, and a reader skips lines that are not records. A record can appear twice, but always
+//! with the same identifier. Lines that cannot be written are kept up to a limit and retried;
+//! beyond the limit records are counted and dropped. That is an [`Event`], reported once, and never
+//! ends a transfer. The caller decides when to [`Journal::flush`] and when to [`Journal::sync`],
+//! because this module reads no clock.
 
 mod reader;
 mod unwritten;
@@ -25,82 +26,82 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use unwritten::Unwritten;
 
-/// The file that is locked while a segment is added.
+/// Lock file, held while a segment is added.
 const LOCK: &str = "lock";
-/// A batch is written at the latest when it has grown to so many bytes.
+/// A batch of this size is written immediately.
 const BATCH_BYTES: usize = 32 << 10;
-/// The length of the segment is looked at after so many bytes: to look costs as much as to make a
+/// The segment's length is checked after this many bytes: a check costs as much as formatting a
 /// third of a line.
 const LOOK_BYTES: u64 = 64 << 10;
 
-/// How large the journal may become.
+/// Size limits of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A segment of so many bytes is followed by the next.
+    /// Size at which a segment is followed by the next, bytes.
     pub segment_bytes: u64,
-    /// So many segments are kept.
+    /// Maximum number of segments kept.
     pub segments_max: usize,
 }
 
 impl Default for Settings {
-    /// Two GiB in all: more than a million transfers.
+    /// 2 GiB in all: more than a million transfers.
     fn default() -> Self {
         Self { segment_bytes: 32 << 20, segments_max: 64 }
     }
 }
 
-/// What is to be told, once each time that it begins.
+/// A change of the journal's condition, reported once each time.
 #[derive(Debug)]
 pub enum Event {
-    /// The journal cannot be written; records are kept for a while, then counted and let go.
+    /// The journal cannot be written; records are kept up to a limit, then counted and dropped.
     Failing(io::Error),
-    /// It can be written again.
+    /// The journal can be written again.
     Resumed {
-        /// Records that were let go in the meantime.
+        /// Records dropped in the meantime.
         lost: u64,
     },
 }
 
-/// What the journal has done.
+/// Counters of the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records that were given to it.
+    /// Records passed to [`Journal::append`].
     pub appended: u64,
-    /// Of them, those that were let go.
+    /// Appended records that were dropped.
     pub lost: u64,
-    /// Segments that it began.
+    /// Segments started.
     pub segments_begun: u64,
-    /// Segments that it removed.
+    /// Segments removed.
     pub segments_removed: u64,
 }
 
-/// A journal that is added to.
+/// The journal, open for appending.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
     settings: Settings,
     segment: File,
     number: u64,
-    /// Bytes written since the length of the segment was looked at.
+    /// Bytes written since the last check of the segment's length.
     unseen_bytes: u64,
     unwritten: Unwritten,
     is_synced: bool,
-    /// Records lost when it began to fail, while it fails.
+    /// Number of records lost when it began to fail; `None` while it does not fail.
     failing: Option<u64>,
     event: Option<Event>,
     counts: Counts,
 }
 
 impl Journal {
-    /// Opens the journal in `folder`, which is made if it is not there.
+    /// Opens the journal in `folder`, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// If the folder or a file in it can be neither made nor written.
+    /// Returns an error if the directory or a file in it can be neither created nor written.
     pub fn open(folder: &Path, settings: Settings) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let lock = lock_file(folder)?;
-        // Nobody holds it for longer than it takes to make a file.
+        // The lock is only held while a file is created, so this wait is short.
         lock.lock()?;
         let newest = segments(folder)?.last().map_or(1, |segment| segment.number);
         let segment = open_segment(folder, newest)?;
@@ -119,7 +120,7 @@ impl Journal {
         })
     }
 
-    /// Adds the record of a transfer to the batch, which is written when it is large.
+    /// Adds the record of a transfer to the batch, and writes the batch once it is large.
     pub fn append(&mut self, transfer: &Transfer) {
         self.counts.appended += 1;
         if !self.unwritten.push(transfer) {
@@ -137,7 +138,8 @@ impl Journal {
         }
         self.is_synced = false;
         let bytes = u64::try_from(self.unwritten.len()).unwrap_or(u64::MAX);
-        // Before the write, so that no line goes to a segment that others have left behind.
+        // Rotate before the write, so that no line goes to a segment that other processes have
+        // left.
         if let Err(error) = self.rotate() {
             return self.fail(error);
         }
@@ -152,7 +154,7 @@ impl Journal {
         }
     }
 
-    /// Writes the batch and has the disk keep it: the records survive the end of the machine.
+    /// Writes the batch and syncs it to disk: the records survive a crash of the machine.
     pub fn sync(&mut self) {
         self.flush();
         if self.is_synced {
@@ -164,12 +166,12 @@ impl Journal {
         }
     }
 
-    /// Returns what is to be told, if anything is.
+    /// Returns the next event to report, if any.
     pub fn event(&mut self) -> Option<Event> {
         self.event.take()
     }
 
-    /// Returns what the journal has done.
+    /// Returns the counters of the journal.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -182,9 +184,9 @@ impl Journal {
         }
     }
 
-    /// Goes on in the next segment if this one is full.
+    /// Switches to the next segment if this one is full.
     fn rotate(&mut self) -> io::Result<()> {
-        // Others write there too, but each of them looks as often.
+        // Other processes append to the segment too, but each of them checks as often.
         if self.unseen_bytes < LOOK_BYTES.min(self.settings.segment_bytes / 16) {
             return Ok(());
         }
@@ -200,7 +202,7 @@ impl Journal {
         }
         let segments = segments(&self.folder)?;
         let newest = segments.last().map_or(0, |segment| segment.number);
-        // Another process may have begun it already.
+        // Another process may have created it already.
         let number = if newest > self.number { newest } else { self.number + 1 };
         self.counts.segments_begun += u64::from(number > newest);
         let next = open_segment(&self.folder, number)?;
@@ -226,7 +228,7 @@ fn lock_file(folder: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(LOCK))
 }
 
-/// Opens a segment to append, and holds a share of its lock for as long as it is open.
+/// Opens a segment for appending and holds a shared lock on it until it is closed.
 fn open_segment(folder: &Path, number: u64) -> io::Result<File> {
     let path = folder.join(format!("{number:08}.jsonl"));
     let file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(path)?;
@@ -234,7 +236,7 @@ fn open_segment(folder: &Path, number: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns whether the last line of `segment` has no end.
+/// Returns whether the last line of `segment` lacks its newline.
 fn is_torn(segment: &File) -> io::Result<bool> {
     let Some(last) = segment.metadata()?.len().checked_sub(1) else { return Ok(false) };
     let mut byte = [0];
@@ -245,7 +247,7 @@ fn is_torn(segment: &File) -> io::Result<bool> {
     }
 }
 
-/// Removes the segment at `path` and returns true, unless a process may still add to it.
+/// Removes the segment at `path` and returns true, unless a process still has it open.
 fn remove_unless_open(path: &Path) -> io::Result<bool> {
     match File::open(path)?.try_lock() {
         Ok(()) => std::fs::remove_file(path).map(|()| true),

@@ -1,4 +1,4 @@
-//! Reading the journal: its segments in order, and their whole lines from a place on.
+//! Reading the journal: its segments in order, and their complete lines from an offset on.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -9,26 +9,26 @@ const READ_BYTES: usize = 256 << 10;
 /// A file of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its number; a greater one was begun later.
+    /// Segment number; later segments have greater numbers.
     pub number: u64,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
-/// How far a segment was read.
+/// Progress of reading a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinesRead {
-    /// Where the next line begins, bytes.
+    /// Offset at which the next line begins, bytes.
     pub end: u64,
-    /// Lines that were longer than a line may be, and not given.
+    /// Lines longer than the maximum, which are skipped.
     pub too_long: u64,
 }
 
-/// Returns the segments of the journal in `folder`, the oldest first; none if it is not there.
+/// Returns the segments of the journal in `folder`, oldest first; none if the directory is missing.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -48,14 +48,16 @@ pub fn segments(folder: &Path) -> io::Result<Vec<Segment>> {
     Ok(found)
 }
 
-/// Gives every whole line of `segment` that begins at `from` or later, with where it ends.
+/// Passes every complete line of `segment` that begins at `from` or later to `line`, with the
+/// offset of its end.
 ///
-/// The last line is not given before its end is there, and an empty line never: who opens a segment
-/// while another writes there may see half a line and put an end to it that it had already.
+/// An unterminated last line and empty lines are not passed on. An empty line arises when a process
+/// opens a segment while another writes there: it may see half a line and terminate it although the
+/// other process already does.
 ///
 /// # Errors
 ///
-/// If the segment cannot be read, or what `line` returns.
+/// Returns an error if the segment cannot be read, and the error of `line`.
 pub fn read_lines<E: From<io::Error>>(
     segment: &mut File,
     from: u64,
@@ -88,7 +90,7 @@ pub fn read_lines<E: From<io::Error>>(
         buffer.copy_within(filled - left..filled, 0);
         filled = left;
         if filled == buffer.len() {
-            // No line is so long; its beginning is let go.
+            // No record is this long; its beginning is dropped.
             read.too_long += u64::from(!is_within_long);
             is_within_long = true;
             read.end += u64::try_from(filled).unwrap_or(0);

@@ -4,7 +4,7 @@ use super::*;
 use crate::transfer::Identifier;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that goes when the test ends.
+/// A directory that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -26,7 +26,7 @@ fn transfer(name: u128) -> Transfer {
     Transfer::new(Identifier(name))
 }
 
-/// Returns the names of the records in the journal, in order, and how many lines are none.
+/// Returns the identifiers of the records in the journal, in order, and the number of other lines.
 fn names(folder: &Path) -> (Vec<u128>, usize) {
     let (mut names, mut others) = (Vec::new(), 0);
     for segment in segments(folder).unwrap() {
@@ -71,7 +71,7 @@ fn cut_at_any_byte_the_journal_loses_its_last_line_at_most_and_goes_on() {
         journal.append(&transfer(9));
         drop(journal);
         let whole_lines = u128::try_from(cut / line).unwrap();
-        // Where only the newline is missing, the record is whole.
+        // If only the newline is missing, the record is complete.
         let is_whole = cut % line == line - 1;
         let last = whole_lines + u128::from(is_whole);
         let wanted: Vec<u128> = (1..=last).chain([9]).collect();

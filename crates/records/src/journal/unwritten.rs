@@ -1,12 +1,12 @@
-//! Lines that are not yet in the file.
+//! Lines not yet written to the file.
 
 use crate::transfer::{LINE_MAX_BYTES, Transfer};
 use std::io::{self, ErrorKind, Write};
 
-/// So many bytes are kept while the disk takes none.
+/// Maximum bytes kept while the disk accepts none.
 pub(super) const KEPT_MAX_BYTES: usize = 256 << 10;
 
-/// Whole lines that wait to be written, and whether the file ends within one.
+/// Complete lines that wait to be written, and whether the file ends within a line.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     lines: Vec<u8>,
@@ -14,22 +14,22 @@ pub(super) struct Unwritten {
 }
 
 impl Unwritten {
-    /// Returns nothing that waits, for a file whose last line has no end if it `is_torn`.
+    /// Makes an empty buffer; `is_torn` says that the last line of the file lacks its newline.
     pub(super) fn new(is_torn: bool) -> Self {
         Self { lines: Vec::new(), is_torn }
     }
 
-    /// Says whether the file that is written from now on ends within a line.
+    /// Sets whether the file that is written from now on ends within a line.
     pub(super) fn set_torn(&mut self, is_torn: bool) {
         self.is_torn = is_torn;
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the number of bytes that wait.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Adds the line of `transfer`, and returns whether there was room for it.
+    /// Adds the line of `transfer`, and returns false if there is no space for it.
     pub(super) fn push(&mut self, transfer: &Transfer) -> bool {
         let has_room = self.lines.len() + LINE_MAX_BYTES <= KEPT_MAX_BYTES;
         if has_room {
@@ -38,9 +38,9 @@ impl Unwritten {
         has_room
     }
 
-    /// Writes all lines in one write, if the file takes them so.
+    /// Writes all lines, in one write if the file accepts them all.
     ///
-    /// A line of which it took a part is written again, after an end for the part.
+    /// A partially written line is terminated with a newline and then written again.
     pub(super) fn write_to(&mut self, file: &mut impl Write) -> io::Result<()> {
         while !self.lines.is_empty() {
             if self.is_torn {
@@ -59,7 +59,7 @@ impl Unwritten {
         Ok(())
     }
 
-    /// Takes away the lines that are whole in the first `written` bytes.
+    /// Removes the lines that are complete within the first `written` bytes.
     fn take(&mut self, written: usize) {
         let had_newline = self.is_torn;
         let (head, rest) = self.lines.split_at_checked(written).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Unwritten {
         if is_all {
             self.lines.clear();
         } else {
-            // Of the newline that ends a torn line, nothing is left to be written.
+            // The newline that terminates a torn line was only inserted and is not kept.
             let start = if had_newline { whole.max(1) } else { whole };
             self.lines.drain(..start);
         }
@@ -84,7 +84,7 @@ mod tests {
     use crate::transfer::Identifier;
     use proptest::prelude::*;
 
-    /// A disk that takes so many bytes with each write, and 0 is full.
+    /// A disk that accepts the given number of bytes with each write; 0 means that it is full.
     struct Disk {
         takes: std::vec::IntoIter<usize>,
         file: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Transfers that nobody made, drawn from a seed: for tests, benchmarks and examples.
+//! Synthetic transfers, drawn from a seed: for tests, benchmarks and examples.
 //!
-//! The same seed gives the same transfers. Sizes are spread over six powers of ten, a transfer
-//! takes a fixed time and one that grows with its size, and now and then one does not complete.
+//! The same seed gives the same transfers. Sizes span six powers of ten. A transfer takes a fixed
+//! time plus one that grows with its size, and some transfers do not complete.
 
 pub mod rfc573;
 
@@ -10,23 +10,23 @@ use crate::transfer::{
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// When the first of them begins: 1 November 2026, ns of Unix time.
+/// Start time of the first transfer: 1 November 2026, ns of Unix time.
 pub const BEGAN_UNIX_NS: u64 = 1_793_491_200_000_000_000;
 
-/// What transfers are drawn.
+/// Parameters of the synthetic transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The same seed gives the same transfers.
+    /// Seed of the random number generator.
     pub seed: u64,
-    /// How many hosts they are exchanged with.
+    /// Number of remote hosts.
     pub hosts: u64,
-    /// How many users move them.
+    /// Number of users.
     pub users: u64,
-    /// Time between the beginnings of two, ns.
+    /// Interval between the starts of two transfers, ns.
     pub every_ns: u64,
 }
 
-/// Transfers without end.
+/// An infinite sequence of transfers.
 #[derive(Clone, Debug)]
 pub struct Population {
     settings: Settings,
@@ -35,13 +35,13 @@ pub struct Population {
 }
 
 impl Population {
-    /// Returns the transfers of `settings`, in the order in which they begin.
+    /// Returns the transfers of `settings`, in order of their start.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings, chance: settings.seed, drawn: 0 }
     }
 
-    /// Returns the next number of chance below `limit`, which is not 0 (SplitMix64).
+    /// Returns the next random number below `limit`, which is not 0 (SplitMix64).
     fn below(&mut self, limit: u64) -> u64 {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.chance;
@@ -101,7 +101,7 @@ impl Iterator for Population {
         transfer.result.outcome = Some(outcome);
         transfer.result.reply_final = Some(if outcome == Outcome::Complete { 226 } else { 426 });
 
-        // Half a millisecond, and a byte in 8 ns or twice that.
+        // 0.5 ms to 0.7 ms fixed, plus 8 ns to 16 ns per byte.
         let real_ns = 500_000 + self.below(200_000) + bytes * (8 + self.below(9));
         transfer.size.file_bytes = Some(bytes);
         transfer.size.wire_bytes = Some(bytes);

@@ -1,9 +1,9 @@
-//! RFC 573's transfers of 1973.
+//! The transfers of RFC 573, from 1973.
 //!
 //! The paper prints sums by type and by program (table II), a page of the listing (table III), and
-//! the largest, the smallest and the fastest transfer. The transfers that it names are constants. It
-//! does not divide the types among the programs: the caller gives that division as strata, and the
-//! other transfers of a stratum are made so that they add up to its sums.
+//! the largest, the smallest and the fastest transfer. The transfers that it names are constants
+//! here. The paper does not divide the types among the programs: the caller specifies that division
+//! as strata, and the other transfers of a stratum are made so that they add up to its sums.
 
 use crate::calendar::day_began_unix_ns;
 use crate::transfer::{
@@ -13,37 +13,36 @@ use crate::transfer::{
 /// The transfers of one program in one direction and one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stratum {
-    /// The program that kept the record.
+    /// Program that kept the record.
     pub role: Role,
     /// RETR or STOR. Transfers by MLFL belong to STOR.
     pub command: Command,
-    /// Image has bytes of 36 bits, any other type bytes of 8 bits.
+    /// Image has bytes of 36 bits, every other type bytes of 8 bits.
     pub representation: Type,
-    /// What the transfers add up to.
+    /// Totals of the transfers.
     pub sums: Sums,
-    /// What their times add up to, in milliseconds; `None` leaves the time of unnamed transfers out
-    /// of their records.
+    /// Total time, ms; `None` omits the time of unnamed transfers from their records.
     pub real_ms: Option<u64>,
 }
 
-/// What the transfers of a stratum add up to.
+/// Totals of the transfers of a stratum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Number of transfers.
     pub files: u64,
     /// Bits of the files.
     pub bits: u64,
-    /// CPU time of the program that kept the record, in milliseconds.
+    /// CPU time of the program that kept the record, ms.
     pub cpu_ms: u64,
 }
 
-/// The smallest transfer that is made, in bytes of its type.
+/// Smallest synthesized transfer, in bytes of its type.
 const LEAST_BYTES: u64 = 20;
 
 impl Stratum {
-    /// Returns the least sums that [`transfers`] can meet: those of the transfers that the paper
-    /// names, and one transfer more of at least 20 bytes. Each further file of this stratum adds 20
-    /// bytes to the least number of bits.
+    /// Returns the smallest sums that [`transfers`] can meet: those of the transfers that the paper
+    /// names, plus one transfer of at least 20 bytes. Each further file of this stratum adds 20
+    /// bytes to the minimum number of bits.
     #[must_use]
     pub fn least(&self) -> Sums {
         let named = self.named_sums();
@@ -116,12 +115,12 @@ const BBN: (u64, &str) = (69, "bbn-tenexa");
 const ISI: (u64, &str) = (86, "usc-isi");
 
 const NAMED: [Named; 30] = [
-    // Fastest, largest, smallest; the text has their rates.
+    // Fastest, largest and smallest transfer; the text has their rates.
     named(SERVER_IMAGE, BBN, Command::Retr, (14, 50_000), (28_008, 1_007, 1)),
     named(USER_IMAGE, AI, Command::Stor, (14, 52_000), (5_029_992, 498_000, 1)),
     named(USER_TEXT, ML, Command::Mlfl, (14, 54_000), (80, 7_000, 60)),
-    // Table III, its rows as they lie in the scan, where the columns have come apart. A rate is that
-    // of whole seconds, but for the second: 5,336 bit/s are 50,688 bits in 9.5.
+    // Table III, in the row order of the scan, where the columns have shifted. Rates are computed
+    // from whole seconds, except the second: 5,336 bit/s are 50,688 bits in 9.5 s.
     named(USER_IMAGE, NIC, Command::Stor, (9, 65_989), (121_392, 87_000, 21)),
     named(USER_IMAGE, ML, Command::Stor, (15, 54_030), (50_688, 9_500, 8)),
     named(USER_IMAGE, ML, Command::Retr, (15, 54_074), (50_688, 5_000, 12)),
@@ -151,9 +150,9 @@ const NAMED: [Named; 30] = [
     named(USER_TEXT, BBN, Command::Mlfl, (29, 81_414), (5_600, 2_000, 49)),
 ];
 
-/// Returns the transfers of `strata`, in the order in which they began.
+/// Returns the transfers of `strata`, in order of their start.
 ///
-/// Sums below [`Stratum::least`] are not met.
+/// Sums below [`Stratum::least`] cannot be met.
 #[must_use]
 pub fn transfers(strata: &[Stratum]) -> Vec<Transfer> {
     let mut all = Vec::new();
@@ -171,7 +170,7 @@ pub fn transfers(strata: &[Stratum]) -> Vec<Transfer> {
     all
 }
 
-/// What a record says of one transfer.
+/// Recorded values of one transfer.
 #[derive(Clone, Copy)]
 struct Figures {
     bits: u64,
@@ -179,10 +178,11 @@ struct Figures {
     cpu_ns: u64,
 }
 
-/// Adds the transfers of `stratum`, which is number `at`, of which the paper has only the sums.
+/// Adds the unnamed transfers of `stratum`, of which the paper has only the sums; `at` is its
+/// index.
 ///
-/// Sizes grow as squares. A fifth of the time is the same for each, and the rest is proportional to
-/// the bits.
+/// Sizes grow quadratically. A fifth of the time is the same for each transfer, and the rest is
+/// proportional to the bits.
 fn others(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
     let sums = stratum.sums;
     let less =
@@ -213,7 +213,7 @@ fn others(stratum: &Stratum, at: u64, all: &mut Vec<Transfer>) {
         left.cpu_ns -= mine.cpu_ns;
         left.real_ns = left.real_ns.zip(mine.real_ns).map(|(left, mine)| left - mine);
         let host = [ML, AI, NIC, BBN].into_iter().cycle().nth(usize::try_from(place).unwrap_or(0));
-        // Spread over the half year, a stratum eleven minutes behind the one before it.
+        // Spread over half a year; each stratum starts eleven minutes after the previous one.
         let began_s = first_day + place * 160 * 86_400 / count + 36_000 + at * 660;
         all.push(transfer(stratum, host.unwrap_or(ML), stratum.command, began_s, mine));
     }

@@ -1,57 +1,60 @@
-//! How long a file takes, from smaller files that were moved over the same path before.
+//! Prediction of the time of a file from smaller files transferred over the same path before.
 //!
-//! The largest of them is continued from its end on:
+//! The model extends the largest of them beyond its end:
 //!
 //! ```text
 //! time(n) = time(largest) + time of n - largest more bytes
 //! ```
 //!
-//! so that the start of the flow is measured and not modelled, as this sender makes it. What a transfer
-//! takes before its first byte and after its last one is the median over all of them. The arrivals
-//! of the largest one show how it goes on:
+//! so that the start of the flow is measured rather than modeled. The time of a transfer before its
+//! first byte and after its last one is the median over all transfers. The arrivals of the largest
+//! transfer show how it continues:
 //!
-//! * *Settled*: the last periods of a round trip or more are alike. The rest comes at their mean rate, which
-//!   contains whatever recurs: windows, losses, timeouts, the pauses of a slow disk.
+//! * *Settled*: the last periods of a round trip or more are alike. The rest arrives at their mean
+//!   rate, which includes all recurring effects: windows, losses, timeouts, the pauses of a slow
+//!   disk.
 //! * *Growing*: it took no longer than slow start does, or each third of its time brought far more
-//!   than the one before, as in the startup of BBR. Round trips go on doubling up to the rate of
-//!   the slowest link, if packets show that, or else up to the limits that are usual for hosts.
-//! * *Short*: it came within two round trips. The rate is what makes the longer ones of several short
-//!   transfers longer, beside the initial window (RFC 6928) and the doubling of slow start ([`Model`]).
-//!   Where slow start explains all of the difference there is no rate, and nothing is predicted.
+//!   than the previous one, as in the startup of BBR. Round trips continue to double up to the rate
+//!   of the slowest link, if packets show that, or else up to the usual limits of hosts.
+//! * *Short*: it arrived within two round trips. The rate explains why the longer ones of several
+//!   short transfers take longer, beyond the initial window (RFC 6928) and the doubling of slow
+//!   start ([`Model`]). If slow start explains all of the difference there is no rate, and no
+//!   prediction.
 //!
-//! The range of a settled flow follows from how far its arrivals deviate from a straight line. That of
-//! a growing one reaches from faster growth to none beyond the mean of the second half of its time. Not in
-//! any range: a bucket that is still full when the largest transfer ends, and losses of which it had none.
+//! The range of a settled flow follows from the deviation of its arrivals from a straight line. The
+//! range of a growing one extends from faster growth to no growth beyond the mean of the second
+//! half of its time. No range covers a bucket that is still full when the largest transfer ends, or
+//! losses that the largest transfer did not have.
 
 use super::periods::{self, Periods, Settled};
 use super::{Model, rate};
 use crate::statistics::{median, percentile};
 use crate::verdict::{Arrival, Direction, Flow, Observation};
 
-/// A predicted time, and between which times it is expected.
+/// A predicted time and its expected range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// How long it will take, ns.
+    /// Predicted time, ns.
     pub ns: u64,
-    /// The least and the most that it will take, ns.
+    /// Minimum and maximum expected time, ns.
     pub range_ns: [u64; 2],
 }
 
-/// How long files take over one path, in one direction.
+/// Model of the time of files over one path, in one direction.
 #[derive(Clone, Debug)]
 pub struct FileModel {
-    /// The size of the largest transfer, and its time, ns.
+    /// Size of the largest transfer, and its time, ns.
     bytes: u64,
     ns: u64,
     trip_ns: u64,
-    /// When its first bytes came, ns.
+    /// Time of its first bytes, ns.
     first_ns: u64,
-    /// By how much what does not grow with the size may be shorter, and longer, ns.
+    /// Deviation of the size-independent part downwards and upwards, ns.
     fixed_ns: [u64; 2],
     course: Course,
 }
 
-/// How the largest transfer went on at its end.
+/// Behavior of the largest transfer at its end.
 #[derive(Clone, Debug)]
 enum Course {
     Settled(Settled),
@@ -59,45 +62,46 @@ enum Course {
     Short(Box<(Model, Vec<Flow>)>),
 }
 
-/// A flow whose round trips bring more and more.
+/// A flow whose round trips bring increasing amounts.
 #[derive(Clone, Copy, Debug)]
 struct Growing {
     /// Bytes of the first round trip.
     first_bytes: u64,
-    /// The rate of the slowest link, where packets show it, bit/s.
+    /// Rate of the slowest link, if packets show it, bit/s.
     most_bps: Option<u64>,
-    /// What a byte took in the second half of its time, ns.
+    /// Time per byte in the second half of the transfer, ns.
     late_cost: f64,
-    /// What it takes at most if the flow grows no more, ns.
+    /// Maximum time per byte, if the flow stops growing, ns.
     most_cost: f64,
 }
 
-/// A flow that takes no longer than slow start by this factor is still in it.
+/// A flow whose time is within this factor of slow start's is still in slow start.
 const GROWING: f64 = 1.3;
-/// What a sender has in flight at most with the limits that Linux has by default: its buffer grows to 4 MiB,
-/// and holds twice its congestion window.
+/// Maximum bytes in flight with the default limits of Linux: the send buffer grows to 4 MiB, and
+/// holds twice the congestion window.
 const MOST_IN_FLIGHT: u64 = 2 << 20;
-/// Where packets show no link, it is taken for one of this rate, bit/s.
+/// Assumed rate of the link if packets show none, bit/s.
 const MOST_BPS: f64 = 1e9;
-/// Losses in a row end in timeouts, of which a short flow has seen too few: its spread counts so many times.
+/// Consecutive losses end in timeouts, of which a short flow sees too few; its spread is multiplied
+/// by this.
 const LOSSY: f64 = 1.5;
-/// The packets of a round trip come in this part of one.
+/// Fraction of a round trip over which its packets are spread.
 const SPREAD: f64 = 0.9;
-/// So many segments show a rate.
+/// Minimum number of segments that show a rate.
 const FEW_SEGMENTS: u64 = 8;
-/// What is acknowledged is sampled so often, ns.
+/// Sampling interval of acknowledged bytes, ns.
 const SAMPLED_NS: u64 = 6_000_000;
-/// The least segment that every host takes, where nothing is known.
+/// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
 
-/// What the scheduling of two hosts adds to any time, and by how much a rate differs between transfers
-/// that are a minute apart: a part of the time, and ns.
+/// Margin for the scheduling of two hosts, and for rate differences between transfers a minute
+/// apart: a fraction of the time, plus `ROUGH_NS`.
 const ROUGH_PART: f64 = 0.03;
 const ROUGH_NS: f64 = 2e6;
 
 impl FileModel {
-    /// Returns the model of transfers that all went one way; `None` without a round trip, or without any
-    /// transfer.
+    /// Builds the model of transfers that all went in one direction; `None` without a round-trip
+    /// time, or without any transfer.
     #[must_use]
     pub fn of(probe: &Observation) -> Option<Self> {
         let path = &probe.path;
@@ -120,7 +124,7 @@ impl FileModel {
         let own = fixed_of(largest);
         let [least, middle, most] =
             [0, 50, 100].map(|percent| percentile(&fixed, percent).unwrap_or(own));
-        // What a file that is sent takes after its last acknowledgment may grow with its size.
+        // The time of an upload after its last acknowledgment may grow with its size.
         let is_sent = largest.direction == Direction::Outgoing;
         let ns = if is_sent { ns } else { ns.saturating_add(middle).saturating_sub(own) };
         let own = if is_sent { own } else { middle };
@@ -128,8 +132,9 @@ impl FileModel {
         Some(Self { bytes: largest.bytes, ns, trip_ns, first_ns, fixed_ns, course })
     }
 
-    /// Returns the model of the beginning of a file by a protocol that waits for an answer after each of its
-    /// windows, and knows no slow start; `None` of less than two windows of `window_bytes`.
+    /// Builds the model from the beginning of a file, for a protocol that waits for an answer after
+    /// each of its windows and has no slow start; `None` for less than two windows of
+    /// `window_bytes`.
     #[must_use]
     pub fn in_lock_step(arrivals: &[Arrival], window_bytes: u64) -> Option<Self> {
         let mut windows: Vec<Arrival> = Vec::new();
@@ -163,7 +168,7 @@ impl FileModel {
         let mss_bytes = probe.path.mss_bytes.unwrap_or(DEFAULT_MSS).max(1);
         let first_bytes = mss_bytes.saturating_mul(rate::INITIAL_SEGMENTS);
         let arrivals = match largest.arrivals.as_slice() {
-            // It had waited here until this side read.
+            // These bytes had waited in the receive buffer until the local process read.
             [first, rest @ ..] if first.bytes > first_bytes && first.bytes > largest.bytes / 4 => {
                 rest
             }
@@ -189,7 +194,7 @@ impl FileModel {
             return Some(Course::Settled(settled));
         }
         if is_growing {
-            // Samples of what is acknowledged show no packets.
+            // Samples of acknowledged bytes do not show packets.
             let most_bps = rate::line_bps(arrivals, trip_ns).filter(|_| !is_sent);
             let late_cost = periods::late_cost(arrivals)?;
             let most_cost =
@@ -198,7 +203,7 @@ impl FileModel {
             return Some(Course::Growing(growing));
         }
         let Settled { bytes, mut ns, mut error } = periods.settled(arrivals, is_lossy)?;
-        // A lost packet may have stopped all but a few.
+        // A lost packet may have stopped all but a few segments.
         let least = largest.bytes / 4;
         if bytes < if is_lossy { least } else { least.min(FEW_SEGMENTS * mss_bytes) } {
             return None;
@@ -212,8 +217,8 @@ impl FileModel {
         Some(Course::Settled(Settled { bytes, ns, error }))
     }
 
-    /// Returns how long `bytes` will take from the command to the last reply; `None` where they are
-    /// fewer than those of the largest transfer.
+    /// Returns the predicted time of `bytes`, from the command to the last reply; `None` if `bytes`
+    /// is less than the size of the largest transfer.
     #[must_use]
     pub fn estimate(&self, bytes: u64) -> Option<Estimate> {
         let more = bytes.checked_sub(self.bytes)?;
@@ -252,7 +257,7 @@ impl FileModel {
         let most_bps = most_bps.min(MOST_BPS.max(8e9 / growing.late_cost));
         let flat = more as f64 * growing.late_cost;
         let ns = doubled.max(more as f64 * 8e9 / most_bps).max(flat / 8.0);
-        // A round trip may bring more than twice as much as the one before it.
+        // A round trip may bring more than twice as much as the previous one.
         [base + ns, base + doubled / 2.0, base + (more as f64 * growing.most_cost).max(ns * 1.1)]
     }
 
@@ -264,20 +269,21 @@ impl FileModel {
     }
 }
 
-/// Returns what a transfer takes before its first byte and after its last one, ns.
+/// Returns the time of a transfer before its first byte and after its last one, ns.
 fn fixed_of(flow: &Flow) -> u64 {
     let ends = flow.arrivals.first().zip(flow.arrivals.last());
     let span_ns = ends.map_or(0, |(first, last)| last.at_ns.saturating_sub(first.at_ns));
     flow.elapsed_ns.saturating_sub(span_ns)
 }
 
-/// Returns that of each of `flows` whose arrivals are known.
+/// Returns [`fixed_of`] for each of `flows` whose arrivals are known.
 fn fixed_ns(flows: &[Flow]) -> Vec<u64> {
     flows.iter().filter(|flow| !flow.arrivals.is_empty()).map(fixed_of).collect()
 }
 
-/// Returns the rate of a server that stores what it has received long after its TCP has acknowledged it: most of
-/// what a larger file takes more comes after its last acknowledgment, and did so for the sizes before.
+/// Returns the rate of a server that stores data long after its TCP has acknowledged it. It is
+/// recognized by the additional time of a larger file: most of it is after the last acknowledgment,
+/// and it was so for smaller sizes, too.
 fn stored_later(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Settled> {
     let smaller = before(probe, largest.bytes)?;
     let smallest = before(probe, smaller.bytes)?;
@@ -289,13 +295,13 @@ fn stored_later(probe: &Observation, largest: &Flow, trip_ns: u64) -> Option<Set
     is_late.then_some(Settled { bytes, ns, error: STORED_ERROR })
 }
 
-/// Of four times as many bytes a server that stores them later has this part of the delay at least.
+/// The growth of the delay up to the smaller file must exceed 1/`STEADILY` of its later growth.
 const STEADILY: u64 = 8;
-/// How far such a rate, of two times alone, may be off.
+/// Relative error of such a rate, which is derived from only two times.
 const STORED_ERROR: f64 = 0.25;
 
-/// Returns what a byte takes by the times of the largest file and of a smaller one, ns; 0 if unknown. A server may
-/// store what it has received long after its TCP has acknowledged it.
+/// Returns the time per byte from the total times of the largest file and a smaller one, ns; 0 if
+/// unknown. A server may store data long after its TCP has acknowledged it.
 fn cost_by_totals(probe: &Observation, largest: &Flow) -> f64 {
     before(probe, largest.bytes).map_or(0.0, |smaller| {
         let ns = largest.elapsed_ns.saturating_sub(smaller.elapsed_ns);
@@ -309,12 +315,13 @@ fn before(probe: &Observation, bytes: u64) -> Option<&Flow> {
     smaller.filter(|flow| !flow.arrivals.is_empty()).max_by_key(|flow| flow.bytes)
 }
 
-/// Returns how many round trips slow start takes for `bytes` where the first one brings `first`.
+/// Returns the number of round trips that slow start takes for `bytes` if the first one brings
+/// `first`.
 fn rounds(bytes: u64, first: u64) -> f64 {
     (1.0 + bytes as f64 / first.max(1) as f64).log2()
 }
 
-/// Returns `ns` as a number of nanoseconds.
+/// Converts `ns` to an integer; values out of range saturate.
 #[expect(clippy::cast_possible_truncation, reason = "what does not fit becomes the largest number")]
 const fn whole(ns: f64) -> u64 {
     ns as u64
@@ -328,8 +335,8 @@ mod tests {
     const MS: u64 = 1_000_000;
     const TRIP_NS: u64 = 20 * MS;
 
-    /// Returns what is known of one transfer whose bytes arrive at these times (ms), and whose last
-    /// reply comes 10 ms after them.
+    /// Returns an observation of one transfer whose bytes arrive at these times (ms), and whose
+    /// last reply arrives 10 ms later.
     fn probe(arrivals: impl IntoIterator<Item = (u64, u64)>) -> Observation {
         let arrivals: Vec<Arrival> =
             arrivals.into_iter().map(|(ms, bytes)| Arrival { at_ns: ms * MS, bytes }).collect();
@@ -418,7 +425,8 @@ mod tests {
         assert!(seen.range_ns[0] / MS < 60 + 1_599 + 10, "{seen:?}");
     }
 
-    /// Returns a flow whose round trips of so many ms bring 10, 20, 40 and so on packets, evenly spread.
+    /// Returns a flow whose round trips of `round_ms` bring 10, 20, 40 and so on packets, evenly
+    /// spread.
     fn paced(rounds: u64, round_ms: u64) -> Observation {
         let round = |round: u64| {
             let packets = 10_u64 << round;
@@ -454,8 +462,8 @@ mod tests {
         assert_eq!(more_ms(&near), 160);
     }
 
-    /// Returns uploads of so many packets, acknowledged over `ack_us` each, which take 70 ms and 4 ms for
-    /// each packet.
+    /// Returns uploads of `sizes` packets, acknowledged every `ack_us`, which take 70 ms plus 4 ms
+    /// per packet.
     fn stored<const COUNT: usize>(sizes: [u64; COUNT], ack_us: u64) -> Observation {
         let mut all = probe([]);
         all.transfers = sizes
@@ -475,11 +483,11 @@ mod tests {
 
     #[test]
     fn a_server_that_stores_later_what_it_has_acknowledged_is_as_slow_as_its_last_replies() {
-        // All is acknowledged within 3 round trips.
+        // All data is acknowledged within 3 round trips.
         assert_eq!(estimate(&stored([4, 16, 64], 780), 256_000).ns / MS, 70 + 256 * 4);
-        // Two sizes are not enough to tell, but the range has it.
+        // Two sizes are not enough to recognize the delay, but the range includes it.
         assert!(estimate(&stored([16, 64], 780), 256_000).range_ns[1] / MS >= 70 + 256 * 4);
-        // Of what is acknowledged more slowly than slow start they are.
+        // They are enough if data is acknowledged more slowly than by slow start.
         assert_eq!(estimate(&stored([16, 64], 2_500), 256_000).ns / MS, 70 + 256 * 4);
     }
 
@@ -501,7 +509,7 @@ mod tests {
 
     #[test]
     fn a_few_packets_behind_a_loss_show_no_rate() {
-        // 50 packets at once, and after a timeout 14 more.
+        // 50 packets at once, and 14 more after a timeout.
         let packets =
             (0..50).map(|_| (60, 1_000)).chain((0..14).map(|at| (1_000 + at * 20, 1_000)));
         let mut seen = probe(packets);

@@ -1,23 +1,23 @@
-//! What was foretold, and what came of it.
+//! Predictions, and their comparison with measured values.
 
 use serde::{Deserialize, Serialize};
 
-/// What is foretold.
+/// Quantity that is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// A screenful that a command writes, from Return to its last cell.
+    /// A screenful printed by a command, from Return to its last cell.
     Screenful,
-    /// The echo of a key beside a long output.
+    /// Echo of a keystroke during a long output.
     EchoUnderLoad,
-    /// A file that comes.
+    /// Download of a file.
     Received,
-    /// A file that goes.
+    /// Upload of a file.
     Sent,
 }
 
 impl What {
-    /// Returns the text that people read.
+    /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -29,27 +29,27 @@ impl What {
     }
 }
 
-/// A predicted time, before anything is known of what will be measured.
+/// A prediction before the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// Of what.
+    /// Predicted quantity.
     pub what: What,
-    /// Its data bytes; of an echo, those of the output beside it.
+    /// Data bytes; for an echo, those of the concurrent output.
     pub bytes: u64,
-    /// How long it will take, ns.
+    /// Predicted time, ns.
     pub foretold_ns: u64,
-    /// The least and the most that it is expected to take, ns; `None` if unknown.
+    /// Minimum and maximum expected time, ns; `None` if unknown.
     pub range_ns: Option<[u64; 2]>,
 }
 
 impl Forecast {
-    /// Returns it with what was then measured, ns.
+    /// Returns the prediction with the measured time, ns.
     #[must_use]
     pub const fn beside(self, measured_ns: u64) -> Prediction {
         Prediction { measured_ns: Some(measured_ns), ..self.unmeasured() }
     }
 
-    /// Returns it as a prediction that nothing is compared with.
+    /// Returns the prediction without a measured time.
     #[must_use]
     pub const fn unmeasured(self) -> Prediction {
         let Self { what, bytes, foretold_ns, range_ns } = self;
@@ -57,25 +57,25 @@ impl Forecast {
     }
 }
 
-/// What was foretold, beside what was then measured.
+/// A prediction and the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Of what.
+    /// Predicted quantity.
     pub what: What,
-    /// Its data bytes; of an echo, those of the output beside it.
+    /// Data bytes; for an echo, those of the concurrent output.
     pub bytes: u64,
-    /// How long it was to take, ns.
+    /// Predicted time, ns.
     pub foretold_ns: u64,
-    /// How long it took, the median if it was measured several times; null if it was not, ns.
+    /// Measured time, the median of several measurements; null if there was none, ns.
     pub measured_ns: Option<u64>,
-    /// The least and the most that it was expected to take, ns.
+    /// Minimum and maximum expected time, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_ns: Option<[u64; 2]>,
 }
 
 impl Prediction {
-    /// Returns by how much the forecast is off, in thousandths of what was measured: above 0 it was
-    /// too long. `None` if nothing was measured.
+    /// Returns the relative error of the prediction, in thousandths of the measured time; positive
+    /// if the prediction was too long. `None` if nothing was measured.
     #[must_use]
     pub fn off_per_mille(&self) -> Option<i64> {
         let measured = i128::from(self.measured_ns.filter(|ns| *ns > 0)?);
@@ -83,8 +83,8 @@ impl Prediction {
         i64::try_from(off / measured).ok()
     }
 
-    /// Returns whether the measured time lies in the range. `None` without a range, or if nothing was
-    /// measured.
+    /// Returns whether the measured time is in the expected range. `None` without a range or a
+    /// measured time.
     #[must_use]
     pub fn is_in_range(&self) -> Option<bool> {
         let [least, most] = self.range_ns?;

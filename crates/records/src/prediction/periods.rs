@@ -1,42 +1,43 @@
-//! The arrivals of a flow, counted in periods of equal length: whether they still grow, from when on
-//! they are alike, and how much their mean differs by chance.
+//! The arrivals of a flow, counted in periods of equal length: whether they still grow, from when
+//! on they are alike, and the statistical error of their mean.
 
 use crate::verdict::Arrival;
 
-/// More periods than this are not needed: then they are longer than a round trip.
+/// Maximum number of periods; above it, periods become longer than a round trip.
 const MOST: u64 = 48;
-/// The tail has one in so many bytes of the flow at least.
+/// The settled tail has at least this fraction of the flow's bytes,
 const LEAST_ONE_IN: u64 = 4;
-/// Or this many.
+/// or this many bytes.
 const LEAST_BYTES: u64 = 12_000;
-/// Two parts of a flow are alike if their rates differ by no more than this part, whatever the
-/// spread of the periods.
+/// Relative rate difference up to which two parts of a flow are alike, whatever the spread of the
+/// periods.
 const ALIKE: f64 = 0.125;
 
-/// Bytes that came in each of equally long periods from the first arrival on.
+/// Bytes that arrived in each of equally long periods from the first arrival on.
 #[derive(Clone, Debug)]
 pub(super) struct Periods {
     first_ns: u64,
-    /// How long one is.
+    /// Length of a period, ns.
     ns: u64,
-    /// Those that are over when the last byte comes.
+    /// Periods that are over when the last byte arrives.
     whole: Vec<u64>,
-    /// The one in which it comes.
+    /// Bytes of the period in which the last byte arrives.
     last: u64,
     span_ns: u64,
 }
 
-/// The part of a flow in which its periods are alike.
+/// The part of a flow in which the periods are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
     pub(super) bytes: u64,
     pub(super) ns: u64,
-    /// By which part of it the rate differs from that of another such flow in nine cases of ten.
+    /// Relative error of the rate with respect to another such flow, at 90 % confidence.
     pub(super) error: f64,
 }
 
 impl Periods {
-    /// Returns the periods of `arrivals` over a path of `trip_ns`; `None` of less than two.
+    /// Divides `arrivals` over a path of `trip_ns` into periods; `None` if there are fewer than
+    /// two.
     pub(super) fn of(arrivals: &[Arrival], trip_ns: u64) -> Option<Self> {
         let (first, last) = (arrivals.first()?, arrivals.last()?);
         let span_ns = last.at_ns.checked_sub(first.at_ns)?;
@@ -54,13 +55,13 @@ impl Periods {
         Some(Self { first_ns: first.at_ns, ns, whole, last, span_ns })
     }
 
-    /// Returns how long it takes from the first arrival to the last, ns.
+    /// Returns the time from the first arrival to the last, ns.
     pub(super) const fn span_ns(&self) -> u64 {
         self.span_ns
     }
 
-    /// Returns the rate of the part at the end in which periods are alike: from the beginning of one burst to
-    /// that of the last one, which the end of the file may have cut off.
+    /// Returns the rate of the final part in which periods are alike: from the beginning of one
+    /// burst to that of the last one, which the end of the file may have truncated.
     pub(super) fn settled(&self, arrivals: &[Arrival], has_holes: bool) -> Option<Settled> {
         let last_ns = arrivals.last()?.at_ns;
         let (from_ns, half) = (self.settled_ns(), self.ns / 2);
@@ -76,7 +77,8 @@ impl Periods {
         (bytes > 0).then_some(Settled { bytes, ns, error })
     }
 
-    /// Returns when the longest part at the end begins whose periods are alike, or else the last half, ns.
+    /// Returns the start of the longest final part whose periods are alike, or else of the last
+    /// half, ns.
     fn settled_ns(&self) -> u64 {
         let count = self.whole.len();
         let sum = |from: usize| {
@@ -84,7 +86,8 @@ impl Periods {
             late.iter().fold(self.last, |sum, one| sum.saturating_add(*one))
         };
         let is_enough = |from: &usize| sum(*from) >= (sum(0) / LEAST_ONE_IN).min(LEAST_BYTES);
-        // What is slow takes most of the time; a congestion window comes and goes.
+        // The slow part takes most of the time, so it begins in the first half. A congestion window
+        // varies periodically.
         let latest = count / 2;
         let is_steady = |from: &usize| self.whole.get(*from..).is_some_and(is_steady);
         let steady = (0..=latest).take_while(is_enough).find(is_steady);
@@ -98,13 +101,13 @@ fn bytes_of(arrivals: &[Arrival]) -> u64 {
     arrivals.iter().fold(0, |sum, one| sum.saturating_add(one.bytes))
 }
 
-/// Returns by which part of it the time of `arrivals` differs from that of as many other bytes of the same flow, in
-/// nine cases of ten.
+/// Returns the relative error of the time of `arrivals`, with respect to as many other bytes of the
+/// same flow, at 90 % confidence.
 ///
-/// If the times between bursts were independent of each other, the arrivals would deviate from the straight
-/// line between the first and the last of them as a Brownian bridge does, of which the mean square is a
-/// sixth of the variance at the end of a free path. Silences that are followed by all that waited,
-/// as behind a hole in the data of a full link, deviate by less, and are no reason for another rate.
+/// If the times between bursts were independent, the arrivals would deviate from the straight line
+/// between the first and the last like a Brownian bridge, whose mean square is a sixth of the
+/// variance at the end of a free path. A silence that is followed by all the data it delayed, as
+/// behind a hole in the data of a full link, causes less deviation and does not change the rate.
 pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
     let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return UNKNOWN_ERROR };
     let span_ns = last.at_ns.saturating_sub(first.at_ns).max(1);
@@ -126,16 +129,16 @@ pub(super) fn error_of_mean(arrivals: &[Arrival], has_holes: bool) -> f64 {
     QUANTILE * free + FEW / count.saturating_sub(1).max(1) as f64
 }
 
-/// Arrivals that are closer than one in so many parts of a flow are one burst.
+/// Arrivals closer than this fraction of a flow form one burst.
 const BURSTS: u64 = 64;
-/// The two-sided quantile of the normal distribution for nine cases of ten.
+/// The two-sided 90 % quantile of the normal distribution.
 const QUANTILE: f64 = 1.645;
-/// The error of one single burst.
+/// The error of a single burst.
 const FEW: f64 = 0.3;
-/// The error where there is none.
+/// The error without any burst.
 const UNKNOWN_ERROR: f64 = 0.5;
 
-/// Returns what a byte took in the second half of the time of `arrivals`, ns.
+/// Returns the time per byte in the second half of the time of `arrivals`, ns.
 pub(super) fn late_cost(arrivals: &[Arrival]) -> Option<f64> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let half_ns = last.at_ns.checked_sub(first.at_ns)? / 2;
@@ -144,7 +147,8 @@ pub(super) fn late_cost(arrivals: &[Arrival]) -> Option<f64> {
     (bytes > 0).then(|| half_ns as f64 / bytes as f64)
 }
 
-/// Returns whether each third of the time of `arrivals` brings far more bytes than the one before.
+/// Returns whether each third of the time of `arrivals` brings far more bytes than the previous
+/// one.
 pub(super) fn grows(arrivals: &[Arrival]) -> bool {
     let Some((first, last)) = arrivals.first().zip(arrivals.last()) else { return false };
     let third = (last.at_ns.saturating_sub(first.at_ns) / 3).max(1);
@@ -159,7 +163,7 @@ pub(super) fn grows(arrivals: &[Arrival]) -> bool {
     late / 3 >= middle / 2 && middle >= early
 }
 
-/// Returns the first of the arrivals between two times that follows the longest silence.
+/// Returns the arrival that follows the longest silence between two times.
 fn burst(arrivals: &[Arrival], [from_ns, to_ns]: [u64; 2]) -> Option<usize> {
     let before = std::iter::once(None).chain(arrivals.iter().map(Some));
     let silence = |(before, one): (Option<&Arrival>, &Arrival)| {
@@ -174,7 +178,7 @@ fn mean(values: &[u64]) -> f64 {
     values.iter().map(|value| *value as f64).sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Returns the variance of `values`, as an estimate from a sample.
+/// Returns the sample variance of `values`.
 fn variance(values: &[u64]) -> f64 {
     let mean = mean(values);
     let sum: f64 = values.iter().map(|value| (*value as f64 - mean).powi(2)).sum();
@@ -215,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_comes_at_once_behind_a_hole_makes_up_for_the_silence_before_it() {
-        // Packets each 10 ms, of which a third waits for one that was lost.
+        // Packets every 10 ms, of which a third waits for a lost one.
         let late = |at: u64| if (20..40).contains(&at) { 400 } else { at * 10 };
         let seen = arrivals((0..60).map(|at| (late(at), 1_000)));
         assert!(error_of_mean(&seen, true) < error_of_mean(&seen, false) / 2.0);
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_settled_part_begins_behind_what_came_faster_and_ends_with_a_whole_burst() {
-        // 30 packets at once; then 5 each 50 ms, and one more.
+        // 30 packets at once, then 5 every 50 ms, and one more.
         let bursts = (1..20).flat_map(|burst| (0..5).map(move |_| (burst * 50, 1_000)));
         let seen = arrivals((0..30).map(|_| (0, 1_000)).chain(bursts).chain([(1_000, 1_000)]));
         let settled = Periods::of(&seen, 50 * MS).unwrap().settled(&seen, false).unwrap();

@@ -1,46 +1,47 @@
-//! The rate of the line, and the window, as the arrivals of one flow show them.
+//! The rate of the link and the window, derived from the arrivals of one flow.
 //!
-//! What is in flight at once comes as a train: its bytes follow each other at the rate of the
-//! slowest link. Between two trains the line stands still, for the rest of a round trip. A program
-//! reads several packets at once, or one a little late, so single gaps lie; the longest train as a
-//! whole does not. Its first half is left out: a token bucket may have let it pass at once, and at
-//! the beginning slow start has not filled the line. Where the line is nearly full the standstills are
-//! as short as what a busy host makes, so of the other half the densest half is taken. Where the last
-//! round trips have brought as much as each other, and less than the line carries and than slow start
-//! would have sent by then, something limits what is in flight.
+//! The data in flight at one time arrives as a train: its bytes follow each other at the rate of
+//! the slowest link. Between two trains the link is idle for the rest of a round trip. A process
+//! may read several packets at once, or one slightly late, so single gaps are unreliable; the
+//! longest train as a whole is reliable. Its first half is omitted: a token bucket may have let it
+//! pass at once, and at the beginning slow start has not filled the link. If the link is nearly
+//! full, idle times are as short as the delays of a busy host, so only the densest half of the
+//! second half counts. If the last round trips brought equal amounts, less than the capacity of the
+//! link and less than slow start would have sent by then, a limit on the bytes in flight is
+//! assumed.
 
 use crate::verdict::Arrival;
 
-/// Nothing is faster than can be told here.
+/// Higher rates cannot be measured here.
 pub(super) const FASTEST_BPS: u64 = 1 << 40;
 
-/// What the trains of a flow say.
+/// Rate and window derived from the trains of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Train {
-    /// The rate within the longest one, bit/s.
+    /// Rate within the longest train, bit/s.
     pub(super) rate_bps: u64,
-    /// The bytes of a round trip, if the last ones are alike: something limits them.
+    /// Bytes per round trip, if the last ones are alike: a window limits them.
     pub(super) window_bytes: Option<u64>,
 }
 
-/// A train has so many arrivals at least.
+/// Minimum arrivals of a train.
 const FEWEST_ARRIVALS: usize = 4;
-/// A gap that is so many times as long as the usual one is between trains.
+/// A gap this many times as long as the usual one separates trains.
 const LONG_GAPS: u64 = 4;
 /// RFC 6928.
 pub(super) const INITIAL_SEGMENTS: u64 = 10;
-/// So many round trips that bring as much as each other are no slow start.
+/// This many round trips that bring equal amounts are not slow start.
 const ALIKE: u64 = 3;
 
-/// Returns what `arrivals` say over a network of `trip_ns`, of segments of at most `mss_bytes`; `None`
-/// if there is no train in them.
+/// Analyzes `arrivals` over a network of `trip_ns`, in segments of at most `mss_bytes`; `None` if
+/// they contain no train.
 pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Option<Train> {
     let gap = |pair: &[Arrival]| match pair {
         [before, after] => after.at_ns.saturating_sub(before.at_ns),
         _ => 0,
     };
     let gaps: Vec<u64> = arrivals.windows(2).map(gap).collect();
-    // By bytes, so that many small arrivals in a row are not the usual ones.
+    // Weighted by bytes, so that a run of small arrivals does not determine the usual gap.
     let usual_ns = usual(&gaps, arrivals)?;
     let between_ns = (trip_ns / 4).max(usual_ns.saturating_mul(LONG_GAPS)).max(1);
     let trains = arrivals
@@ -50,7 +51,7 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
     let rate_bps = rate_bps(longest)?;
     let step_ns = trip_ns.max(usual_ns.saturating_mul(LONG_GAPS));
     let steady_bps = steady_bps(arrivals, step_ns, mss_bytes);
-    // What is a little below the line's rate is the line with its waits.
+    // A rate slightly below the link's is that of the link with its waits.
     let limited = steady_bps.filter(|steady| *steady < rate_bps - rate_bps / 5);
     let window = |steady: u64| {
         let bytes = u128::from(steady) * u128::from(trip_ns) / 8_000_000_000;
@@ -59,7 +60,8 @@ pub(super) fn train(arrivals: &[Arrival], trip_ns: u64, mss_bytes: u64) -> Optio
     Some(Train { rate_bps, window_bytes: limited.and_then(window) })
 }
 
-/// Returns the rate of the slowest link, bit/s, if packets follow each other as densely at first as later.
+/// Returns the rate of the slowest link, bit/s, if packets follow each other as densely at first as
+/// later.
 pub(super) fn line_bps(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let within = |arrivals: &[Arrival]| train(arrivals, trip_ns, 1).map(|train| train.rate_bps);
     let most = within(arrivals)?;
@@ -74,7 +76,7 @@ fn bytes_of(train: &[Arrival]) -> u64 {
     train.iter().fold(0, |sum, arrival| sum.saturating_add(arrival.bytes))
 }
 
-/// Returns the gap before which half of the bytes have come that follow a gap, ns.
+/// Returns the median of the gaps, weighted by the bytes that follow them, ns.
 fn usual(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
     let mut pairs: Vec<(u64, u64)> =
         gaps.iter().copied().zip(arrivals.iter().skip(1).map(|arrival| arrival.bytes)).collect();
@@ -88,8 +90,8 @@ fn usual(gaps: &[u64], arrivals: &[Arrival]) -> Option<u64> {
     middle.map(|(gap, _)| *gap)
 }
 
-/// Returns the rate of the densest half of the second half of a train, or of all of it but the first
-/// arrival if it is short.
+/// Returns the rate of the densest half of the second half of a train or, if it is short, of all of
+/// it except the first arrival.
 fn rate_bps(train: &[Arrival]) -> Option<u64> {
     let rate = if train.len() >= 4 * FEWEST_ARRIVALS {
         densest_bps(train.get(train.len() / 2..)?)?
@@ -122,8 +124,8 @@ fn densest_bps(train: &[Arrival]) -> Option<u64> {
     best
 }
 
-/// Returns the rate of the last steps of `step_ns` with their waits, if each brought as much as the
-/// others, and slow start is not the reason, bit/s.
+/// Returns the rate of the last steps of `step_ns` with their waits, bit/s, if each brought as much
+/// as the others and slow start is not the reason.
 fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let span = step_ns.checked_mul(ALIKE).filter(|span| *span > 0)?;
@@ -139,7 +141,7 @@ fn steady_bps(arrivals: &[Arrival], step_ns: u64, mss_bytes: u64) -> Option<u64>
     let sum = steps.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let bits = u128::from(sum) * 8_000_000_000;
     let rate = u64::try_from(bits / u128::from(span)).ok()?;
-    // In slow start each byte that is acknowledged lets one more be in flight (RFC 5681 §3.1).
+    // In slow start each acknowledged byte permits one more in flight (RFC 5681 §3.1).
     let before = arrivals.iter().filter(|arrival| arrival.at_ns <= from);
     let acknowledged = before.fold(0_u64, |sum, arrival| sum.saturating_add(arrival.bytes));
     let allowed = mss_bytes.saturating_mul(INITIAL_SEGMENTS).saturating_add(acknowledged);
@@ -154,7 +156,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns trains that begin at `starts` (ms), each of so many arrivals of 1,000 bytes, 1 ms apart.
+    /// Returns trains at `starts`, each (ms, number of arrivals), of arrivals of 1,000 bytes 1 ms
+    /// apart.
     fn trains(starts: &[(u64, u64)]) -> Vec<Arrival> {
         let train = |(start, count): &(u64, u64)| {
             let start = *start;
@@ -178,7 +181,7 @@ mod tests {
 
     #[test]
     fn trains_that_slow_start_explains_are_no_window() {
-        // Half of the last one has come; a busy host has stretched the ones before.
+        // Half of the last train has arrived; a busy host has stretched the previous ones.
         let mut arrivals = trains(&[(0, 10), (100, 20), (200, 40), (300, 40), (400, 40)]);
         let slow = train(&arrivals, 100 * MS, 1_000).unwrap();
         assert_eq!(slow.window_bytes, None);
@@ -189,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_short_standstill_between_two_trains_is_not_in_the_rate() {
-        // The line is nearly full: 80 of 100 ms in each round trip.
+        // The link is nearly full: 80 of 100 ms in each round trip.
         let found = train(&trains(&[(0, 80), (100, 80)]), 100 * MS, 1_000).unwrap();
         assert_eq!(found.rate_bps, 8_000_000);
     }

@@ -1,33 +1,35 @@
 //! The phases of one transfer, which add up to its time exactly.
 //!
-//! They follow each other on one time line: a phase ends at its mark, and begins where the one before
-//! it has ended. Marks may lie the other way round, as where a command goes out while the data
-//! connection is still on its way, or a reply is read after the first byte of what it announces: a
-//! phase that had ended before the one in front of it has no time. What is left behind the last mark
-//! has a name of its own.
+//! Phases follow each other on one time line: a phase ends at its mark, and begins where the
+//! previous one ended. Marks can be out of order, for example if a command is sent while the data
+//! connection is still opening, or if a reply is read after the first byte of data. A phase that
+//! would end before its predecessor has zero length. The time after the last mark is a phase of its
+//! own.
 
 use super::{Direction, Sample};
 
-/// A part of the time of a transfer.
+/// One part of the time of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Until a data connection was asked for: our file, and commands with their replies.
+    /// Until a data connection was requested: opening the local file, and commands with their
+    /// replies.
     Before,
-    /// From asking for a data connection until it stood.
+    /// From the request for a data connection until it was established.
     DataConnection,
-    /// From then until the command, as where REST needs a reply.
+    /// From then until the command, for example while REST awaits its reply.
     UntilCommand,
-    /// From the command to the reply that begins the transfer, or to the first byte before it.
+    /// From the command to the reply that announces the transfer, or to the first byte if that is
+    /// earlier.
     Command,
-    /// The handshake of TLS on the data connection.
+    /// TLS handshake on the data connection.
     DataTls,
-    /// From there to the first byte; for TFTP from the request on.
+    /// From there to the first byte; for TFTP from the request.
     FirstByte,
-    /// First byte to last byte.
+    /// From the first byte to the last.
     Data,
-    /// From the last byte to the reply that all is done, or to the last acknowledgment.
+    /// From the last byte to the final reply, or to the last acknowledgment.
     Confirmation,
-    /// What is left: our own beginning and end, and whatever lies between the others.
+    /// The remainder: local work at the beginning and end, and gaps between the other phases.
     Rest,
 }
 
@@ -45,7 +47,7 @@ impl Phase {
         Self::Rest,
     ];
 
-    /// Returns the text that people read.
+    /// Returns the text for display.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -63,13 +65,13 @@ impl Phase {
 }
 
 impl Sample {
-    /// Returns its phases in order, those that are known and the rest; they add up to its time.
+    /// Returns the known phases in order, and the remainder; the sum is exactly the total time.
     #[must_use]
     pub fn phases(&self) -> Vec<(Phase, u64)> {
         let connected_at = self.data_connect_ns.map(|ns| after(self.before_ns.unwrap_or(0), ns));
         let command_at = self.command_at_ns.or(connected_at).unwrap_or(0);
         let first_at = self.first_byte_ns.map(|ns| after(command_at, ns));
-        // A reply that is read after the first byte says nothing of the time between them.
+        // A reply that is read after the first byte does not delimit the time between them.
         let reply_at = self.command_ns.map(|ns| after(command_at, ns));
         let reply_at = reply_at.map(|at| at.min(first_at.unwrap_or(at)));
         let begun_at = reply_at.max(connected_at).unwrap_or(command_at);
@@ -104,8 +106,8 @@ fn after(mark_ns: u64, ns: u64) -> u64 {
     mark_ns.saturating_add(ns)
 }
 
-/// Returns the transfer of median time among those of `bytes` that went that way: the one whose
-/// phases stand for all.
+/// Returns the transfer of median time among those of `bytes` in `direction`, as the representative
+/// whose phases are displayed.
 #[must_use]
 pub fn median_sample(samples: &[Sample], direction: Direction, bytes: u64) -> Option<&Sample> {
     let mut those: Vec<&Sample> = samples

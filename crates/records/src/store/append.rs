@@ -1,4 +1,5 @@
-//! Transfers come into the store: their rows, their details, and their part of the roll-ups.
+//! Adding transfers to the store: their rows, their details, and their contribution to the
+//! roll-ups.
 
 use super::query::{NARROW, narrow};
 use super::rollup::{Cell, Class, began_unix_ns, measures};
@@ -8,29 +9,29 @@ use crate::transfer::{Transfer, compact};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 
-/// So many words are remembered; more are looked up each time.
+/// Maximum number of words cached; the cache is cleared above it.
 const WORDS_MAX: usize = 1 << 16;
 
-/// What came of an append.
+/// Result of an append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appended {
-    /// Records that were not in the store.
+    /// Records that were not in the store yet.
     pub new: u64,
-    /// Records that were.
+    /// Records that were in the store already.
     pub known: u64,
 }
 
 impl Store {
-    /// Adds `transfers` in one transaction; those that the store has already change nothing.
+    /// Adds `transfers` in one transaction; records that the store already has change nothing.
     ///
     /// # Errors
     ///
-    /// If the store cannot be written; then none of them is in it.
+    /// Returns an error if the store cannot be written; then none of them is added.
     pub fn append(&mut self, transfers: &[Transfer]) -> Result<Appended, StoreError> {
         self.append_and(transfers, |_| Ok(()))
     }
 
-    /// Adds `transfers`, and does in the same transaction what `also` says.
+    /// Adds `transfers`, and runs `also` in the same transaction.
     pub(super) fn append_and(
         &mut self,
         transfers: &[Transfer],
@@ -45,7 +46,7 @@ impl Store {
             .and_then(|appended| also(&transaction).map(|()| appended))
             .and_then(|appended| transaction.commit().map(|()| appended).map_err(Into::into));
         if result.is_err() {
-            // Words of this transaction have lost their numbers.
+            // The rollback has invalidated the numbers of words that this transaction added.
             self.words.clear();
         }
         result
@@ -58,7 +59,7 @@ fn write(
     transfers: &[Transfer],
 ) -> Result<Appended, StoreError> {
     let mut appended = Appended::default();
-    // A tally is large, and the map moves what is in it.
+    // Boxed, because a tally is large and the map moves its values.
     let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
     let mut insert = transaction.prepare_cached(
         "INSERT OR IGNORE INTO transfer(record_id, start_unix_ns, host, user, role, command,
@@ -103,7 +104,7 @@ fn write(
     Ok(appended)
 }
 
-/// Makes all roll-ups from the rows.
+/// Rebuilds all roll-ups from the rows.
 pub(super) fn roll_up_again(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     let mut cells: BTreeMap<Cell, Box<Tally>> = BTreeMap::new();
     let mut select = transaction.prepare(&format!("SELECT {NARROW} FROM transfer t"))?;
@@ -119,7 +120,7 @@ pub(super) fn roll_up_again(transaction: &Transaction<'_>) -> Result<(), StoreEr
     write_cells(transaction, cells)
 }
 
-/// Adds the tallies of `cells` to those in the store.
+/// Merges the tallies of `cells` into those in the store.
 fn write_cells(
     transaction: &Transaction<'_>,
     cells: BTreeMap<Cell, Box<Tally>>,
@@ -141,7 +142,7 @@ fn write_cells(
     Ok(())
 }
 
-/// Returns the number of a word, which gets one if it has none; nothing has 0.
+/// Returns the number of a word, assigning one if needed; the empty word has number 0.
 fn word(
     transaction: &Transaction<'_>,
     words: &mut BTreeMap<Vec<u8>, u32>,

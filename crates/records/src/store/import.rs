@@ -1,4 +1,4 @@
-//! From the journal to the store: what is new in each segment, each record once.
+//! Import from the journal into the store: the new lines of each segment, each record once.
 
 use super::{Store, StoreError};
 use crate::journal::{Segment, read_lines, segments};
@@ -8,37 +8,38 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Records of one transaction.
+/// Records per transaction.
 const BATCH: usize = 16_384;
-/// A segment is known by its first bytes, in which the name of its first record is.
+/// A segment is identified by its first bytes, which contain the identifier of its first record.
 const HEAD_BYTES: usize = 64;
 
-/// What came of an import.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Records that were not in the store.
+    /// Records that were not in the store yet.
     pub new: u64,
-    /// Records that were.
+    /// Records that were in the store already.
     pub known: u64,
-    /// Lines that are no record: torn, or something else.
+    /// Lines that are not records: torn, or other text.
     pub unreadable: u64,
 }
 
 impl Store {
-    /// Adds all whole lines of the journal in `folder` that were not read before.
+    /// Adds all complete lines of the journal in `folder` that were not read before.
     ///
     /// # Errors
     ///
-    /// If the journal cannot be read or the store not be written; what was added until then stays.
+    /// Returns an error if the journal cannot be read or the store cannot be written; records added
+    /// before the error stay.
     pub fn import(&mut self, folder: &Path) -> Result<Imported, StoreError> {
         self.import_with(folder, |_| {})
     }
 
-    /// Does [`Self::import`], and tells `progress` after each transaction what came of it so far.
+    /// Like [`Self::import`], and calls `progress` after each transaction with the totals so far.
     ///
     /// # Errors
     ///
-    /// As [`Self::import`].
+    /// Returns the errors of [`Self::import`].
     pub fn import_with(
         &mut self,
         folder: &Path,
@@ -82,7 +83,7 @@ impl Store {
             end = line_end;
             match str::from_utf8(line).ok().map(Transfer::from_line) {
                 Some(Ok(transfer)) => batch.push(transfer),
-                // An empty line ends one that was torn.
+                // A newline that terminates a torn line can leave an empty line.
                 _ if line.trim_ascii().is_empty() => {}
                 _ => unreadable += 1,
             }
@@ -97,7 +98,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns how far the segment was read, or 0 if it is another one than was read.
+    /// Returns the offset up to which the segment was read, or 0 if the file is not the one that
+    /// was read.
     fn end_of(&self, number: u64, head: &[u8], len: u64) -> Result<u64, StoreError> {
         let select = "SELECT head, end FROM segment WHERE number = ?1";
         let known = self.connection.query_row(select, [number.cast_signed()], |row| {
@@ -116,7 +118,7 @@ fn remember(
     end: u64,
 ) -> Result<(), StoreError> {
     let replace = "INSERT OR REPLACE INTO segment VALUES (?1, ?2, ?3)";
-    // No more of the head than was read: a segment that grows keeps its beginning.
+    // Keep no more of the head than was read: a growing segment keeps these bytes.
     let len = usize::try_from(end).unwrap_or(usize::MAX).min(head.len());
     let head = head.get(..len).unwrap_or_default();
     transaction.execute(replace, params![number.cast_signed(), head, end.cast_signed()])?;

@@ -1,19 +1,19 @@
-//! The store: every transfer, and what the transfers add up to, in one SQLite file.
+//! The store: every transfer, and the totals of the transfers, in one SQLite file.
 //!
-//! `transfer` has a narrow row for each record, with what one asks by; `detail` has the whole
-//! record in the form of [`compact`](crate::transfer::compact); `rollup` has the tallies, made in
-//! the same transaction as the rows; `word` has the names of hosts and users once each; `segment`
-//! says how far each file of the journal was read. No statistic replaces a record.
+//! `transfer` has a narrow row for each record, with the columns that queries filter by; `detail`
+//! has the complete record in the format of [`compact`](crate::transfer::compact); `rollup` has the
+//! tallies, updated in the same transaction as the rows; `word` has the names of hosts and users
+//! once each; `segment` has the read offset of each journal file. No statistic replaces a record.
 //!
-//! A record is known by its `record_id`: one that comes again, from a journal that is read again
-//! after a crash, changes nothing. The place in the journal is written in the transaction of what
-//! was read, so whatever a crash takes from the store is read from the journal once more.
+//! A record is identified by its `record_id`: a duplicate, from a journal that is read again after
+//! a crash, changes nothing. The journal offset is committed in the transaction of the records read
+//! up to it, so anything that a crash loses is read from the journal again.
 //!
-//! A store of schema 1 has roll-ups in which the fastest transfer may be one of no time to speak of;
-//! they are made again from the rows when it is opened to be written.
+//! In a store of schema 1, the fastest transfer of a roll-up may be one of negligible duration. Its
+//! roll-ups are rebuilt from the rows when it is opened for writing.
 //!
-//! Numbers above 2^63 are kept as SQLite has them, negative. Files are the only thing here that
-//! goes beyond the memory: no network and no clock.
+//! Numbers above 2^63 are stored as negative SQLite integers. File access is the only I/O of this
+//! module; it uses no network and no clock.
 
 mod append;
 mod import;
@@ -30,17 +30,17 @@ use std::fmt::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The schema of the store that this version writes, as SQLite's user version.
+/// Schema that this version writes, stored as SQLite's user version.
 pub const STORE_SCHEMA: i64 = 2;
-/// "plmb", as SQLite's application id.
+/// "plmb", stored as SQLite's application ID.
 const APPLICATION_ID: i64 = 0x706c_6d62;
-/// How long one process waits for another that writes.
+/// Maximum time to wait for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Pages in memory, as SQLite counts: negative is KiB.
+/// Page cache size in SQLite's notation: a negative number is KiB.
 const CACHE_KIB: i64 = -65_536;
-/// The log is brought into the file when it has so many pages, 64 MiB: a batch alone has thousands,
-/// and a page that several of them changed is written once.
+/// The write-ahead log is checkpointed at this many pages, 64 MiB: one batch alone has thousands,
+/// and a page changed by several batches is then written once.
 const LOG_PAGES: i64 = 16_384;
 
 const TABLES: &str = "
@@ -57,24 +57,24 @@ const TABLES: &str = "
         WITHOUT ROWID;
     CREATE TABLE segment(number INTEGER PRIMARY KEY, head BLOB NOT NULL, end INTEGER NOT NULL);";
 
-/// Why the store cannot be used.
+/// Reason why the store cannot be used.
 #[derive(Debug)]
 pub enum StoreError {
-    /// The file is there and is no store of transfers.
+    /// The file exists but is not a store of transfers.
     NotAStore,
-    /// A later version has made it.
+    /// A later version created it.
     LaterSchema(i64),
-    /// It may not be read or not be written.
+    /// Permission to read or write it is missing.
     NotPermitted,
-    /// There is no such store, or no folder for it.
+    /// The store, or the directory for it, does not exist.
     NotThere,
-    /// Another process writes to it for too long.
+    /// Another process held the write lock for too long.
     Busy,
-    /// A tally or a record in it cannot be read.
+    /// A tally or a record in it cannot be decoded.
     Damaged,
     /// The journal cannot be read.
     Journal(std::io::Error),
-    /// What SQLite says otherwise.
+    /// Any other SQLite error.
     Sqlite(rusqlite::Error),
 }
 
@@ -119,16 +119,17 @@ impl From<std::io::Error> for StoreError {
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
-    /// Words that were looked up, and their numbers.
+    /// Cache of words and their numbers.
     words: BTreeMap<Vec<u8>, u32>,
 }
 
 impl Store {
-    /// Opens the store at `path` to read and to write, and makes it if it is not there.
+    /// Opens the store at `path` for reading and writing, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened or made, is no store, or is one of a later version.
+    /// Returns an error if it cannot be opened or created, is not a store, or is one of a later
+    /// version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let connection = Connection::open(path).map_err(|error| {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -149,15 +150,16 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store at `path` to read alone, in a folder in which nothing may be written too.
+    /// Opens the store at `path` read-only, even in a directory without write permission.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, is no store, or is one of a later version.
+    /// Returns an error if it cannot be opened, is not a store, or is one of a later version.
     pub fn open_to_read(path: &Path) -> Result<Self, StoreError> {
         let is_open = path.with_extension("sqlite-wal").exists();
         let name = percent_encoded(path.as_os_str().as_encoded_bytes());
-        // Without its log nobody writes to it now, and SQLite need not make files beside it.
+        // Without a write-ahead log no process is writing, and SQLite need not create files beside
+        // it.
         let rest = if is_open { "mode=ro" } else { "mode=ro&immutable=1" };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -180,7 +182,7 @@ impl Store {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let count = "SELECT count(*) FROM sqlite_schema";
-        // Another process may have made it in the meantime.
+        // Another process may have created it in the meantime.
         if transaction.query_row(count, [], |row| row.get::<_, i64>(0))? == 0 {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -189,7 +191,7 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Makes the roll-ups of an earlier schema again.
+    /// Rebuilds the roll-ups of an earlier schema.
     fn renew(&mut self) -> Result<(), StoreError> {
         let transaction =
             self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -212,7 +214,7 @@ impl Store {
     }
 }
 
-/// Returns a path as it stands in a URI.
+/// Percent-encodes a path for a URI.
 fn percent_encoded(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path {
@@ -226,7 +228,8 @@ fn percent_encoded(path: &[u8]) -> String {
     text
 }
 
-/// Returns why SQLite, which says only that it cannot open a file, cannot open what needs `place`.
+/// Maps SQLite's "cannot open" to a more specific error, from the state of the file or directory
+/// `place`.
 fn why_not_open(error: rusqlite::Error, place: &Path) -> StoreError {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return error.into();

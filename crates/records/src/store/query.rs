@@ -1,9 +1,8 @@
-//! Questions to the store: subsets of transfers and their tallies, and the transfers themselves.
+//! Queries: subsets of transfers and their tallies, and the transfers themselves.
 //!
-//! A tally comes from the roll-ups where they can tell: where time is asked for by whole days, and
-//! not host and user at once, nor
-//! one of them and sizes. Else the narrow rows are read, which takes some seconds for ten
-//! millions. Both ways give the same answer, to the last bit.
+//! A tally comes from the roll-ups if they suffice: if the time range is in whole days, and the
+//! query uses neither both host and user, nor one of them together with sizes. Otherwise the narrow
+//! rows are read, which takes some seconds for ten million. Both give exactly the same result.
 
 use super::rollup::{Cell, Class, NO_DAY, NO_SIZE, View};
 use super::{Store, StoreError};
@@ -14,38 +13,38 @@ use rusqlite::{Row, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Which transfers are meant; the default means all.
+/// Conditions on transfers; the default matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those that began then or later, ns of Unix time.
+    /// Start time at or after this, ns of Unix time.
     pub since_unix_ns: Option<u64>,
-    /// Those that began before, ns of Unix time.
+    /// Start time before this, ns of Unix time.
     pub until_unix_ns: Option<u64>,
-    /// Those with such a far host, where `*` stands for any letters.
+    /// Remote host, where `*` matches any sequence of characters.
     pub host: Option<String>,
-    /// Those of such a user, where `*` stands for any letters.
+    /// User, where `*` matches any sequence of characters.
     pub user: Option<String>,
-    /// Those of this program.
+    /// Program that wrote the record.
     pub role: Option<Role>,
-    /// Those by one of these commands; none means all.
+    /// Commands; empty means all.
     pub commands: Vec<Command>,
-    /// Those that ended in one of these ways; none means all.
+    /// Outcomes; empty means all.
     pub outcomes: Vec<Outcome>,
-    /// Those that moved such a thing.
+    /// Kind of data transferred.
     pub moved: Option<Moved>,
 }
 
-/// What a transfer moves.
+/// Kind of data that a transfer carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// Files and mail.
     Files,
-    /// Listings of folders.
+    /// Directory listings.
     Listings,
 }
 
 impl Moved {
-    /// Returns whether a transfer by the command with this code moves such a thing.
+    /// Returns whether the command with this code transfers that kind of data.
     fn is_by(self, code: u8) -> bool {
         let is_listing = Command::from_code(code).is_some_and(Command::is_listing);
         is_listing == (self == Self::Listings)
@@ -56,32 +55,32 @@ impl Moved {
 pub(super) const NARROW: &str = "t.id, t.start_unix_ns, t.host, t.user, t.role, t.command,
      t.representation, t.byte_size, t.outcome, t.bits, t.real_ns, t.cpu_ns, t.limited";
 
-/// By what transfers are divided into subsets.
+/// Property by which transfers are divided into subsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Axis {
-    /// Not at all.
+    /// No division.
     All,
     /// Representation type and byte size.
     Type,
-    /// The program, and what it did: sent or received.
+    /// The program, and whether it sent or received.
     Program,
-    /// RFC 594's: get or send, byte size, type.
+    /// As in RFC 594: get or send, byte size, type.
     Operation,
-    /// Far host.
+    /// Remote host.
     Host,
     /// User.
     User,
-    /// Day of UTC.
+    /// Day in UTC.
     Day,
-    /// Binary digits of the number of bits.
+    /// Number of binary digits of the number of bits.
     Size,
     /// Command.
     Command,
-    /// How it ended.
+    /// Outcome.
     Outcome,
 }
 
-/// Which subset; what is not known is `None`.
+/// Identity of a subset; unknown properties are `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
     /// All transfers.
@@ -92,62 +91,62 @@ pub enum Key {
     Program(Option<Role>, Option<bool>),
     /// Whether the user got the file, byte size and type.
     Operation(Option<bool>, Option<u64>, Option<Type>),
-    /// Far host.
+    /// Remote host.
     Host(Option<Vec<u8>>),
     /// User.
     User(Option<Vec<u8>>),
-    /// When the day began, ns of Unix time.
+    /// Start of the day, ns of Unix time.
     Day(Option<u64>),
-    /// Binary digits of the number of bits.
+    /// Number of binary digits of the number of bits.
     Size(Option<u32>),
     /// Command.
     Command(Option<Command>),
-    /// How it ended.
+    /// Outcome.
     Outcome(Option<Outcome>),
 }
 
-/// Some transfers and what they add up to.
+/// A subset of transfers and its tally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subset {
-    /// Which they are.
+    /// Property value that the transfers share.
     pub key: Key,
-    /// What they add up to.
+    /// Their tally.
     pub tally: Tally,
 }
 
-/// From what a tally is made.
+/// Source of a tally.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// From the roll-ups where they can tell, else from the records.
+    /// The roll-ups if they suffice, otherwise the records.
     #[default]
     Fastest,
-    /// From the records.
+    /// The records.
     Records,
 }
 
-/// A filter whose names have become numbers.
+/// A filter with its name patterns resolved to word numbers.
 struct Resolved<'a> {
     filter: &'a Filter,
     hosts: Option<BTreeSet<u32>>,
     users: Option<BTreeSet<u32>>,
 }
 
-/// What one asks by, of one cell or one transfer.
+/// Properties of one cell or transfer that queries filter by.
 pub(super) struct Place {
     pub(super) class: Class,
     pub(super) host: u32,
     pub(super) user: u32,
 }
 
-/// The number of a subset among those of its axis.
+/// Sort key of a subset within its axis.
 type Group = [u32; 3];
 
 impl Store {
-    /// Returns for each of `axes` its subsets that are not empty, in order of their keys.
+    /// Returns the nonempty subsets of each of `axes`, in order of their keys.
     ///
     /// # Errors
     ///
-    /// If the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn subsets(
         &self,
         filter: &Filter,
@@ -186,7 +185,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn newest(
         &self,
         filter: &Filter,
@@ -202,11 +201,12 @@ impl Store {
         Ok(found)
     }
 
-    /// Gives every transfer with its number, in the order in which they came into the store.
+    /// Passes every matching transfer with its number to `give`, in the order in which they were
+    /// added.
     ///
     /// # Errors
     ///
-    /// If the store cannot be read, or what `give` returns.
+    /// Returns an error if the store cannot be read, and the error of `give`.
     pub fn for_each<E: From<StoreError>>(
         &self,
         filter: &Filter,
@@ -219,7 +219,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn transfer(&self, id: u64) -> Result<Option<Transfer>, StoreError> {
         let mut select =
             self.connection.prepare_cached("SELECT record FROM detail WHERE id = ?1")?;
@@ -320,7 +320,7 @@ impl Store {
 }
 
 impl Resolved<'_> {
-    /// Returns the view from which subsets by `axis` come, or `None` for the records.
+    /// Returns the view that can answer a query by `axis`, or `None` if the records are needed.
     fn view(&self, axis: Axis, source: Source) -> Option<View> {
         let is_whole = |time: Option<u64>| time.is_none_or(|ns| ns.is_multiple_of(NS_PER_DAY));
         let Filter { since_unix_ns, until_unix_ns, .. } = self.filter;
@@ -338,7 +338,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Returns whether a cell is meant; times are of whole days.
+    /// Returns whether a cell matches; time limits are whole days.
     fn is_meant(&self, place: &Place) -> bool {
         let Filter { since_unix_ns, until_unix_ns, role, commands, outcomes, moved, .. } =
             self.filter;
@@ -359,7 +359,7 @@ impl Resolved<'_> {
             && is_one_of(&self.users, place.user)
     }
 
-    /// Returns the conditions for rows `t` of `transfer`, and their values.
+    /// Returns the SQL conditions for rows `t` of `transfer`, and their values.
     fn conditions(&self) -> (String, Vec<i64>) {
         let mut text = "1".to_owned();
         let mut values = Vec::new();
@@ -386,7 +386,7 @@ impl Resolved<'_> {
             any_of("command", &mut commands.iter().map(|command| command.code().into()));
         }
         if let Some(moved) = moved {
-            // Those of an unknown command are no listings.
+            // Transfers of an unknown command are not listings.
             let all = std::iter::once(0).chain(Command::ALL.iter().map(|one| one.code()));
             any_of("command", &mut all.filter(|code| moved.is_by(*code)).map(u32::from));
         }
@@ -402,7 +402,7 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns what one asks by, and what enters a tally, of a narrow row.
+/// Splits a narrow row into the filter properties and the values that enter a tally.
 pub(super) fn narrow(row: &Row<'_>) -> Result<(Place, Measures), StoreError> {
     let number = |at| Ok::<_, StoreError>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
     let day = number(1)?.and_then(|began| u32::try_from(began / NS_PER_DAY).ok());
@@ -426,7 +426,7 @@ fn decoded(row: &Row<'_>, at: usize) -> Result<Transfer, StoreError> {
     compact::decode(bytes).ok_or(StoreError::Damaged)
 }
 
-/// Returns the number of the subset by `axis` that `place` is in; what is not known comes last.
+/// Returns the sort key of the subset by `axis` that `place` is in; unknown values come last.
 fn group(axis: Axis, place: &Place) -> Group {
     let Place { class, host, user } = place;
     let last = |code: u8| if code == 0 { u32::MAX } else { code.into() };
@@ -452,7 +452,7 @@ fn group(axis: Axis, place: &Place) -> Group {
     }
 }
 
-/// Returns which subset by `axis` a number stands for.
+/// Returns the subset by `axis` that a sort key identifies.
 fn key(axis: Axis, group: Group, words: &BTreeMap<u32, Vec<u8>>) -> Key {
     let [first, second, third] = group;
     let code = |number: u32| u8::try_from(number).unwrap_or(0);
@@ -479,7 +479,7 @@ fn key(axis: Axis, group: Group, words: &BTreeMap<u32, Vec<u8>>) -> Key {
     }
 }
 
-/// Returns whether `name` is as `pattern` says, where `*` stands for any bytes.
+/// Returns whether `name` matches `pattern`, where `*` matches any bytes.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut parts = pattern.split(|byte| *byte == b'*');
     let Some(mut rest) = parts.next().and_then(|head| name.strip_prefix(head)) else {

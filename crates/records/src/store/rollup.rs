@@ -1,40 +1,40 @@
-//! Roll-ups: what the transfers of each class add up to, kept as they arrive.
+//! Roll-ups: the totals of the transfers of each class, updated as they are added.
 //!
-//! A cell is a day, a program, a command, a type, a byte size, an outcome and a class of size, and
-//! has the [`Tally`](crate::tally::Tally) of its transfers. There are three views: all transfers by
-//! class; by host and class; by user and class. The last two leave the size out, because with it
-//! there would be almost as many cells as transfers. A question is answered from the first view
-//! that has all that it asks by.
+//! A cell is a day, a program, a command, a type, a byte size, an outcome and a size class, and has
+//! the [`Tally`](crate::tally::Tally) of its transfers. There are three views: all transfers by
+//! class; by host and class; by user and class. The last two omit the size, because with it there
+//! would be almost as many cells as transfers. A query is answered from the first view that has all
+//! the properties it uses.
 
 use crate::calendar::NS_PER_DAY;
 use crate::tally::Measures;
 use crate::transfer::{Command, Outcome, Role, Transfer, Type};
 
-/// The day of a transfer that began nobody knows when.
+/// Day of a transfer whose start time is unknown.
 pub(super) const NO_DAY: u32 = u32::MAX;
-/// The class of a file whose size nobody knows.
+/// Size class of a file whose size is unknown.
 pub(super) const NO_SIZE: u8 = u8::MAX;
 
-/// What of a transfer statistics are made by; 0 is unknown but for day and size.
+/// Properties of a transfer that roll-ups are grouped by; 0 means unknown except for day and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
-    /// Days of Unix time.
+    /// Days since the Unix epoch.
     pub(super) day: u32,
     pub(super) role: u8,
     pub(super) command: u8,
     pub(super) representation: u8,
     pub(super) byte_size: u16,
     pub(super) outcome: u8,
-    /// Binary digits of its bits.
+    /// Number of binary digits of its number of bits.
     pub(super) size: u8,
 }
 
-/// By what else than the class a view is divided.
+/// Property besides the class by which a view is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum View {
-    /// Nothing.
+    /// None.
     Class = 1,
-    /// The far host.
+    /// The remote host.
     Host = 2,
     /// The user.
     User = 3,
@@ -44,7 +44,7 @@ pub(super) enum View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cell {
     pub(super) view: View,
-    /// The word of host or user; 0 in the view that has neither.
+    /// Word number of the host or user; 0 in the view that has neither.
     pub(super) owner: u32,
     pub(super) class: Class,
 }
@@ -64,7 +64,7 @@ impl Class {
         }
     }
 
-    /// Returns it in bytes that are ordered as the classes are.
+    /// Encodes the class in bytes that sort like the classes.
     fn to_bytes(self) -> [u8; 11] {
         let [a, b, c, d] = self.day.to_be_bytes();
         let [high, low] = self.byte_size.to_be_bytes();
@@ -101,7 +101,7 @@ impl Cell {
         key
     }
 
-    /// Returns the cell of a key, or `None` if it is none.
+    /// Decodes the key of a cell; `None` if it is malformed.
     pub(super) fn from_key(view: View, key: &[u8]) -> Option<Self> {
         let (owner, class) = match view {
             View::Class => (0, key),
@@ -114,12 +114,12 @@ impl Cell {
     }
 }
 
-/// Returns when `transfer` began, ns of Unix time, if SQLite can compare that.
+/// Returns the start time of `transfer`, ns of Unix time, if it fits a signed SQLite integer.
 pub(super) fn began_unix_ns(transfer: &Transfer) -> Option<u64> {
     transfer.time.t_start_unix_ns.filter(|began| i64::try_from(*began).is_ok())
 }
 
-/// Returns what of `transfer` enters a tally.
+/// Returns the values of `transfer` that enter a tally.
 pub(super) fn measures(transfer: &Transfer) -> Measures {
     Measures {
         bits: transfer.bits(),
@@ -129,7 +129,7 @@ pub(super) fn measures(transfer: &Transfer) -> Measures {
     }
 }
 
-/// Returns how many binary digits `bits` has.
+/// Returns the number of binary digits of `bits`, or [`NO_SIZE`].
 pub(super) fn size_class(bits: Option<u64>) -> u8 {
     let digits = bits.map(|bits| u64::BITS - bits.leading_zeros());
     digits.and_then(|digits| u8::try_from(digits).ok()).unwrap_or(NO_SIZE)

@@ -1,4 +1,4 @@
-//! The store: roll-ups against a scan of the records, import, crashes, and what is refused.
+//! The store: roll-ups against a scan of the records, import, crashes, and rejected files.
 
 use super::*;
 use crate::calendar::NS_PER_DAY;
@@ -25,7 +25,7 @@ const AXES: [Axis; 10] = [
     Axis::Outcome,
 ];
 
-/// A folder that goes when the test ends.
+/// A directory that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +57,7 @@ fn in_memory() -> Store {
     Store::open(Path::new(":memory:")).unwrap()
 }
 
-/// Returns so many transfers of four days.
+/// Returns `count` transfers, spread over four days.
 fn drawn(count: usize) -> Vec<Transfer> {
     let every_ns = 4 * NS_PER_DAY / u64::try_from(count).unwrap();
     let settings = population::Settings { seed: 1, hosts: 9, users: 4, every_ns };
@@ -155,7 +155,7 @@ fn a_store_of_schema_1_gets_its_roll_ups_anew() {
     let mut store = Store::open(&folder.store()).unwrap();
     store.append(&transfers).unwrap();
     let wanted = both_ways(&store, &Filter::default());
-    // As schema 1 had it: with the fastest of all, whatever its time was.
+    // As schema 1 had it: with the fastest transfer regardless of its duration.
     store.connection.execute("DELETE FROM rollup", []).unwrap();
     store.connection.pragma_update(None, "user_version", 1).unwrap();
     drop(store);
@@ -236,7 +236,7 @@ fn a_journal_cut_at_any_byte_gives_its_whole_lines_and_later_the_rest() {
         store.import(&folder.journal()).unwrap();
         let ends = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(files(&store, &Filter::default()), u64::try_from(ends).unwrap());
-        // The program starts again, ends the torn line, and what was lost is moved again.
+        // The program starts again, terminates the torn line, and repeats the lost transfer.
         write_journal(&folder, &transfers);
         store.import(&folder.journal()).unwrap();
         assert_eq!(files(&store, &Filter::default()), 3, "cut at {cut}");
@@ -267,7 +267,8 @@ fn a_log_of_the_store_cut_anywhere_leaves_whole_batches_and_the_journal_brings_t
     }
 }
 
-/// Says in which folder the process of the next test imports, when it is the one to be killed.
+/// Environment variable with the directory into which the next test imports when it runs as the
+/// process to be killed.
 const KILLED: &str = "PLUMB_TEST_STORE_TO_BE_KILLED";
 
 #[test]

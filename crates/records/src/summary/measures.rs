@@ -5,17 +5,17 @@ use crate::measurement::Measurement;
 use crate::measures::{Measures, Try, TryOutcome};
 use crate::table::Table;
 
-/// Tries that are shown; of more, those that failed are.
+/// Maximum number of tries displayed; if there are more, only failed ones are displayed.
 const TRIES_MAX: usize = 20;
 
-/// Of what the rates and the CPU time are.
+/// Subjects of the rates and the CPU time.
 struct Of {
     peak: String,
     average: String,
     cpu: &'static str,
 }
 
-/// Returns of what they are: of files, or of a login's screenful and its keys.
+/// Returns the subjects: files, or the screenful and keystrokes of a login.
 fn of(measured: &Measurement) -> Of {
     if measured.transfers.is_some() {
         return Of {
@@ -32,7 +32,7 @@ fn of(measured: &Measurement) -> Of {
     Of { peak: rate.clone(), average: rate, cpu }
 }
 
-/// Returns the six measures of what was measured, one in each row.
+/// Returns the six measures, one per row.
 pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     let mut table = Table::new().text("measure").number("value").text("of");
     let of = of(measured);
@@ -54,7 +54,7 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     let available = measures.availability.map_or_else(
         || UNKNOWN.to_owned(),
         |available| {
-            // 99.99 % is not all.
+            // 99.99 % must not be displayed as 100 %.
             let rounded = format!("{:.1} %", available * 100.0);
             if available < 1.0 && rounded == "100.0 %" { "> 99.9 %".to_owned() } else { rounded }
         },
@@ -73,7 +73,7 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     table
 }
 
-/// Returns the tries, or of many those that failed.
+/// Returns the tries; if there are too many, only those that failed.
 pub(super) fn tries(tries: &[Try]) -> Table {
     let mut table = Table::new().number("after").text("try").number("response").text("why");
     let is_shown = |one: &&Try| tries.len() <= TRIES_MAX || one.outcome != TryOutcome::Ok;
@@ -85,7 +85,7 @@ pub(super) fn tries(tries: &[Try]) -> Table {
     table
 }
 
-/// Returns a probability as people write small ones.
+/// Returns a ratio as percent, or in scientific notation below 0.1 %.
 fn share(part: u64, all: u64) -> String {
     let share = part as f64 / all.max(1) as f64;
     if share >= 0.001 { format!("{:.2} %", share * 100.0) } else { format!("{share:.1e}") }

@@ -1,4 +1,4 @@
-//! What was foretold beside what was measured, as a table.
+//! Table of predictions and measured values.
 
 use crate::figures::{UNKNOWN, count, duration, duration_or_unknown};
 use crate::prediction::Prediction;
@@ -21,7 +21,7 @@ pub(super) fn predictions(predictions: &[Prediction]) -> Table {
     table
 }
 
-/// Returns by how much a forecast was off, and between which times it was expected.
+/// Returns the error of a prediction, and its expected range.
 fn off(prediction: &Prediction) -> String {
     let range = prediction.range_ns;
     let range = range.map(|[least, most]| format!("{} to {}", duration(least), duration(most)));

@@ -1,10 +1,10 @@
-//! Transfers of growing sizes as tables: what each size brought, and where its time went.
+//! Tables of transfers of growing sizes: times and rates by size, and the phases of a transfer.
 
 use crate::figures::{UNKNOWN, count, duration, rate, share};
 use crate::sizes::{Direction, Phase, Sample, Transfers, median_sample};
 use crate::table::Table;
 
-/// Returns the sizes, from the smallest, each with its rate.
+/// Returns the sizes, smallest first, each with its rate.
 pub(super) fn sizes(transfers: &Transfers) -> Table {
     let headers = ["bytes", "times", "median", "rate", "model"];
     let mut table = headers.into_iter().fold(Table::new().text("direction"), Table::number);
@@ -25,8 +25,8 @@ pub(super) fn sizes(transfers: &Transfers) -> Table {
     table
 }
 
-/// Returns where the time of the smallest and of the largest transfer went, for each direction: the
-/// phases of the one of median time, which add up to it.
+/// Returns the phases of the smallest and the largest transfer of each direction. They are those of
+/// the transfer of median time, and add up to it.
 pub(super) fn phases(transfers: &Transfers) -> Vec<(String, Table)> {
     let both = [Direction::Received, Direction::Sent];
     let tables = both.into_iter().filter_map(|direction| {
@@ -53,7 +53,7 @@ fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
         let of_it = |phases: &[(Phase, u64)]| {
             phases.iter().find(|(one, _)| *one == phase).map(|(_, ns)| *ns)
         };
-        // A phase that a protocol does not have is none.
+        // Omit phases that the protocol does not have.
         if split.iter().all(|(_, phases)| of_it(phases).is_none()) {
             continue;
         }

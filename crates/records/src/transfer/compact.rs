@@ -1,18 +1,18 @@
-//! A record in few bytes, as the store keeps it.
+//! Compact binary encoding of a record, as kept in the store.
 //!
-//! A field is its number from the schema times two, as a variable-length integer of seven bits a
-//! byte; then its value as such an integer or, if one was added to the number, the length and the
-//! bytes. A field that is not known takes no room. A reader passes over numbers that it does not
-//! know, so that a store of an older program and of a newer one are the same store.
+//! A field starts with its schema number times two, plus one if it holds bytes, as a
+//! variable-length integer of seven bits per byte. Its value follows as such an integer or, if it
+//! holds bytes, as length and bytes. Unknown fields take no space. A reader skips numbers that it
+//! does not know, so older and newer programs can share a store.
 
 use super::schema::Transfer;
 use super::value::{Identifier, Value};
 use std::io::Write;
 
-/// The number of `record_id`, which every record has.
+/// Field number of `record_id`, which every record has.
 const RECORD_ID: u64 = 0;
 
-/// Returns `transfer` in few bytes.
+/// Returns the compact encoding of `transfer`.
 #[must_use]
 pub fn encode(transfer: &Transfer) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
@@ -36,7 +36,7 @@ pub fn encode(transfer: &Transfer) -> Vec<u8> {
     out
 }
 
-/// Returns the record that [`encode`] was given, or `None` if the bytes are broken.
+/// Decodes a record encoded by [`encode`]; `None` if the bytes are malformed.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Transfer> {
     let mut transfer = Transfer::default();
@@ -71,7 +71,7 @@ fn push_bytes(out: &mut Vec<u8>, at: u64, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Adds `number` in seven bits a byte, the lowest first.
+/// Appends `number` as a varint: seven bits per byte, low bits first.
 pub(crate) fn push_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         let [low, ..] = number.to_le_bytes();
@@ -82,7 +82,7 @@ pub(crate) fn push_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(low);
 }
 
-/// Takes from `bytes` what [`push_varint`] added.
+/// Decodes one integer of [`push_varint`] from the front of `bytes`.
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {

@@ -1,8 +1,8 @@
-//! What is computed from a record when it is printed: rate, cost, and what limited it.
+//! Values computed from a record when it is displayed: rate, cost, and limiting factor.
 //!
-//! Real time is from the first to the last byte, or where that is not known, of the whole
-//! command. All is in whole numbers, rounded down, so that a statistic made in another order is
-//! the same statistic.
+//! Real time is from the first byte to the last or, if that is unknown, that of the whole command.
+//! All values are integers, rounded down, so that statistics do not depend on the order of
+//! evaluation.
 
 use super::schema::Transfer;
 use super::words::{Limit, Role};
@@ -25,7 +25,7 @@ impl Transfer {
         })
     }
 
-    /// Returns the bits of the file, or else of its bytes.
+    /// Returns the bits of the file, computed from its bytes if they are not recorded.
     #[must_use]
     pub fn bits(&self) -> Option<u64> {
         self.size.bits.or_else(|| self.size.file_bytes?.checked_mul(8))
@@ -37,28 +37,29 @@ impl Transfer {
         rate_bps(self.bits()?, self.real_ns()?)
     }
 
-    /// Returns the CPU time of a bit, fs; a thousand millionth of RFC 573's microsecond.
+    /// Returns the CPU time per bit, fs; 10^9 fs are one microsecond, RFC 573's unit.
     #[must_use]
     pub fn cpu_fs_per_bit(&self) -> Option<u64> {
         cpu_fs_per_bit(self.cpu_ns()?, self.bits()?)
     }
 
-    /// Returns whether this program sent the file.
+    /// Returns whether the program that wrote the record sent the file.
     #[must_use]
     pub fn is_sending(&self) -> Option<bool> {
         Some(self.request.command?.is_sent_by(self.identity.role?))
     }
 
-    /// Returns who moved the file where, as RFC 573's table II says it: `server sending`.
+    /// Returns the program and direction as in RFC 573's table II: `server sending`.
     #[must_use]
     pub fn program_text(&self) -> Option<&'static str> {
         Some(program_text(self.identity.role?, self.is_sending()?))
     }
 
-    /// Returns what kept the transfer from being faster, if the record tells.
+    /// Returns the limiting factor of the transfer, if the record shows it.
     ///
-    /// The processor, if it worked in four fifths of the time; else what was waited for in half of
-    /// it. A receiver cannot tell the network from the far side.
+    /// It is the processor, if it was busy for four fifths of the time; otherwise the resource that
+    /// was waited for in at least half of the time. A receiver cannot distinguish the network from
+    /// the peer.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
@@ -91,7 +92,7 @@ impl Transfer {
         }
     }
 
-    /// Returns the far host: its name, or else its address without the port.
+    /// Returns the remote host: its name, or else its address without the port.
     #[must_use]
     pub fn far_host(&self) -> Option<Vec<u8>> {
         let identity = &self.identity;
@@ -101,7 +102,7 @@ impl Transfer {
     }
 }
 
-/// Returns what a program of `role` does with a file, as RFC 573's table II says it.
+/// Returns program and direction as in RFC 573's table II.
 #[must_use]
 pub const fn program_text(role: Role, is_sending: bool) -> &'static str {
     match (role, is_sending) {
@@ -112,14 +113,14 @@ pub const fn program_text(role: Role, is_sending: bool) -> &'static str {
     }
 }
 
-/// Returns the rate of so many bits in so much time, bit/s; `None` in no time.
+/// Returns the rate of `bits` in `real_ns`, bit/s; `None` if the time is 0.
 #[must_use]
 pub fn rate_bps(bits: u64, real_ns: u64) -> Option<u64> {
     let rate = (u128::from(bits) * NS_PER_S).checked_div(real_ns.into())?;
     Some(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
-/// Returns the CPU time of one of `bits`, fs; `None` of none.
+/// Returns the CPU time per bit, fs; `None` if `bits` is 0.
 #[must_use]
 pub fn cpu_fs_per_bit(cpu_ns: u64, bits: u64) -> Option<u64> {
     let cost = (u128::from(cpu_ns) * 1_000_000).checked_div(bits.into())?;

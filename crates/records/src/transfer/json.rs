@@ -1,9 +1,9 @@
 //! A record in JSON (RFC 8259), written byte by byte.
 //!
-//! A line is made once for each transfer, most often right behind a call of the kernel, where no code
-//! is in a cache: the less of it there is, the better. So there is one function for all fields, and
-//! what is common is written without the machinery of formats: numbers, words, addresses of IPv4,
-//! and text that needs no escape. All else goes the long way.
+//! A line is formatted once per transfer, usually right after a system call, when the instruction
+//! cache is cold, so small code is fast code. One function serves all fields, and common values are
+//! written without `core::fmt`: numbers, words, IPv4 addresses, and text that needs no escape.
+//! Other values take the slow path.
 
 use super::SCHEMA;
 use super::schema::Transfer;
@@ -11,10 +11,10 @@ use super::value::{Field, Value, escaped};
 use std::io::Write;
 use std::net::SocketAddr;
 
-/// The digits of a number of 64 bits.
+/// Maximum decimal digits of a 64-bit number.
 const DIGITS_MAX: usize = 20;
 
-/// Adds `transfer` to `lines`, with its end.
+/// Appends `transfer` to `lines` as one line, with its newline.
 pub(super) fn push(transfer: &Transfer, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b"{\"schema\":");
     push_number(lines, SCHEMA);
@@ -39,7 +39,7 @@ fn push_value(lines: &mut Vec<u8>, value: Value<'_>) {
         Value::Flag(false) => lines.extend_from_slice(b"false"),
         Value::Word(word, _) => push_plain(lines, word.as_bytes()),
         Value::Text(bytes) if bytes.iter().all(|byte| is_plain(*byte)) => push_plain(lines, bytes),
-        // Text is always JSON, and writing to a Vec cannot fail.
+        // Escaped text is always valid JSON, and writing to a Vec cannot fail.
         Value::Text(bytes) => _ = serde_json::to_writer(lines, &*escaped(bytes)),
         Value::Identifier(bits) => push_bits(lines, bits),
         Value::Address(SocketAddr::V4(address)) => {
@@ -58,7 +58,7 @@ fn push_value(lines: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// Returns whether neither a terminal nor JSON has another meaning for `byte`.
+/// Returns whether `byte` is special neither to a terminal nor in JSON.
 const fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'\\' && byte != b'"'
 }

@@ -1,9 +1,9 @@
-//! A record as one line of JSON, and back.
+//! Conversion of a record to and from one line of JSON.
 //!
-//! The line is flat: `schema`, `record_id`, then each field that is known under its own name. A
-//! control in a name is escaped twice, by [`Text`] and by JSON, so that no name ends a line. A
-//! reader passes over fields that it does not know and takes a value of another type as unknown;
-//! the schema's number does not matter to it.
+//! The line is flat: `schema`, `record_id`, then each known field under its own name. Control
+//! characters in text are escaped twice, by [`Text`] and by JSON, so that no text can end a line. A
+//! reader skips fields that it does not know and treats a value of the wrong type as unknown; it
+//! ignores the schema number.
 
 use super::json;
 use super::schema::{Host, Ncp, OwnStack, Tcp, Transfer};
@@ -12,35 +12,36 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use std::borrow::Cow;
 use std::fmt;
 
-/// The longest line, with its end, in bytes; several lines still go into one write of a page.
+/// Maximum length of a line with its newline, bytes; several lines still fit into a write of one
+/// page.
 pub const LINE_MAX_BYTES: usize = 2048;
 
-/// To how many bytes each text is cut, one after the other, until the line fits.
+/// Lengths to which texts are truncated, tried in order until the line fits, bytes.
 const TEXT_LIMITS: [usize; 5] = [255, 128, 64, 24, 8];
 
-/// Why a line is no record.
+/// Reason why a line is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecord {
-    /// It is no JSON object: torn, or something else.
+    /// The line is not a JSON object: torn, or other text.
     NotJson,
-    /// It has no name.
+    /// The record has no `record_id`.
     Nameless,
 }
 
 impl Transfer {
-    /// Returns the record as one line of JSON, with its end, of at most [`LINE_MAX_BYTES`].
+    /// Returns the record as one line of JSON, with its newline, of at most [`LINE_MAX_BYTES`].
     ///
-    /// A record that does not fit has its texts cut, and if that does not help is without TCP and
-    /// host; `is_shortened` tells so.
+    /// If a record does not fit, its texts are truncated; if it still does not fit, the groups TCP,
+    /// host, own stack and NCP are dropped. `is_shortened` marks both.
     #[must_use]
     pub fn to_line(&self) -> String {
         let mut line = Vec::with_capacity(LINE_MAX_BYTES);
         self.push_line(&mut line);
-        // JSON is text.
+        // JSON is UTF-8.
         String::from_utf8(line).unwrap_or_default()
     }
 
-    /// Adds [`Self::to_line`] to `lines`.
+    /// Appends the line of [`Self::to_line`] to `lines`.
     pub fn push_line(&self, lines: &mut Vec<u8>) {
         let began = lines.len();
         json::push(self, lines);
@@ -63,18 +64,18 @@ impl Transfer {
         json::push(&short, lines);
     }
 
-    /// Reads a line of a journal.
+    /// Parses a line of a journal.
     ///
     /// # Errors
     ///
-    /// If it is torn or no record.
+    /// Returns an error if the line is torn or not a record.
     pub fn from_line(line: &str) -> Result<Self, NoRecord> {
         let read: Self = serde_json::from_str(line).map_err(|_| NoRecord::NotJson)?;
         if read.record_id == Identifier::default() { Err(NoRecord::Nameless) } else { Ok(read) }
     }
 }
 
-/// Cuts every text of `transfer` that is longer than `limit` bytes.
+/// Truncates every text of `transfer` that is longer than `limit` bytes.
 fn cut_texts(transfer: &mut Transfer, limit: usize) {
     let mut long = Vec::new();
     transfer.visit(|at, _, value| {
@@ -120,7 +121,7 @@ impl<'de> Visitor<'de> for TransferVisitor {
     }
 }
 
-/// The name of a field, borrowed where it has no escapes.
+/// The name of a field, borrowed if it contains no escapes.
 struct Key<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -132,7 +133,7 @@ impl<'de> Deserialize<'de> for Key<'de> {
     }
 }
 
-/// What stands in a field of a line, whatever it is.
+/// The value of a field of a line, of any type.
 enum Found<'de> {
     Text(Cow<'de, str>),
     /// A number, or a flag as 0 or 1.

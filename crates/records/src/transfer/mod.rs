@@ -1,12 +1,12 @@
-//! The record of one transfer: RFC 573's, and what a transfer of today can tell besides.
+//! The record of one transfer: the fields of RFC 573, and those that a modern transfer adds.
 //!
-//! RFC 573 (1973) wrote for every file the remote host, date and time, bits, real time, CPU time,
-//! program, BYTE, TYPE, MODE and STRU, and computed rates and costs when it displayed them. So
-//! here: a [`Transfer`] is written once, at the end of a transfer, by the program that made it;
-//! what can be computed from it ([`derived`]) is not in it. The program fills what it knows and
+//! RFC 573 (1973) recorded for every file the remote host, date and time, bits, real time, CPU
+//! time, program, BYTE, TYPE, MODE and STRU, and computed rates and costs for display. Likewise, a
+//! [`Transfer`] is written once, at the end of a transfer, by the program that made it; values that
+//! can be computed from it ([`derived`]) are not stored. The program fills in what it knows and
 //! leaves the rest `None`. [`Transfer::to_line`] makes one line of JSON of at most
-//! [`LINE_MAX_BYTES`] for the journal; [`compact`] is the form in the store; [`xferlog`] loses
-//! most of it, for programs that read nothing else.
+//! [`LINE_MAX_BYTES`] for the journal; [`compact`] is the format in the store; [`xferlog`] is a
+//! lossy format for programs that read nothing else.
 //!
 //! ```
 //! use records::transfer::{Command, Identifier, Outcome, Role, Text, Transfer};
@@ -38,11 +38,11 @@ pub use schema::{
 pub use value::{Field, Identifier, Kind, Text, Value};
 pub use words::{Command, DataStyle, Format, Limit, Mode, Outcome, Role, Stack, Structure, Type};
 
-/// The schema that this version writes.
+/// Schema that this version writes.
 pub const SCHEMA: u64 = 1;
 
 impl Transfer {
-    /// Returns a record in which nothing is known but its name.
+    /// Makes a record with all fields unknown except its identifier.
     #[must_use]
     pub fn new(record_id: Identifier) -> Self {
         Self { record_id, ..Self::default() }

@@ -1,10 +1,10 @@
-//! A record as a line and in the store's form, with everything in it and with nothing.
+//! A record as a line and in the store's encoding, with all fields and with none.
 
 use super::*;
 use crate::calendar;
 use proptest::prelude::*;
 
-/// What a server does not know of an ordinary download in the middle of a session.
+/// Fields that a server does not know of an ordinary download in the middle of a session.
 const UNKNOWN_TO_A_SERVER: &str = "is_shortened ncp_host account words36 records \
     restart_markers crlf_conversions hash_alg hash error allo ns_resolve ns_ctl_connect \
     cpu_cycles acks_out window_probes checksum_ns link link_bps frames frame_overhead_bytes \
@@ -12,7 +12,8 @@ const UNKNOWN_TO_A_SERVER: &str = "is_shortened ncp_host account words36 records
     load1_hundredths kernel ns_write_file word_format cpu_user_ns cpu_sys_ns block_bytes window_blocks \
     repeated_blocks timeouts";
 
-/// Returns a record of an ordinary download, with all that a server over the kernel knows.
+/// Returns a record of an ordinary download, with everything known to a server that uses the
+/// kernel's TCP.
 fn download() -> Transfer {
     let mut transfer = Transfer::new(Identifier::new(1_795_000_000_123_456_789, 0xfeed_f00d));
     for (number, name, kind) in Transfer::FIELDS {
@@ -142,7 +143,7 @@ fn the_far_host_without_a_name_is_its_address_without_the_port() {
     assert_eq!(transfer.far_host().unwrap(), b"10.1.2.3");
 }
 
-/// Returns any record: fields by chance, and values by chance.
+/// Generates arbitrary records: random fields with random values.
 pub(crate) fn any_transfer() -> impl Strategy<Value = Transfer> {
     let number = prop_oneof![0..3_u64, 0..5_000_000_u64, any::<u64>()];
     let text = proptest::collection::vec(any::<u8>(), 0..40);

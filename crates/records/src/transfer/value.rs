@@ -1,45 +1,45 @@
-//! What a field of a record can hold, and how it goes to a word, a number or bytes and back.
+//! Values of a record's fields, and their conversion to and from words, numbers and bytes.
 //!
-//! Every field type says its value as a [`Value`], and can be made from text, as JSON has it, or
-//! from a number or bytes, as the store has it. What cannot be read is unknown and no error: a
-//! later schema may know words that this one does not.
+//! Every field type converts to a [`Value`], and can be made from text, as in JSON, or from a
+//! number or bytes, as in the store. An unreadable value becomes unknown and is not an error: a
+//! later schema may have words that this one lacks.
 
 use crate::escape;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Of which kind a field is.
+/// Kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number.
+    /// An unsigned integer.
     Number,
-    /// Yes or no.
+    /// A boolean.
     Flag,
-    /// One of a few words.
+    /// An enumerated word.
     Word,
     /// 128 bits, in hexadecimal.
     Identifier,
     /// An address with its port.
     Address,
-    /// Bytes of somebody else.
+    /// Untrusted bytes.
     Text,
 }
 
-/// What stands in a field.
+/// Value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A whole number.
+    /// An unsigned integer.
     Number(u64),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
-    /// One of a few words, with the code that the store has for it.
+    /// An enumerated word, with its code in the store.
     Word(&'static str, u8),
     /// 128 bits.
     Identifier(u128),
     /// An address with its port.
     Address(SocketAddr),
-    /// Bytes of somebody else, as they came.
+    /// Untrusted bytes, unchanged.
     Text(&'a [u8]),
 }
 
@@ -58,23 +58,23 @@ impl fmt::Display for Value<'_> {
 
 /// A type that a field of a record can have.
 pub trait Field: Sized {
-    /// Of which kind the field is.
+    /// Kind of the field.
     const KIND: Kind;
 
-    /// Returns what stands in the field.
+    /// Returns the value of the field.
     fn value(&self) -> Value<'_>;
 
-    /// Returns the field from how [`Value`] is displayed.
+    /// Parses the field from the text that [`Value`] displays.
     fn from_text(_text: &str) -> Option<Self> {
         None
     }
 
-    /// Returns the field from its number or its code; a flag is 0 or 1.
+    /// Makes the field from its number or its code; a flag is 0 or 1.
     fn from_number(_number: u64) -> Option<Self> {
         None
     }
 
-    /// Returns the field from its bytes, the highest first.
+    /// Makes the field from its bytes, big-endian.
     fn from_bytes(_bytes: &[u8]) -> Option<Self> {
         None
     }
@@ -104,14 +104,14 @@ impl Field for bool {
     }
 }
 
-/// 128 bits that name a record or a session.
+/// 128 bits that identify a record or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identifier(pub u128);
 
 impl Identifier {
-    /// Returns a name that nobody else has, if `chance` is 64 bits of chance.
+    /// Makes a unique identifier, if `chance` is 64 random bits.
     ///
-    /// Names that were made later are greater, which keeps the index of a store in its order.
+    /// Later identifiers are greater, which keeps index insertions in the store sequential.
     #[must_use]
     pub const fn new(unix_ns: u64, chance: u64) -> Self {
         Self(((unix_ns as u128) << 64) | chance as u128)
@@ -151,14 +151,14 @@ impl Field for SocketAddr {
     }
 }
 
-/// Bytes that somebody else chose: a name, a path, an error.
+/// Untrusted bytes: a name, a path, an error.
 ///
-/// In JSON, CSV and on a terminal they are escaped by [`escape::terminal`], which loses nothing.
+/// In JSON, CSV and on a terminal they are escaped by [`escape::terminal`], which is lossless.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(Box<[u8]>);
 
 impl Text {
-    /// Returns the bytes as they came.
+    /// Returns the original bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -193,7 +193,7 @@ impl Field for Text {
     }
 }
 
-/// Returns `bytes` as text without controls, which [`unescaped`] takes back.
+/// Returns `bytes` as text without controls; [`unescaped`] reverses it.
 pub(crate) fn escaped(bytes: &[u8]) -> Cow<'_, str> {
     let is_plain = bytes.iter().all(|byte| (b' '..=b'~').contains(byte) && *byte != b'\\');
     match std::str::from_utf8(bytes) {
@@ -202,7 +202,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns the bytes that [`escaped`] was given; what is no escape stands for itself.
+/// Returns the bytes that were passed to [`escaped`]; invalid escapes are kept literally.
 pub(crate) fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -232,7 +232,7 @@ enum Escape {
     Character(char),
 }
 
-/// Reads what follows a backslash, and returns what is left after it.
+/// Parses the escape after a backslash, and returns the rest of the text.
 fn unescape(after: &str) -> Option<(Escape, &str)> {
     if let Some(rest) = after.strip_prefix('\\') {
         return Some((Escape::Byte(b'\\'), rest));

@@ -1,11 +1,12 @@
-//! The words of a record: who moved what, by which command, and how it ended.
+//! Enumerated values of a record: program, command, outcome and others, each with a name and a
+//! code.
 //!
-//! Each word has a code that never changes, which the store keeps instead of it. 0 is no code, so
-//! that it can stand for what is not known.
+//! The code of a value never changes; the store keeps it instead of the name. No value has code 0,
+//! which means unknown.
 
 use super::value::{Field, Kind, Value};
 
-/// Declares an enum whose variants have a code and a word.
+/// Declares an enum whose variants have a code and a name.
 macro_rules! words {
     ($($(#[$about:meta])* pub enum $Name:ident {
         $($(#[$doc:meta])* $Variant:ident = $code:literal $word:literal,)*
@@ -17,10 +18,10 @@ macro_rules! words {
         }
 
         impl $Name {
-            /// Every one of them, by code.
+            /// All values, ordered by code.
             pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
 
-            /// Returns the word.
+            /// Returns the name of the value.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$Variant => $word),* }
@@ -32,7 +33,7 @@ macro_rules! words {
                 match self { $(Self::$Variant => $code),* }
             }
 
-            /// Returns what `code` stands for.
+            /// Returns the value with this code, or `None` if it is unknown.
             #[must_use]
             pub const fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some(Self::$Variant),)* _ => None }
@@ -58,45 +59,45 @@ macro_rules! words {
 }
 
 words! {
-    /// Which of the two programs wrote the record; RFC 573 calls it the program.
+    /// Program that wrote the record; RFC 573 calls it the program.
     pub enum Role {
-        /// The program that asked.
+        /// The client program.
         User = 1 "user",
-        /// The program that was asked.
+        /// The server program.
         Server = 2 "server",
     }
 
-    /// Whose TCP/IP carried it.
+    /// TCP/IP implementation used for the transfer.
     pub enum Stack {
-        /// The kernel's.
+        /// The kernel's TCP/IP.
         Kernel = 1 "kernel",
-        /// Our own.
+        /// The userspace TCP/IP of plumbline.
         Plumbline = 2 "plumbline",
     }
 
-    /// What was asked for; the names of RFC 959, RFC 3659, RFC 354 and RFC 1350.
+    /// Command of the transfer; names of RFC 959, RFC 3659, RFC 354 and RFC 1350.
     pub enum Command {
-        /// A file from the server.
+        /// File from the server.
         Retr = 1 "RETR",
-        /// A file to the server.
+        /// File to the server.
         Stor = 2 "STOR",
-        /// A file to the end of another one.
+        /// File to the server, appended to an existing one.
         Appe = 3 "APPE",
-        /// A file to the server under a name that it chooses.
+        /// File to the server under a unique name that the server chooses.
         Stou = 4 "STOU",
-        /// A listing for people.
+        /// Directory listing in human-readable form.
         List = 5 "LIST",
-        /// The names alone.
+        /// Directory listing, names only.
         Nlst = 6 "NLST",
-        /// A listing for programs.
+        /// Directory listing in machine-readable form.
         Mlsd = 7 "MLSD",
         /// Mail over the data connection (RFC 354).
         Mlfl = 8 "MLFL",
         /// Mail over the control connection (RFC 354).
         Mail = 9 "MAIL",
-        /// A file from a TFTP server.
+        /// File from a TFTP server.
         TftpRrq = 10 "TFTP-RRQ",
-        /// A file to a TFTP server.
+        /// File to a TFTP server.
         TftpWrq = 11 "TFTP-WRQ",
     }
 
@@ -122,7 +123,7 @@ words! {
         CarriageControl = 3 "C",
     }
 
-    /// The transmission mode (RFC 959 §3.4), and deflate.
+    /// The transmission mode (RFC 959 §3.4), or deflate.
     pub enum Mode {
         /// Stream.
         Stream = 1 "S",
@@ -144,7 +145,7 @@ words! {
         Page = 3 "P",
     }
 
-    /// How the data connection was asked for.
+    /// Command that set up the data connection.
     pub enum DataStyle {
         /// The user listens (RFC 959).
         Port = 1 "PORT",
@@ -162,45 +163,45 @@ words! {
         Lpsv = 7 "LPSV",
     }
 
-    /// How it ended.
+    /// Outcome of a transfer.
     pub enum Outcome {
-        /// All of it arrived.
+        /// The complete file arrived.
         Complete = 1 "complete",
-        /// The user ended it.
+        /// The user aborted it.
         AbortedByUser = 2 "aborted-by-user",
-        /// The far side, or the path to it, ended it.
+        /// The peer aborted it, or the path to the peer failed.
         AbortedByPeer = 3 "aborted-by-peer",
-        /// Nothing came for too long.
+        /// No data arrived before the timeout.
         Timeout = 4 "timeout",
-        /// No room on the disk, or it failed.
+        /// The disk is full or failed.
         Disk = 5 "disk",
-        /// The user may not have so much.
+        /// The user's quota is exhausted.
         Quota = 6 "quota",
-        /// The far side broke the protocol, or one of the two does not do what was asked for.
+        /// The peer violated the protocol, or one end does not implement a requested feature.
         Protocol = 7 "protocol",
-        /// This machine refused what was needed, and not for want of room.
+        /// The local host denied a required resource, for a reason other than space.
         Local = 8 "local",
-        /// The server refused: the file is not there, or the user may not have it so.
+        /// The server refused: the file does not exist, or the user lacks permission.
         Refused = 9 "refused",
     }
 
-    /// What kept a transfer from being faster.
+    /// Limiting factor of a transfer.
     pub enum Limit {
-        /// The far side: its window was full.
+        /// The peer: its receive window was full.
         Peer = 1 "peer",
         /// The network.
         Network = 2 "net",
-        /// This processor.
+        /// The local processor.
         Processor = 3 "cpu",
-        /// This disk.
+        /// The local disk.
         Disk = 4 "disk",
-        /// This program or its send buffer.
+        /// The local program or its send buffer.
         Application = 5 "app",
     }
 }
 
 impl Command {
-    /// Returns whether the file goes from the user to the server.
+    /// Returns whether the file is sent from the user to the server.
     #[must_use]
     pub const fn is_to_server(self) -> bool {
         match self {
@@ -209,13 +210,13 @@ impl Command {
         }
     }
 
-    /// Returns whether it is a listing that is moved, and no file.
+    /// Returns whether the command transfers a listing instead of a file.
     #[must_use]
     pub const fn is_listing(self) -> bool {
         matches!(self, Self::List | Self::Nlst | Self::Mlsd)
     }
 
-    /// Returns whether a program of this `role` sends the file.
+    /// Returns whether the program with this `role` sends the file.
     #[must_use]
     pub fn is_sent_by(self, role: Role) -> bool {
         self.is_to_server() == (role == Role::User)

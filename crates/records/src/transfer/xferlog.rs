@@ -1,8 +1,8 @@
-//! A record as a line of xferlog, for the programs that read nothing else.
+//! Conversion of a record to a line of xferlog, for programs that read nothing else.
 //!
-//! The format is that of the FTP servers of the nineties: fields between spaces, whole seconds, no
-//! CPU time. Much is lost: spaces and controls in a name become `_`, and what is not known becomes
-//! 0 or `*`, because the format has nothing else.
+//! The format is that of the FTP servers of the 1990s: space-separated fields, whole seconds, no
+//! CPU time. The conversion is lossy: spaces and controls in a name become `_`, and unknown values
+//! become 0 or `*`, because the format has nothing else.
 
 use super::schema::Transfer;
 use super::words::{Command, Outcome, Type};
@@ -10,7 +10,7 @@ use crate::calendar::Moment;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/// Returns `transfer` as a line of xferlog, with its end.
+/// Returns `transfer` as a line of xferlog, with its newline.
 #[must_use]
 pub fn line(transfer: &Transfer) -> String {
     let began_unix_ns = transfer.time.t_start_unix_ns.unwrap_or(0);
@@ -42,7 +42,7 @@ pub fn line(transfer: &Transfer) -> String {
     )
 }
 
-/// Returns `bytes` as one word of the line.
+/// Returns `bytes` as one field of the line.
 fn word(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let is_odd = |c: char| c.is_control() || c.is_whitespace();

@@ -1,71 +1,72 @@
-//! What can be the reason that a person waits, and which comes first.
+//! Causes of the user's waiting time, and their ranking.
 
 use crate::figures::{duration, share};
 
-/// Why a person waits.
+/// Kind of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The lookup of the name.
+    /// Slow name resolution.
     NameServer,
-    /// The far side's first question comes late.
+    /// The server's first prompt is late.
     SlowPrompt,
-    /// The far side is silent after the connection.
+    /// The server is silent after the connection is established.
     SlowGreeting,
-    /// The far side takes long to let somebody in.
+    /// The server takes long to grant the login.
     SlowLogin,
-    /// The far host computes before it answers.
+    /// The remote host computes before it answers.
     FarHost,
-    /// The far side's program pauses now and then.
+    /// The remote program pauses now and then.
     Pauses,
-    /// The network is long.
+    /// The round-trip time of the network.
     Distance,
-    /// The bits on the line.
+    /// Transmission time on the link.
     LineRate,
-    /// Others' data stands in a queue in front of ours.
+    /// Data of other flows is queued ahead.
     Queue,
-    /// A token bucket: fast at first, and slow when it is empty.
+    /// A token bucket: fast at first, and slow once it is empty.
     RateLimiter,
-    /// Nagle's algorithm on the far side against a delayed acknowledgment here.
+    /// Nagle's algorithm on the remote host combined with delayed acknowledgments on the local
+    /// host.
     Nagle,
-    /// The far side puts off its acknowledgments.
+    /// The remote host delays its acknowledgments.
     DelayedAck,
-    /// The receiver's window is smaller than what the way holds.
+    /// The receive window is smaller than the bandwidth-delay product of the path.
     SmallWindow,
     /// The receiver has closed its window.
     ZeroWindow,
-    /// The far side sends small packets.
+    /// The remote host sends small packets.
     SmallPackets,
-    /// Packets are lost, and sent again soon.
+    /// Packets are lost, and repaired by fast retransmission.
     Loss,
-    /// Packets are lost, and sent again when a timer has run out.
+    /// Packets are lost, and repaired only after a retransmission timeout.
     RetransmissionTimeouts,
-    /// Packets overtake each other.
+    /// Packets are reordered.
     Reordering,
-    /// Long packets vanish, and nobody says so (RFC 2923).
+    /// Long packets are dropped silently (RFC 2923).
     PathMtuBlackHole,
-    /// The way carries one direction at a time.
+    /// The path carries one direction at a time.
     HalfDuplex,
-    /// Painting on this side's terminal.
+    /// Rendering on the local terminal.
     Terminal,
-    /// TLS on this side's processor.
+    /// TLS on the local processor.
     Tls,
-    /// All else of this side's software, and its wait for a processor.
+    /// Other local software, and its wait for a processor.
     OwnProcessor,
     /// The first packet of a connection was lost.
     LostSyn,
-    /// The server answers a command late.
+    /// The server replies late to a command.
     SlowCommand,
     /// The server sends the first byte of a file late.
     SlowFirstByte,
     /// The server pauses while it reads a file.
     SlowDisk,
-    /// The server reads slowly what is sent to it.
+    /// The server is slow to read the data sent to it.
     SlowReader,
-    /// The server confirms the end of a transfer late.
+    /// The server is late to confirm the end of a transfer.
     LateLastReply,
-    /// One block or one window in each round trip.
+    /// One block or one window per round trip.
     LockStep,
-    /// The sender keeps less in flight than the path and the receiver take.
+    /// The sender keeps fewer bytes in flight than the path and the receiver permit.
     SmallSendBuffer,
     /// The queue in front of the slowest link overflows.
     ShortQueue,
@@ -111,7 +112,7 @@ impl Kind {
         Self::Unknown,
     ];
 
-    /// Returns its name in a table.
+    /// Returns the name of the kind for tables.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -151,28 +152,29 @@ impl Kind {
         }
     }
 
-    /// Returns whether packets are lost.
+    /// Returns whether the kind is a packet loss.
     pub(super) const fn is_loss(self) -> bool {
         matches!(self, Self::Loss | Self::RetransmissionTimeouts)
     }
 
-    /// Returns whether nobody can mend it at a keyboard: another line or another place would help.
+    /// Returns whether the cause cannot be fixed on either host: only another link or location
+    /// would help.
     #[must_use]
     pub const fn is_limit(self) -> bool {
         matches!(self, Self::Distance | Self::LineRate)
     }
 }
 
-/// What a person waits for.
+/// A quantity that the user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Whole {
-    /// All the steps until there is something to work with.
+    /// All steps until the session is usable.
     Login,
     /// The echo of a key.
     Echo,
-    /// The echo of a key that was typed at a steady pace with others, before their echoes came.
+    /// The echo of a key in a train of keys typed at a steady pace, regardless of echoes.
     EchoTrain,
-    /// The echo of a key while other data comes.
+    /// The echo of a key while other data arrives.
     EchoUnderLoad,
     /// A short answer to a command.
     Answer,
@@ -180,12 +182,12 @@ pub enum Whole {
     Screenful,
     /// A longer flow.
     Transfer,
-    /// The steps of a file server's session before its first transfer.
+    /// The steps of a file server session before its first transfer.
     Session,
 }
 
 impl Whole {
-    /// Returns its name in a sentence.
+    /// Returns the name of the quantity for sentences.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -200,8 +202,9 @@ impl Whole {
         }
     }
 
-    /// Returns what nobody notices, ns: less is never a cause, and twice as much counts as half of
-    /// all that can be gained. For an echo it is TM-233's (section 3.1).
+    /// Returns the delay that users do not notice, ns. A smaller cause is not reported, and a cause
+    /// of this size has half the weight of its share. The value for an echo is from TM-233 (section
+    /// 3.1).
     const fn unnoticed_ns(self) -> u64 {
         match self {
             Self::Echo | Self::EchoTrain => 25_000_000,
@@ -213,47 +216,49 @@ impl Whole {
     }
 }
 
-/// One reason, with what it costs.
+/// One cause, with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// What it is.
+    /// Kind of the cause.
     pub kind: Kind,
-    /// Of what it is a part.
+    /// Quantity that the cause delays.
     pub of: Whole,
-    /// For how long it is waited for, ns.
+    /// Waiting time due to the cause, ns.
     pub cost_ns: u64,
-    /// What would be gained if it were gone, ns: no more than it costs, and less where something
-    /// else would be waited for instead.
+    /// Time saved if the cause were removed, ns: at most `cost_ns`, and less where another wait
+    /// would take its place.
     pub gain_ns: u64,
-    /// How long all of that takes, ns.
+    /// Total duration of the quantity, ns.
     pub total_ns: u64,
-    /// Who or what costs it, as a sentence begins.
+    /// Subject of the sentence: the component that causes the wait.
     pub subject: String,
-    /// What helps, or what it means: a clause without its end.
+    /// Remedy or explanation: a clause without a final period.
     pub advice: String,
 }
 
-/// Less than one part in so many of the whole stands out from nothing.
+/// A cause must have at least this fraction of the total to stand out.
 const STANDS_OUT_ONE_IN: u64 = 10;
-/// What is no fault counts so many times less: it is said first only where nothing can be mended.
+/// Divisor of the weight of causes that cannot be fixed, so that they come first only if nothing
+/// can be fixed.
 const LIMIT_DISCOUNT: u64 = 4;
 
-/// A gain that is smaller than its cost by less than one part in so many is the same.
+/// A gain that is below the cost by at most this fraction counts as equal to it.
 const HIDDEN_ONE_IN: u64 = 20;
 
-/// A network that is shorter than this is near: 5,000 km of fibre there and back.
+/// Round-trip times below this are near: 5,000 km of fiber in each direction.
 const FAR_AWAY_NS: u64 = 50_000_000;
 
 impl Cause {
-    /// Returns whether it is more than what nobody notices, and a good part of its whole.
+    /// Returns whether the cause exceeds the unnoticed delay, and is a significant part of its
+    /// total.
     pub(super) fn stands_out(&self) -> bool {
         let least_ns =
             if self.kind == Kind::Distance { FAR_AWAY_NS } else { self.of.unnoticed_ns() };
         self.gain_ns >= least_ns && self.gain_ns.saturating_mul(STANDS_OUT_ONE_IN) >= self.total_ns
     }
 
-    /// Returns what it counts beside others, of a million: its share of the whole, by how far it
-    /// is above what is not noticed.
+    /// Returns the weight for ranking, in millionths: the share of the total, reduced according to
+    /// how little it exceeds the unnoticed delay.
     pub(super) fn weight(&self) -> u64 {
         let (gain, total) = (u128::from(self.gain_ns), u128::from(self.total_ns.max(1)));
         let share = (gain * 1_000_000 / total).min(1_000_000);
@@ -262,8 +267,8 @@ impl Cause {
         if self.kind.is_limit() { noticed / LIMIT_DISCOUNT } else { noticed }
     }
 
-    /// Returns a whole sentence: what, how much of how much, what would be gained without it if that
-    /// is less, and what to do.
+    /// Returns a complete sentence: the cause, its cost and the total, the gain if that is less
+    /// than the cost, and the remedy.
     #[must_use]
     pub fn sentence(&self) -> String {
         let hidden = match self.hides() {
@@ -284,17 +289,17 @@ impl Cause {
         )
     }
 
-    /// Returns whether something else stands behind it, so that its gain is less than its cost.
+    /// Returns whether the cause hides another one, so that its gain is less than its cost.
     fn hides(&self) -> bool {
         self.cost_ns.saturating_sub(self.gain_ns) > self.cost_ns / HIDDEN_ONE_IN
     }
 }
 
-/// Returns those that stand out, the one that costs most first, and each kind once.
+/// Returns the causes that stand out, highest weight first.
 pub(super) fn ranked(found: Vec<Cause>) -> Vec<Cause> {
     let mut out: Vec<Cause> = found.into_iter().filter(Cause::stands_out).collect();
     out.sort_by_key(|cause| std::cmp::Reverse(cause.weight()));
-    // The headers of small segments are what can be removed of the time on a line.
+    // Small segments come before the line rate, because their headers are the removable part of it.
     let place = |kind| out.iter().position(|cause: &Cause| cause.kind == kind);
     if let (Some(line), Some(small)) = (place(Kind::LineRate), place(Kind::SmallPackets))
         && line < small

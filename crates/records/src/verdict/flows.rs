@@ -1,8 +1,8 @@
-//! A flow: what it waited for.
+//! Causes of waiting in a flow.
 //!
-//! The stalls of a flow (see the module of traffic) are given out one kind of cause after the
-//! other, the one with the surest marks first, and what one has taken no other gets. So the gains
-//! that are said of a flow never exceed the time that it took.
+//! The stalls of a flow (see the `traffic` module) are assigned to one kind of cause after the
+//! other, starting with the kind that has the most reliable symptoms. A stall is assigned only
+//! once, so the gains reported for a flow never exceed its duration.
 
 use super::cause::{Cause, Kind, Whole};
 use super::keys::{has_late_echoes, is_own, round_trip_ns, sum_of};
@@ -13,54 +13,54 @@ use crate::figures::duration;
 use crate::measurement::Layer;
 use crate::statistics;
 
-/// A flow that is being explained.
+/// A flow under analysis.
 pub(super) struct View<'a> {
     pub(super) flow: &'a Flow,
     pub(super) whole: Whole,
-    /// The one rule that is asked of it, if not all are.
+    /// The only rule that applies to it, if not all do.
     pub(super) only: Option<Rule>,
     pub(super) path: &'a Path,
-    /// The round trip of the network, ns.
+    /// Round-trip time of the network, ns.
     pub(super) trip_ns: Option<u64>,
-    /// At which half of its bytes come, bit/s.
+    /// Rate that half of the bytes reach or exceed, bit/s.
     pub(super) burst_bps: Option<u64>,
-    /// The bytes of a window, if it comes in windows of a round trip each.
+    /// Bytes of a window, if the flow arrives in windows of one round trip each.
     pub(super) window_bytes: Option<u64>,
-    /// What nothing explains yet.
+    /// Stalls without a cause so far.
     pub(super) stalls: Vec<Stall>,
-    /// What has a cause already, ns.
+    /// Time that has a cause already, ns.
     pub(super) explained_ns: u64,
-    /// Something was lost in this session, as far as can be told.
+    /// Packets were lost in this session, as far as this can be observed.
     pub(super) has_losses: bool,
-    /// Packets were lost between single keys as well, when no queue can have been full.
+    /// Packets were also lost between single keys, when no queue can have been full.
     pub(super) has_losses_at_rest: bool,
-    /// What lost packets cost it on the average of the session, if that is known, ns.
+    /// Average cost of lost packets for this flow, from the whole session, if known, ns.
     pub(super) expected_loss_ns: Option<u64>,
-    /// Data of this side was overtaken by later data of it.
+    /// Data of the local host was overtaken by later data.
     pub(super) has_reordering: bool,
-    /// When the first byte of another flow like this one came, ns.
+    /// Time of the first byte of another flow like this one, ns.
     pub(super) other_first_ns: Option<u64>,
-    /// What this side's own software takes of a key and its echo, ns.
+    /// Time of the local software for a key and its echo, ns.
     pub(super) own_ns: u64,
-    /// Long packets vanish in this session, and those with so many bytes of data arrive.
+    /// Data bytes of the packets that arrive, if long packets vanish in this session.
     pub(super) hole: Option<u64>,
 }
 
-/// A rule that is asked of a flow alone.
+/// A rule that is applied to a flow exclusively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Whether long packets vanish.
+    /// Test whether long packets vanish.
     Hole,
-    /// Whether it comes in windows of a round trip each.
+    /// Test whether the flow arrives in windows of one round trip each.
     Windows,
 }
 
-/// A stall is no shorter than this: what a scheduler does is none.
+/// Minimum length of a stall, ns; shorter delays are due to the scheduler.
 const LEAST_STALL_NS: u64 = 5_000_000;
 
 impl View<'_> {
-    /// Returns a cause of this flow, which stood still for `cost_ns` by it. Without it the flow takes
-    /// as long as it must by whatever else is known to limit it.
+    /// Makes a cause that stalled this flow for `cost_ns`. Without it, the flow takes the minimum
+    /// time that the other known limits permit.
     pub(super) fn cause(&self, kind: Kind, cost_ns: u64, subject: &str, advice: String) -> Cause {
         let cost_ns = cost_ns.min(self.flow.elapsed_ns);
         let without_ns = remains::without_ns(self, kind);
@@ -75,12 +75,12 @@ impl View<'_> {
         }
     }
 
-    /// Returns the stalls that `is_meant`.
+    /// Returns the stalls for which `is_meant` is true.
     pub(super) fn select(&self, is_meant: impl Fn(&Stall) -> bool) -> Vec<Stall> {
         self.stalls.iter().filter(|stall| is_meant(stall)).copied().collect()
     }
 
-    /// Gives `stalls` to `cause`, so that nothing else gets them, if it stands out.
+    /// Assigns `stalls` to `cause` if it stands out, so that no other cause gets them.
     pub(super) fn settle(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
         if !cause.stands_out() {
             return None;
@@ -90,18 +90,18 @@ impl View<'_> {
         Some(cause)
     }
 
-    /// Returns the round trip, or nothing where it is not known.
+    /// Returns the round-trip time, or 0 if it is unknown.
     pub(super) fn trip_or_zero(&self) -> u64 {
         self.trip_ns.unwrap_or(0)
     }
 }
 
-/// Returns how long `stalls` are together, ns.
+/// Returns the total length of `stalls`, ns.
 pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
     stalls.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns))
 }
 
-/// Returns what the flows of a session cost.
+/// Returns the costs of the flows of a session.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let (mut views, trip_ns) = (views(observed), round_trip_ns(observed));
     let whole_flows = views.iter().filter(|view| view.only.is_none());
@@ -109,7 +109,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let has_losses_at_rest = losses::is_lossy_at_rest(observed);
     let has_late_echoes = has_late_echoes(observed);
     let has_reordering = whole_flows.clone().any(losses::is_reordered);
-    // Keys are short: where their echoes are late, short packets are lost as well.
+    // Keys are short: if their echoes are late, short packets are lost as well.
     let mut long = views.iter().filter(|view| view.only != Some(Rule::Windows));
     let hole = long.find_map(losses::hole).filter(|_| !has_late_echoes);
     for view in &mut views {
@@ -123,18 +123,18 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     found.extend(waits::nagle_of_answers(observed, trip_ns));
     found.extend(rates::emptied_bucket(observed, trip_ns));
     if has_windows {
-        // What one output shows of a window holds for the others, where it may look like a bucket.
+        // A window seen in one output also applies to the others, where it may look like a bucket.
         found.retain(|cause| cause.kind != Kind::RateLimiter);
     }
-    // A wait for a lost packet looks like one for an acknowledgment.
+    // A wait for a lost packet looks like a wait for an acknowledgment.
     if !has_losses && !has_late_echoes {
         found.extend(waits::nagle_if_unhurried(observed, trip_ns));
     }
     found
 }
 
-/// Returns whether anything was lost in the session, as far as TCP of this side can tell; `None` where
-/// it has not counted.
+/// Returns whether packets were lost in the session, according to the local TCP; `None` if there
+/// are no counts.
 pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
     let flows = [&observed.screenful, &observed.unhurried].into_iter().flatten();
     let flows = flows.chain(&observed.transfers);
@@ -145,12 +145,12 @@ pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
     (!again.is_empty()).then_some(is_lossy_here || again.iter().any(|count| *count > 0))
 }
 
-/// Returns whether packets overtake each other in some flow of the session.
+/// Returns whether packets are reordered in any flow of the session.
 pub(super) fn is_disordered(observed: &Observation) -> bool {
     views(observed).iter().filter(|view| view.only.is_none()).any(losses::is_reordered)
 }
 
-/// Returns the rate of the slowest link, as the session's flows show it, if it can be told.
+/// Returns the rate of the slowest link, if the session's flows show it.
 pub(super) fn line_bps(observed: &Observation) -> Option<u64> {
     views(observed)
         .iter()
@@ -205,20 +205,20 @@ fn views(observed: &Observation) -> Vec<View<'_>> {
     views
 }
 
-/// With fewer gaps, one that is a stall looks like a slow line.
+/// With fewer gaps, a stall looks like a slow link.
 const MANY_GAPS: usize = 4;
 
-/// Returns whether `rate_bps` may be a line's: its first bytes needed their time on it, too. That
-/// is asked where there are few gaps, and where they are as long as a round trip: a window of one
-/// segment is as even as a line, but its first segment comes at once.
+/// Returns whether `rate_bps` may be the rate of a link: then the first bytes also took their time
+/// on it. The test applies if there are few gaps, or if the gaps are as long as a round trip: a
+/// window of one segment is as even as a link, but its first segment arrives at once.
 fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let arrivals = &flow.arrivals;
     let mut times: Vec<u64> = gaps(arrivals).map(|(_, gap, _)| gap).collect();
     times.sort_unstable();
     let typical = statistics::nearest_rank(&times, 50).copied().unwrap_or(0);
     let is_of_a_trip = trip_ns.is_some_and(|trip| typical.abs_diff(trip) <= trip / 5);
-    // A window that is sent in a round trip or a few, as where each segment has half of it, is what
-    // makes the rate.
+    // A window sent in one or a few round trips, for example in segments of half its size,
+    // determines the rate.
     let is_of_a_window = |window: u64| {
         let trip_rate = rate_bps(window, trip_ns.unwrap_or(0)).unwrap_or(u64::MAX);
         window < flow.bytes && seen_bps.saturating_mul(4) > trip_rate
@@ -229,7 +229,7 @@ fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     if times.len() >= MANY_GAPS && !is_of_a_trip {
         return true;
     }
-    // Before the first long one there may be an echo of what was typed.
+    // The first long arrival may be preceded by an echo of the typed command.
     let mut sizes: Vec<u64> = arrivals.iter().map(|arrival| arrival.bytes).collect();
     sizes.sort_unstable();
     let usual = statistics::nearest_rank(&sizes, 50).copied().unwrap_or(0);
@@ -240,7 +240,7 @@ fn is_of_a_line(flow: &Flow, seen_bps: u64, trip_ns: Option<u64>) -> bool {
     let before = at.checked_sub(1).and_then(|at| arrivals.get(at));
     let waited_ns = first.at_ns.saturating_sub(before.map_or(0, |before| before.at_ns));
     let needed = serial_ns(first.bytes, seen_bps);
-    // What was seen of the rate has the headers of other packets in it.
+    // The observed rate includes the headers of other packets.
     needed - needed / 4 <= waited_ns
 }
 
@@ -254,7 +254,7 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     let mut found = processor(&view);
     found.extend(own_wait(&mut view));
     found.extend(first_byte(&view));
-    // What has the surest marks comes first; the order is explained in the head of the module.
+    // The rules with the most reliable symptoms come first; see the module documentation.
     found.extend(losses::black_hole(&mut view));
     found.extend(waits::zero_window(&mut view));
     found.extend(rates::limiter(&mut view));
@@ -266,10 +266,10 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found.extend(waits::small_window(&mut view));
     found.extend(waits::full_window(&view));
     found.extend(rates::small_packets(&view));
-    // What comes in windows leaves its line idle.
+    // A flow that arrives in windows leaves the link idle.
     found.extend(rates::line(&view).filter(|_| view.window_bytes.is_none()));
     if rates::full_bps(&view).is_some() {
-        // What finds no room in front of a link that is full is dropped there.
+        // A full link drops packets when its queue overflows.
         found.retain(|cause| !cause.kind.is_loss());
     }
     if is_of_a_full_queue(&view) {
@@ -278,7 +278,7 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
     found
 }
 
-/// Adds what the repair of lost packets costs to what the link costs whose queue has dropped them.
+/// Adds the cost of repairing lost packets to that of the link whose queue dropped them.
 fn charge_the_link(found: &mut Vec<Cause>) {
     let is_line = |cause: &Cause| cause.kind == Kind::LineRate;
     let lost_ns =
@@ -297,15 +297,16 @@ fn charge_the_link(found: &mut Vec<Cause>) {
     }
 }
 
-/// A link that sends for so many parts of a hundred of an output's time was full before a packet was lost.
+/// If a link sends for at least this percentage of an output's time, it was full before a packet
+/// was lost.
 const BUSY_PERCENT: u64 = 35;
 
-/// The queue that overflows holds so many full segments at least.
+/// Minimum capacity of an overflowing queue, in full segments.
 const QUEUE_SEGMENTS: u64 = 5;
 
-/// Returns whether packets of a long output were dropped by the queue in front of the slowest link: the link
-/// sent for a good part of its time, the round trip beside it shows a queue, and between single keys, when the
-/// queue was empty, nothing was lost.
+/// Returns whether packets of a long output were dropped by the queue in front of the slowest link.
+/// Then the link sent for a large part of the time, the round-trip time during it shows a queue,
+/// and nothing was lost between single keys, when the queue was empty.
 fn is_of_a_full_queue(view: &View<'_>) -> bool {
     if view.whole != Whole::Transfer || view.has_losses_at_rest {
         return false;
@@ -319,7 +320,7 @@ fn is_of_a_full_queue(view: &View<'_>) -> bool {
         && line_ns.saturating_mul(100) >= view.flow.elapsed_ns.saturating_mul(BUSY_PERCENT)
 }
 
-/// Returns what this side's processor costs, by what it did.
+/// Returns the costs of the local processor, by activity.
 fn processor(view: &View<'_>) -> Vec<Cause> {
     let layers = &view.flow.layers;
     let terminal_ns = sum_of(layers, |layer| layer == Layer::Terminal);
@@ -345,8 +346,8 @@ fn processor(view: &View<'_>) -> Vec<Cause> {
     found
 }
 
-/// Returns what the wait for this side's processor costs a flow. If it explains half of what the flow
-/// stood still, no stall is left for anything else.
+/// Returns the cost of the wait for the local processor. If it explains half of the time that the
+/// flow stalled, no stall is left for other causes.
 fn own_wait(view: &mut View<'_>) -> Option<Cause> {
     let waited_ns = view.flow.own_wait_ns?;
     let advice = "plumb was ready to run for so long: end what else runs here, or give plumb a greater \
@@ -358,25 +359,25 @@ fn own_wait(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Returns whether what asked for an incoming flow had to be sent again, or its first packet:
-/// others came before that, out of order.
+/// Returns whether the request for an incoming flow, or its first packet, was retransmitted: other
+/// packets arrived earlier, out of order.
 fn was_asked_again(view: &View<'_>) -> bool {
     let counts = &view.flow.counts;
     let marks = [counts.retransmissions, counts.out_of_order_in];
     view.has_losses && marks.into_iter().flatten().any(|count| count > 0)
 }
 
-/// Returns what a lost request costs, ns.
+/// Returns the cost of a lost request, ns.
 pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
     let first = view.flow.arrivals.first().filter(|_| was_asked_again(view));
     first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
 }
 
-/// A flow that is faster than so many parts of ten of its burst rate fills its line.
+/// A flow fills its link if its rate is at least this many tenths of its burst rate.
 const FULL_TENTHS: u64 = 5;
 
-/// Returns whether some incoming flow fills the slowest link, so that a queue can stand there;
-/// `None` if that cannot be told.
+/// Returns whether any incoming flow fills the slowest link, so that a queue can form there; `None`
+/// if that is unknown.
 pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
     let incoming: Vec<View<'_>> = views(observed)
         .into_iter()
@@ -390,10 +391,10 @@ pub(super) fn fills_the_line(observed: &Observation) -> Option<bool> {
     Some(mean.saturating_mul(10) >= burst.saturating_mul(FULL_TENTHS))
 }
 
-/// Returns what the far host takes until its first byte, beyond the round trip.
+/// Returns the time of the remote host until its first byte, beyond the round trip.
 fn first_byte(view: &View<'_>) -> Option<Cause> {
-    // Where long packets vanish, the first one did; what asked for it may have been lost; and where
-    // packets overtake each other the first one may have been late.
+    // If long packets vanish, the first packet vanished; if packets are lost, the request may have
+    // been; if packets are reordered, the first one may have been late.
     let is_of_the_way = view.hole.is_some() || view.has_reordering || was_asked_again(view);
     if view.flow.direction == Direction::Outgoing || is_of_the_way {
         return None;
@@ -401,7 +402,7 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
     let first = view.flow.arrivals.first()?;
     let trip_ns = view.trip_ns?;
     let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
-    // What a host did meanwhile once is no cause.
+    // A single delay of the host is not a cause.
     let first_ns = view.other_first_ns.map_or(first.at_ns, |other| other.min(first.at_ns));
     Some(view.cause(
         Kind::FarHost,

@@ -1,17 +1,19 @@
 //! A path that carries one direction at a time.
 //!
-//! Between two packets of different directions such a medium pauses for its turnaround time. A key that
-//! is typed when nothing was sent for a while waits for one turnaround, that of its echo. A key that
-//! follows an echo waits for two: the acknowledgment of that echo, or the key itself, turns the medium
-//! once more. So a key in a sequence takes longer than a whole answer of a shell at rest, which no other
-//! cause does: a slow host, a queue and a long path delay both alike. That is the control measurement.
+//! Between two packets of different directions such a medium pauses for its turnaround time. A key
+//! typed after a pause waits for one turnaround, that of its echo. A key that follows an echo waits
+//! for two: the acknowledgment of that echo, or the key itself, turns the medium once more. A key
+//! in a sequence therefore takes longer than a complete short answer of an idle shell, which no
+//! other cause produces: a slow host, a queue and a long path delay both equally. The short answers
+//! are the control measurement.
 //!
-//! With a turnaround longer than half the round trip, an echo at rest takes one turnaround and half a
-//! round trip, and one in a sequence takes two turnarounds; both together give the round trip of the path
-//! without its turnarounds.
+//! If the turnaround is longer than half the round trip, an echo at rest takes one turnaround and
+//! half a round trip, and one in a sequence takes two turnarounds; together they give the round
+//! trip of the path without its turnarounds.
 //!
-//! A medium that turns for a packet at rest as well, or a session without answers, as at a login prompt,
-//! shows itself by keys typed at a steady pace, with weaker marks (see the module of keys).
+//! A medium that also turns for a packet at rest, or a session without answers, as at a login
+//! prompt, is detected by keys typed at a steady pace, with weaker evidence (see the `keys`
+//! module).
 
 use super::cause::{Cause, Kind, Whole};
 use super::keys::round_trip_ns;
@@ -19,17 +21,17 @@ use super::observation::Observation;
 use crate::figures::duration;
 use crate::statistics;
 
-/// Fewer answers say nothing.
+/// Minimum number of answers for the comparison.
 const FEWEST_ANSWERS: usize = 4;
-/// An echo in a sequence takes at least so much longer than an answer at rest, ns.
+/// Minimum difference between an echo in a sequence and an answer at rest, ns,
 const LEAST_TURN_NS: u64 = 10_000_000;
-/// And one part in so many of the answer.
+/// and as a fraction of the answer.
 const TURN_ONE_IN: u64 = 5;
-/// The upper quartile of the echoes exceeds the lower one by one part in so many at most: a processor that
-/// is busy now and then spreads them.
+/// Maximum difference between the quartiles of the echoes, as a fraction: a processor that is
+/// occasionally busy spreads them further.
 const SPREAD_ONE_IN: u64 = 4;
 
-/// Returns what the turnarounds of a half-duplex path cost an echo.
+/// Returns the cost of the turnarounds of a half-duplex path for an echo.
 pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Cause> {
     let answers_ns = &observed.answers.as_ref()?.at_once_ns;
     if answers_ns.len() < FEWEST_ANSWERS {
@@ -43,7 +45,7 @@ pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Ca
     if !is_even || low_ns < rest_ns.saturating_add(turn_ns) {
         return None;
     }
-    // The shortest round trip of TCP is that of a packet at rest, too, and has no shell in it.
+    // TCP's minimum round-trip time is also that of a packet at rest, without the shell.
     let shortest_ns = round_trip_ns(observed)?.min(rest_ns);
     let in_turns = in_turns_ns(echo_ns, shortest_ns);
     let without_ns = shortest_ns.saturating_mul(2).saturating_sub(in_turns);
@@ -65,8 +67,8 @@ pub(super) fn of_answers(observed: &Observation, echoes_ns: &[u64]) -> Option<Ca
     })
 }
 
-/// Returns the time of two turnarounds, as an echo in a sequence shows it: one that is longer than two
-/// packets at rest waits for four.
+/// Returns the time of two turnarounds, derived from an echo in a sequence. An echo longer than two
+/// packets at rest waits for four turnarounds.
 const fn in_turns_ns(echo_ns: u64, shortest_ns: u64) -> u64 {
     if echo_ns > shortest_ns.saturating_mul(2) { echo_ns / 2 } else { echo_ns }
 }
@@ -78,8 +80,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A session whose echoes take `echo_ms` in a sequence, whose answers take `answer_ms` at rest, and
-    /// whose shortest round trip is `trip_ms`.
+    /// A session whose echoes take `echo_ms` in a sequence, whose answers take `answer_ms` at rest,
+    /// and whose shortest round trip is `trip_ms`.
     fn session(echo_ms: u64, answer_ms: u64, trip_ms: u64) -> Observation {
         Observation {
             echo: Some(Echoes { samples_ns: vec![echo_ms * MS; 40], ..Echoes::default() }),

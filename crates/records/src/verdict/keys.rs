@@ -1,16 +1,16 @@
-//! The echo of a key: idle, at a steady pace, and beside other data.
+//! The echo of a key: idle, at a steady pace, and during other data.
 //!
-//! Of an echo, what this side's own layers take is measured, and so is the round trip of the
-//! network: the shortest one that TCP has seen, or the time to connect. What is left is the far
-//! host's. Where no round trip is known that rest is the far host's and the network's together,
-//! and neither is accused.
+//! Two parts of an echo are measured: the time of the local layers, and the round-trip time of the
+//! network, which is TCP's minimum or the connection time. The remainder is charged to the remote
+//! host. If no round-trip time is known, the remainder belongs to the remote host and the network
+//! together, and neither is charged.
 //!
-//! What this side waits for its own processor is measured for each echo and subtracted from it before
-//! anything else is asked.
+//! The wait for the local processor is measured for each echo, and is subtracted before all other
+//! rules.
 //!
-//! An echo that is late has lost a packet, or a program has paused. TCP tells the two apart: a host
-//! whose program pauses acknowledges the keys, so that nothing is sent again, and nothing comes out of
-//! order in the whole session.
+//! A late echo is due to a lost packet or a pausing program. TCP distinguishes the two: a host
+//! whose program pauses still acknowledges the keys, so that nothing is retransmitted and no data
+//! arrives out of order in the whole session.
 
 use super::cause::{Cause, Kind, Whole};
 use super::half_duplex;
@@ -22,28 +22,28 @@ use crate::figures::{count, duration};
 use crate::measurement::{Layer, LayerTime};
 use crate::statistics;
 
-/// Returns the round trip of the network, ns, as short as it was ever seen; the time to connect
-/// may contain a wait for this side's processor, and TCP's may contain the far host.
+/// Returns the minimum round-trip time of the network, ns. The connection time may include a wait
+/// for the local processor, and TCP's estimate may include the remote host.
 pub(super) fn round_trip_ns(observed: &Observation) -> Option<u64> {
     let path = &observed.path;
     [path.min_rtt_ns, path.rtt_ns, observed.steps.connect_ns].into_iter().flatten().min()
 }
 
-/// Returns the round trip of TCP alone, ns: the time to connect may contain a lost packet.
+/// Returns the round-trip time of TCP alone, ns: the connection time may include a lost packet.
 pub(super) fn without_loss_ns(observed: &Observation) -> Option<u64> {
     let path = &observed.path;
     let shortest = observed.echo.as_ref().and_then(|echo| echo.samples_ns.iter().min().copied());
     [path.min_rtt_ns, path.rtt_ns, shortest].into_iter().flatten().min()
 }
 
-/// Returns the sum of the `layers` that `is_meant`.
+/// Returns the sum of the `layers` for which `is_meant` is true.
 pub(super) fn sum_of(layers: &[LayerTime], is_meant: impl Fn(Layer) -> bool) -> u64 {
     let meant = layers.iter().filter(|part| is_meant(part.layer));
     meant.fold(0, |sum, part| sum.saturating_add(part.ns))
 }
 
-/// Returns whether a layer is this side's software. In system calls the kernel may work for a far
-/// side that runs on the same machine.
+/// Returns whether a layer is local software. System calls are excluded, because the kernel may
+/// work for a remote host on the same machine in them.
 pub(super) const fn is_own(layer: Layer) -> bool {
     !matches!(
         layer,
@@ -51,25 +51,25 @@ pub(super) const fn is_own(layer: Layer) -> bool {
     )
 }
 
-/// Returns what keys cost.
+/// Returns the costs of keys.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let Some(echo) = &observed.echo else { return Vec::new() };
     let net_ns = echo.without_own_wait_ns();
     let Some(median_ns) = statistics::median(&net_ns) else { return Vec::new() };
     let mut found = idle(observed, echo, median_ns);
     if let Some(turns) = half_duplex::of_answers(observed, &net_ns).filter(Cause::stands_out) {
-        // What keys wait for beside that, and in a train, is the same medium.
+        // Other waits of keys, also in a train, are due to the same medium.
         found.push(turns);
         return found;
     }
     let is_disordered = super::flows::is_disordered(observed);
     if let Some(late) = late_ones(observed, &net_ns, median_ns) {
-        // Where a packet is lost now and then, keys behind it wait for that and for nothing else.
+        // If packets are occasionally lost, later keys only wait for their repair.
         found.push(if is_disordered { disorder(late) } else { late });
         return found;
     }
     if has_own_wait(echo) {
-        // The keys that follow were held up here as well.
+        // The following keys were delayed locally, too.
         return found;
     }
     let behind = under_load(observed, median_ns).into_iter();
@@ -78,8 +78,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     found
 }
 
-/// Returns `cause` as what it is where packets overtake each other: echoes come in their order, so
-/// one packet that is late holds up all that were behind it.
+/// Returns `cause` as the effect of reordering: echoes are delivered in order, so one late packet
+/// delays all later ones.
 fn disorder(mut cause: Cause) -> Cause {
     cause.kind = Kind::Reordering;
     "Disorder on the way".clone_into(&mut cause.subject);
@@ -89,13 +89,13 @@ fn disorder(mut cause: Cause) -> Cause {
     cause
 }
 
-/// Bytes of an echo and its key with their headers.
+/// Data bytes of a packet with a key or its echo.
 const KEY_BYTES: u64 = 1;
-/// A packet with the key, one with the echo.
+/// Packets per key: one with the key, one with the echo.
 const KEY_PACKETS: u64 = 2;
 
-/// Returns what the line takes of an echo, ns: a serial line of ours, or the slowest link of the
-/// way as its flows have shown it.
+/// Returns the time of an echo on the link, ns: on a local serial line, or on the slowest link of
+/// the path as observed in its flows.
 fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
     let measured = sum_of(&echo.layers, |layer| layer == Layer::Line);
     if measured > 0 {
@@ -103,7 +103,7 @@ fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
     }
     let path = &observed.path;
     let bytes = KEY_BYTES + path.header_bytes.unwrap_or(Path::HEADER_BYTES);
-    // A byte is eight bits to what computes the time.
+    // `serial_ns` assumes eight bits per byte.
     let own = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
     let seen = || super::flows::line_bps(observed).map(|rate| (rate, 8));
     let Some((rate, bits)) = own.or_else(seen) else { return 0 };
@@ -163,7 +163,7 @@ fn idle(observed: &Observation, echo: &Echoes, median_ns: u64) -> Vec<Cause> {
     found
 }
 
-/// Returns what the wait for this side's processor costs, on the average of all echoes.
+/// Returns the average cost of the wait for the local processor, over all echoes.
 fn own_wait(echo: &Echoes) -> Cause {
     let mean_ns = |times: &[u64]| {
         let sum = times.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
@@ -186,17 +186,17 @@ fn own_wait(echo: &Echoes) -> Cause {
     }
 }
 
-/// Returns whether echoes were held up on this side for longer than is not noticed.
+/// Returns whether echoes were delayed locally for a noticeable time.
 pub(super) fn has_own_wait(echo: &Echoes) -> bool {
     own_wait(echo).stands_out()
 }
 
-/// Light in fibre takes 5 µs a kilometre, and has to come back.
+/// Light in fiber takes 5 µs per kilometer, in each direction.
 const FIBRE_NS_PER_KM: u64 = 10_000;
-/// One echo in so many must be late: fewer are chance.
+/// Minimum fraction of echoes that must be late; fewer may be coincidence.
 const LATE_ONE_IN: usize = 200;
 
-/// Returns whether some echoes came late, as where packets are lost.
+/// Returns whether some echoes were late, as with packet loss.
 pub(super) fn has_late_echoes(observed: &Observation) -> bool {
     let Some(echo) = &observed.echo else { return false };
     let net_ns = echo.without_own_wait_ns();
@@ -206,19 +206,19 @@ pub(super) fn has_late_echoes(observed: &Observation) -> bool {
     })
 }
 
-/// So many late echoes with nothing sent again are no chance.
+/// This many late echoes without a retransmission are not coincidence.
 const MANY_LATE: usize = 3;
 
-/// Returns what echoes cost that came late, on the average of all: because packets were lost, or, in a
-/// session in which none was, because a program paused.
+/// Returns the average cost of late echoes: due to lost packets or, if none was lost in the
+/// session, due to a pausing program.
 fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
     let echo = observed.echo.as_ref()?;
-    // The keys that take others back are held up as often: a pause of every tenth answer may meet none of
-    // the others, or one of five.
+    // The keys that erase others are delayed as often: a pause at every tenth answer may affect
+    // none of the other keys, or one of five.
     let mut all = lateness_ns(net_ns);
     all.extend(lateness_ns(&echo.erasures_ns));
     let late: Vec<u64> = all.iter().copied().filter(|ns| *ns > 0).collect();
-    // A single one is chance, unless TCP has sent something again at that time.
+    // A single late echo is coincidence, unless TCP retransmitted in that phase.
     let is_lossy = really_lost(&echo.counts).is_some_and(|lost| lost > 0);
     let fewest = if is_lossy { 1 } else { 2 };
     if late.len() < fewest || late.len() * LATE_ONE_IN < all.len() {
@@ -228,7 +228,8 @@ fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<C
     let gain_ns = beyond / u64::try_from(all.len()).unwrap_or(u64::MAX).max(1);
     let samples = all.len();
     let worst = duration(late.iter().max().map_or(0, |ns| median_ns.saturating_add(*ns)));
-    // An echo carries the acknowledgment of its key, so a lost one has the key sent again.
+    // An echo carries the acknowledgment of its key, so the loss of an echo causes a retransmission
+    // of the key.
     let is_never_again = really_lost(&echo.counts) == Some(0) && late.len() >= MANY_LATE;
     let has_losses = super::flows::has_losses(observed).is_none_or(|lossy| lossy);
     let Late { kind, subject, advice } = match has_losses && !is_never_again {
@@ -246,7 +247,7 @@ fn late_ones(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<C
     })
 }
 
-/// Why echoes were late.
+/// The reason why echoes were late.
 struct Late {
     kind: Kind,
     subject: &'static str,
@@ -272,18 +273,20 @@ const fn of_pauses() -> Late {
     }
 }
 
-/// The output that the remote host holds is reported if it accounts for this fraction of an echo's wait.
+/// The output that the remote host holds is reported if it accounts for at least this fraction of
+/// an echo's wait.
 const HELD_ONE_IN: u64 = 5;
 
-/// A round trip shows at least one part in so many of what a queue holds echoes up: the far
-/// side's acknowledgments of a few keys are among it.
+/// TCP's round-trip time must show at least this fraction of the delay that a queue adds to echoes:
+/// it includes the remote host's acknowledgments of a few keys.
 const QUEUED_ONE_IN: u64 = 8;
 
-/// Where this side waits for its processor for one part in so many of an output, the echoes beside it do, too.
+/// If the local host waits for its processor for at least this fraction of an output, echoes during
+/// it wait as well.
 const WAITED_ONE_IN: u64 = 4;
 
-/// Returns what the wait for this side's processor costs an echo beside the longest output, if this side
-/// waited for a good part of that: as large a part of the echo.
+/// Returns the cost of the wait for the local processor in echoes during the longest output. If the
+/// local host waited for a large fraction of the output, the same fraction of the echo is charged.
 fn own_wait_beside_output(observed: &Observation, gain_ns: u64, total_ns: u64) -> Option<Cause> {
     let longest = observed.sustained.as_ref().or(observed.transfers.first())?;
     let (waited_ns, elapsed_ns) = (longest.own_wait_ns?, longest.elapsed_ns.max(1));
@@ -307,14 +310,14 @@ fn own_wait_beside_output(observed: &Observation, gain_ns: u64, total_ns: u64) -
     })
 }
 
-/// Returns how long the slowest link takes for the first flight of a sender, ns, if its rate was seen.
+/// Returns the time of the slowest link for the first flight of a sender, ns, if its rate is known.
 pub(super) fn first_flight_ns(observed: &Observation) -> Option<u64> {
     let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
     let rate_bps = super::flows::line_bps(observed)?;
     Some(serial_ns(INITIAL_SEGMENTS * mss_bytes, rate_bps))
 }
 
-/// Returns what a queue costs that other data fills.
+/// Returns the cost of a queue that other data fills.
 fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let loaded = observed.echo_under_load.as_ref()?;
     let total_ns = loaded.settled_ns()?;
@@ -322,17 +325,18 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     if let Some(cause) = own_wait_beside_output(observed, gain_ns, total_ns) {
         return Some(cause);
     }
-    // A queue stands only in front of a link that is full.
+    // A queue forms only in front of a full link.
     if super::flows::fills_the_line(observed) == Some(false) {
         return None;
     }
-    // On a slow line the first flight of any sender is as long: that is the line, and not its queue.
+    // On a slow link the first flight of any sender takes as long: that is due to the link, and not
+    // to its queue.
     let flight_ns = first_flight_ns(observed).unwrap_or(0);
     if gain_ns <= flight_ns {
         return None;
     }
-    // A queue holds up the far side's acknowledgments as well: where they come at once, echoes wait
-    // in the far host.
+    // A queue also delays the acknowledgments of the remote host: if they arrive without delay,
+    // echoes wait in the remote host.
     let trip_ns = round_trip_ns(observed).unwrap_or(0);
     let waits_ns = observed.path.rtt_under_load_ns.map(|rtt| rtt.saturating_sub(trip_ns));
     if waits_ns.is_some_and(|waits| waits < gain_ns / QUEUED_ONE_IN) {
@@ -351,7 +355,7 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         kind: Kind::Queue,
         of: Whole::EchoUnderLoad,
         cost_ns,
-        // A queue that is as short as it should be still holds the first flight of a sender.
+        // Even a queue of the recommended length holds the first flight of a sender.
         gain_ns: cost_ns.saturating_sub(flight_ns),
         total_ns,
         subject: "The queue in front of the slowest link".to_owned(),
@@ -363,20 +367,21 @@ fn under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     })
 }
 
-/// With fewer quick echoes beside it, a pause is not told from keys that wait for each other.
+/// With fewer quick echoes, a pause cannot be distinguished from keys that wait for each other.
 const FEWEST_QUICK: usize = 3;
-/// An echo that is longer than another by one part in so many, or by so much, is as quick.
+/// An echo counts as quick if it exceeds the idle one by at most this fraction, or by `QUICK_NS`.
 const QUICK_ONE_IN: u64 = 8;
 const QUICK_NS: u64 = 3_000_000;
-/// Echoes that differ by the pace of their keys, but for so much, come together.
+/// Tolerance for echoes that arrive together, whose times then differ by the pace of their keys,
+/// ns.
 const TOGETHER_NS: u64 = 15_000_000;
 
-/// Returns whether all echoes of a train that are late come together, behind one pause: where
-/// each key waits for the one before it, they come one after the other.
+/// Returns whether all late echoes of a train arrive together after one pause. If each key waits
+/// for the previous one, they arrive one after the other.
 fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
     let late_ns = idle_ns.saturating_add(TRAIN_PACE_NS);
     let late = train_ns.iter().filter(|ns| **ns > late_ns).count();
-    // Where keys and echoes are in each other's way, no echo is as quick as one alone.
+    // If keys and echoes impede each other, no echo is as quick as an idle one.
     let quick_ns = idle_ns.saturating_add((idle_ns / QUICK_ONE_IN).max(QUICK_NS));
     let others = train_ns.iter().filter(|ns| **ns <= late_ns);
     if others.clone().count() < FEWEST_QUICK || others.clone().any(|ns| *ns > quick_ns) {
@@ -393,11 +398,11 @@ fn is_one_pause(train_ns: &[u64], idle_ns: u64) -> bool {
     longest >= FEWEST_TOGETHER && longest + 2 >= late
 }
 
-/// So many echoes that come together are more than a few that were written at once.
+/// Minimum number of echoes that arrive together; fewer may have been written at once.
 const FEWEST_TOGETHER: usize = 5;
 
-/// Returns what it costs that keys which are struck at a steady pace wait for each other's echoes:
-/// because the way carries one direction at a time, or by Nagle's algorithm.
+/// Returns the cost of keys, typed at a steady pace, that wait for each other's echoes: because the
+/// path is half-duplex, or due to Nagle's algorithm.
 fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
     let train = observed.echo_train.as_ref()?;
     let total_ns = statistics::median(&train.samples_ns)?;
@@ -405,13 +410,13 @@ fn steady_keys(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         return None;
     }
     let gain_ns = total_ns.checked_sub(idle_ns)?;
-    // A far host that computes longer than a person takes for a key makes them wait just so.
+    // A remote host that computes longer than the interval between keystrokes also makes them wait.
     let trip_ns = round_trip_ns(observed)?;
     if idle_ns.saturating_sub(trip_ns) > trip_ns {
         return None;
     }
-    // Nagle's algorithm lets each echo wait for the acknowledgment of the one before: no longer
-    // than a round trip, and what this side puts an acknowledgment of a key off.
+    // With Nagle's algorithm, each echo waits for the acknowledgment of the previous one: at most
+    // one round trip plus the local delay of an acknowledgment.
     if gain_ns <= trip_ns + trip_ns / 5 + KERNEL_DELAY_NS {
         return Some(Cause {
             kind: Kind::Nagle,

@@ -1,9 +1,9 @@
-//! Packets that are lost, late or too long for the way.
+//! Packets that are lost, late, or too long for the path.
 //!
-//! Who receives sees a loss as data out of order, and then silence until it was sent again: about
-//! a round trip where the sender was told by duplicate acknowledgments, the time of a timer where
-//! not. The last packet of a flow leaves no mark but the silence; that is taken for a loss only if
-//! there were others in the session.
+//! A receiver sees a loss as data out of order, followed by silence until the retransmission: about
+//! a round trip after duplicate acknowledgments, otherwise a timeout. The loss of the last packet
+//! of a flow leaves only the silence, which counts as a loss only if there were others in the
+//! session.
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, lost_request_ns, sum_ns};
@@ -13,23 +13,23 @@ use super::waits::{INITIAL_SEGMENTS, largest_around, long_ns};
 use crate::figures::{count, duration};
 use crate::statistics;
 
-/// Returns whether something of a flow was lost for certain.
+/// Returns whether a packet of the flow was certainly lost.
 pub(super) fn is_lossy(flow: &Flow) -> bool {
     let mark = match flow.direction {
         Direction::Outgoing => really_lost(&flow.counts),
-        // What this side sends again on a slow line may only have been late.
+        // Retransmissions of the local host on a slow link may only have been late.
         Direction::Incoming => flow.counts.out_of_order_in,
     };
     mark.is_some_and(|count| count > 0)
 }
 
-/// Returns segments that this side sent again, without those that had come after all.
+/// Returns the number of segments that the local host retransmitted, without spurious ones.
 pub(super) fn really_lost(counts: &FlowCounts) -> Option<u64> {
     let needless = counts.duplicate_reports.unwrap_or(0);
     Some(counts.retransmissions?.saturating_sub(needless))
 }
 
-/// Returns whether something was lost while single keys were typed, as far as TCP of this side can tell: a
+/// Returns whether packets were lost while single keys were typed, according to the local TCP. A
 /// bucket or a queue that drops packets does not do so then.
 pub(super) fn is_lossy_at_rest(observed: &Observation) -> bool {
     let Some(Echoes { counts, .. }) = &observed.echo else { return false };
@@ -37,25 +37,25 @@ pub(super) fn is_lossy_at_rest(observed: &Observation) -> bool {
     lost.saturating_add(counts.out_of_order_in.unwrap_or(0)) > 0
 }
 
-/// An exchange that takes so many times what is usual, and [`LATE_NS`] more, was held up.
+/// An exchange was delayed if it takes this many times the usual time plus [`LATE_NS`].
 const LATE_FACTOR: u64 = 2;
-/// Less than that is chance.
+/// Shorter delays are random, ns.
 const LATE_NS: u64 = 100_000_000;
 
-/// Returns from when on an exchange that usually takes `usual_ns` was held up, ns.
+/// Returns the duration above which an exchange that usually takes `usual_ns` was delayed, ns.
 pub(super) const fn late_from_ns(usual_ns: u64) -> u64 {
     usual_ns.saturating_mul(LATE_FACTOR).saturating_add(LATE_NS)
 }
 
-/// Returns by how much each of `times_ns` was late, ns: 0 where it was not held up.
+/// Returns the delay of each of `times_ns`, ns; 0 if it was not delayed.
 pub(super) fn lateness_ns(times_ns: &[u64]) -> Vec<u64> {
     let usual_ns = statistics::median(times_ns).unwrap_or(0);
     let late = |ns: &u64| if *ns > late_from_ns(usual_ns) { ns - usual_ns } else { 0 };
     times_ns.iter().map(late).collect()
 }
 
-/// Returns what lost packets cost a short exchange on the average of all that the session had, ns: which
-/// of them loses a packet is chance, and one alone says nothing of the next.
+/// Returns the average cost of lost packets per short exchange of the session, ns. The average is
+/// used because losses are random, and a single one does not predict the next.
 fn exchange_loss_ns(observed: &Observation) -> Option<u64> {
     let echo = observed.echo.as_ref();
     let answers = observed.answers.as_ref();
@@ -70,11 +70,12 @@ fn exchange_loss_ns(observed: &Observation) -> Option<u64> {
     (late.len() >= FEWEST_EXCHANGES).then(|| sum / u64::try_from(late.len()).unwrap_or(u64::MAX))
 }
 
-/// With fewer exchanges the average is chance as well.
+/// With fewer exchanges the average is not significant.
 const FEWEST_EXCHANGES: usize = 20;
 
-/// Returns what lost packets cost a flow of the session that fits into one flight, ns; `None` where there
-/// were too few short exchanges to tell, or it is longer. An exchange has two packets of data.
+/// Returns the expected cost of lost packets for a flow that fits into one flight, ns; `None` if it
+/// is longer, or if there were too few short exchanges for an estimate. An exchange has two data
+/// packets.
 pub(super) fn expected_ns(observed: &Observation, flow: &Flow) -> Option<u64> {
     let mss = observed.path.mss_bytes.unwrap_or(Path::LEAST_MSS).max(1);
     let packets = flow.bytes.div_ceil(mss);
@@ -82,7 +83,7 @@ pub(super) fn expected_ns(observed: &Observation, flow: &Flow) -> Option<u64> {
     (packets <= INITIAL_SEGMENTS).then_some(expected_ns)
 }
 
-/// Returns the data bytes of the packets that come after longer ones have vanished in a flow.
+/// Returns the data bytes of the packets that arrive after longer ones of the flow have vanished.
 pub(super) fn hole(view: &View<'_>) -> Option<u64> {
     let mss = view.path.mss_bytes?;
     if view.flow.direction == Direction::Outgoing {
@@ -96,21 +97,22 @@ pub(super) fn hole(view: &View<'_>) -> Option<u64> {
     let waited = first.at_ns.saturating_sub(view.trip_or_zero()) >= long_ns;
     let index = if waited { 0 } else { stall? };
     let (before, after) = largest_around(view, index)?;
-    // Nothing long has come before, and nothing as long as it might be ever after.
+    // No long packet arrived before, and none of the full length later.
     let is_hole = before * 2 < mss && after * 100 < mss * 97 && after * 3 > mss;
     let alike = arrivals.iter().filter(|arrival| arrival.bytes == after).count();
-    // What is little more than a segment comes in one that is as long, and its rest.
+    // Data slightly longer than a segment arrives as one segment of the same length, and a
+    // remainder.
     let is_pair = arrivals.len() == 2 && view.flow.bytes > mss;
     (is_hole && (is_pair || alike * 2 > arrivals.len())).then_some(after)
 }
 
-/// Returns what long packets cost that vanish: silence until the sender tries shorter ones.
+/// Returns the cost of long packets that vanish: silence until the sender tries shorter ones.
 pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
     let shorter = view.hole?;
     let mss = view.path.mss_bytes?;
     let long_ns = long_ns(view);
     let taken = view.select(|stall| stall.ns >= long_ns);
-    // The very first packet may have been too long.
+    // The very first packet may already have been too long.
     let first = view.flow.arrivals.first()?;
     let first_ns = first.at_ns.saturating_sub(view.trip_or_zero());
     let gain_ns = sum_ns(&taken).saturating_add(first_ns);
@@ -125,11 +127,11 @@ pub(super) fn black_hole(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Fewer than this may be chance.
+/// Fewer reorderings may be coincidence.
 const FEWEST_REORDERINGS: u64 = 2;
 
-/// Returns whether data of a flow was late rather than lost: a sender sees that it was overtaken,
-/// and who receives sees late data come after it was sent again.
+/// Returns whether data of a flow was late rather than lost: the sender detects reordering, and the
+/// receiver sees late data arrive after its retransmission.
 pub(super) fn is_reordered(view: &View<'_>) -> bool {
     let counts = &view.flow.counts;
     match view.flow.direction {
@@ -147,10 +149,10 @@ pub(super) fn is_reordered(view: &View<'_>) -> bool {
     }
 }
 
-/// Returns what it costs that packets overtake each other: what came too early waits for what is
-/// late, and the sender may take it for lost.
+/// Returns the cost of reordering: early packets wait for late ones, and the sender may consider
+/// the late ones lost.
 ///
-/// Where one flow of a session shows it, it is what all of them meet.
+/// If one flow of a session shows it, it applies to all of them.
 pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
     if !view.has_reordering {
         return None;
@@ -172,15 +174,16 @@ pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// The timers of hosts of today run out 200 ms after the round trip, and twice that after the
-/// second loss of the same; those of others after a second (RFC 6298).
+/// Minimum wait that indicates a timeout, ns. On current hosts, timers expire 200 ms after the
+/// round trip, and after twice that time for the second loss of a packet; on other hosts after one
+/// second (RFC 6298).
 pub(super) const TIMER_NS: u64 = 600_000_000;
-/// A wait of so many round trips is that of a timer at any rate.
+/// A wait of this many round trips is a timeout in any case.
 const TIMER_TRIPS: u64 = 6;
 
-/// Returns what losses cost, by how they were mended for the most part.
+/// Returns the cost of losses, by their predominant kind of repair.
 pub(super) fn loss(view: &mut View<'_>) -> Option<Cause> {
-    // Where packets overtake each other, the last of a flow may only have been late.
+    // With reordering, the last packet of a flow may only have been late.
     let is_late_alone = view.has_reordering && !is_lossy(view.flow);
     if !view.has_losses || view.hole.is_some() || is_late_alone {
         return None;

@@ -1,8 +1,8 @@
-//! What limits a login or a transfer, as far as one can know from its near side.
+//! Diagnosis of a login or a transfer, from observations on the local host.
 //!
-//! Two answers come from here. [`verdict()`] is one sentence on a [`crate::Measurement`]: where the
-//! time of an echo or of a screenful goes. An [`Observation`] says more than that record keeps: when
-//! each byte of a flow came, how echoes fare beside other data, what TCP counted meanwhile.
+//! There are two results. [`verdict()`] is one sentence on a [`crate::Measurement`]: the
+//! distribution of the time of an echo or a screenful. An [`Observation`] has more detail than that
+//! record: the arrival time of each byte of a flow, echoes during other data, and TCP statistics.
 
 mod cause;
 mod files;
@@ -31,12 +31,11 @@ pub use sentence::{
 
 pub(crate) use traffic::serial_ns;
 
-/// Returns why a person waits in the session that was observed: what costs most first, and nothing
-/// where nothing stands out.
+/// Returns the causes of waiting in the observed session, highest weight first; empty if no cause
+/// stands out.
 ///
-/// A cause stands out if it takes a tenth of its whole or more, and more than what a person
-/// notices. Output that never came is first, and a long wait for which there is no cause is
-/// [`Kind::Unknown`].
+/// A cause stands out if it takes at least a tenth of its total, and more than users notice. Output
+/// that never arrived comes first, and a long wait without a cause is [`Kind::Unknown`].
 #[must_use]
 pub fn causes(observed: &Observation) -> Vec<Cause> {
     if let Some(files) = &observed.files {
@@ -56,20 +55,20 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
     causes
 }
 
-/// A loss of less than one part in so many of its whole is not reported.
+/// Minimum share of its total from which on a small loss is reported, as a divisor.
 const SMALL_LOSS_ONE_IN: u64 = 10;
 
-/// Returns whether `cause` is a loss that is reported where nothing else is, although nobody notices what
-/// it costs on the average.
+/// Returns whether `cause` is a loss that is reported if there is no other cause, although its
+/// average cost is not noticeable.
 fn is_small_loss(cause: &Cause) -> bool {
     let is_part = cause.cost_ns.saturating_mul(SMALL_LOSS_ONE_IN) >= cause.total_ns;
     cause.kind.is_loss() && cause.cost_ns > 0 && is_part
 }
 
-/// Returns `found` without what only follows from another of them: where the way carries one
-/// direction at a time, a bucket is empty or a window small, other data is in front of a key anyway.
-/// Turnarounds of a half-duplex path are in its round trip, in each wait for the remote host, and in the
-/// rate of an output whose acknowledgments turn the medium.
+/// Returns `found` without causes that only follow from others: on a half-duplex path, with an
+/// empty bucket or with a small window, a key waits behind other data in any case. The turnarounds
+/// of a half-duplex path are included in its round-trip time, in each wait for the remote host, and
+/// in the rate of an output whose acknowledgments turn the medium.
 fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
     let turns = |cause: &Cause| cause.kind == Kind::HalfDuplex && cause.stands_out();
     if found.iter().any(turns) {
@@ -93,7 +92,7 @@ fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
             Kind::HalfDuplex | Kind::RateLimiter | Kind::SmallWindow | Kind::SmallSendBuffer
         ) && cause.stands_out()
     };
-    // The rate behind an empty bucket is that of the bucket, and no link's.
+    // The rate after the bucket is empty is that of the bucket, and not of a link.
     let is_limiter = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
     if found.iter().any(is_limiter) {
         found.retain(|cause| cause.kind != Kind::LineRate || cause.of != Whole::Transfer);
@@ -104,7 +103,7 @@ fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
     found
 }
 
-/// Returns the causes as sentences, or that there is none.
+/// Returns the causes as sentences, or a statement that there is none.
 #[must_use]
 pub fn conclusion(causes: &[Cause]) -> String {
     if causes.is_empty() {

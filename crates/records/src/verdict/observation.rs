@@ -1,112 +1,114 @@
-//! All that one can know of a session from its near side.
+//! Observations of a session from the local host.
 //!
-//! Whoever has measured fills in what is known and leaves the rest: `None` and an empty list are
-//! "unknown", and never zero. Times are whole nanoseconds by one clock of the near side; no reading
-//! of the far side's clock is among them. A count is what was added during the flow or the session
-//! that it stands in, not what the connection had counted before.
+//! The measuring code fills in the known values: `None` and an empty list mean "unknown", never
+//! zero. Times are integer nanoseconds by one clock of the local host; no timestamp of the remote
+//! host is used. A count covers the flow or session to which it belongs, excluding earlier traffic
+//! of the connection.
 
 use super::files::FileSession;
 use crate::measurement::LayerTime;
 use crate::{arrivals, sizes, statistics};
 
-/// The pace of the keys of [`Observation::echo_train`], ns.
+/// Interval between the keys of [`Observation::echo_train`], ns.
 pub const TRAIN_PACE_NS: u64 = 60_000_000;
 
-/// What was seen of one session.
+/// Observations of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// The steps until there is something to work with.
+    /// Steps until the session is usable.
     pub steps: Steps,
-    /// One key at a time, each struck when the far side is at rest.
+    /// Single keys, each typed when the remote host is idle.
     pub echo: Option<Echoes>,
-    /// Keys struck at a steady pace, whether or not the echo of the one before has come.
+    /// Keys typed at a steady pace, regardless of the previous echo.
     pub echo_train: Option<Echoes>,
-    /// Keys struck one at a time while a flow comes in that fills the way.
+    /// Single keys typed while an incoming flow fills the path.
     pub echo_under_load: Option<Echoes>,
-    /// A screenful that was asked for.
+    /// A screenful that was requested.
     pub screenful: Option<Flow>,
-    /// A screenful whose acknowledgments this side has put off, as most programs do; the one above
-    /// is acknowledged as [`Path::own_ack_delay_ns`] says.
+    /// A screenful whose acknowledgments the local host delayed, as most programs do; those of
+    /// `screenful` are delayed as specified by [`Path::own_ack_delay_ns`].
     pub unhurried: Option<Flow>,
     /// Short answers of a shell.
     pub answers: Option<Answers>,
-    /// Longer flows, in either direction: files, or a long output.
+    /// Longer flows in either direction: files, or a long output.
     pub transfers: Vec<Flow>,
-    /// A piece of text that stood still and then came in shorter segments than the path's, where
-    /// others did not: it is asked for a hole in the way alone, since any program may pause.
+    /// A text that stalled and then arrived in segments shorter than the path's, unlike others. It
+    /// is only tested for a path MTU black hole, because any program may pause.
     pub held_up: Option<Flow>,
-    /// The longest output of the session, which fills the buffers of both ends: it is asked for windows
-    /// alone, since it may fill the queue of the slowest link as well, and find the bucket of a rate limiter
-    /// empty.
+    /// The longest output of the session, which fills the buffers of both hosts. It is only tested
+    /// for windows, because it may also fill the queue of the slowest link and empty the bucket of
+    /// a rate limiter.
     pub sustained: Option<Flow>,
-    /// Output that was asked for, or the echo of a key, that did not come whole.
+    /// Requested output, or the echo of a key, that did not arrive completely.
     pub unfinished: Option<Unfinished>,
-    /// The way to the far side, as TCP and the carrier know it.
+    /// The path to the remote host, as known to TCP and the carrier.
     pub path: Path,
-    /// A session with a file server: where there is one, its rules alone decide.
+    /// A session with a file server; if there is one, only its rules apply.
     pub files: Option<FileSession>,
 }
 
-/// Output that was asked for, or the echo of a key, that did not come whole.
+/// Requested output, or the echo of a key, that did not arrive completely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Whether it is the echo of a key, and no output.
+    /// Whether it is the echo of a key instead of output.
     pub is_echo: bool,
-    /// Bytes of it, at least.
+    /// Minimum number of bytes expected.
     pub asked_bytes: u64,
-    /// Bytes that came of it.
+    /// Bytes received.
     pub come_bytes: u64,
-    /// Bytes of the largest output of the same program that came whole before it.
+    /// Bytes of the largest output of the same program that arrived completely before.
     pub whole_bytes: u64,
-    /// For how long nothing more came, ns.
+    /// Time without further data, ns.
     pub waited_ns: u64,
-    /// Whether TCP of the far side acknowledged all that was sent, if that is known.
+    /// Whether the peer's TCP acknowledged all data sent, if known.
     pub is_acknowledged: Option<bool>,
 }
 
-/// The steps up to the shell's prompt or the first command, each from the end of the one before.
+/// Steps up to the shell's prompt or the first command, each from the end of the previous one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Name to address, ns.
+    /// Name resolution, ns.
     pub resolve_ns: Option<u64>,
     /// First SYN to established connection, ns.
     pub connect_ns: Option<u64>,
-    /// Established connection to the first byte of the far side, ns; a part of the negotiation, or of
-    /// the wait for the prompt where nothing is negotiated.
+    /// From the established connection to the first byte of the server, ns; part of the negotiation
+    /// or, if nothing is negotiated, of the wait for the prompt.
     pub greeting_ns: Option<u64>,
-    /// The handshake of TLS, ns; unknown where there is none.
+    /// TLS handshake, ns; `None` without TLS.
     pub tls_ns: Option<u64>,
-    /// Of that, what this side's processor worked, ns.
+    /// Part of it in which the local processor worked, ns.
     pub tls_own_ns: Option<u64>,
-    /// Negotiation, or the greeting where the protocol has one, ns.
+    /// Negotiation, or the greeting if the protocol has one, ns.
     pub negotiation_ns: Option<u64>,
-    /// Until the text that asks for a name, ns.
+    /// Until the prompt for a user name, ns.
     pub prompt_ns: Option<u64>,
-    /// From the last answer that a login asks for until it is granted or refused, ns.
+    /// From the last answer of the user to the acceptance or rejection of the login, ns.
     pub login_ns: Option<u64>,
-    /// For how long this side waited for its processor from the established connection on, ns.
+    /// Time for which the local host waited for its processor since the connection was established,
+    /// ns.
     pub own_wait_ns: Option<u64>,
 }
 
-/// The echoes of single characters, from keystroke to cell.
+/// Echoes of single characters, from keystroke to terminal cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Echoes {
-    /// Each of them in the order in which they were struck, ns.
+    /// Echo times in the order of the keystrokes, ns.
     pub samples_ns: Vec<u64>,
-    /// For how long this side waited for its own processor in each of them, ns. Empty if unknown.
+    /// Time for which the local host waited for its processor in each echo, ns. Empty if unknown.
     pub own_wait_ns: Vec<u64>,
-    /// The echoes of the keys that took these back, where each has one, ns.
+    /// Echo times of the keys that erased these characters, if each has one, ns.
     pub erasures_ns: Vec<u64>,
-    /// What TCP counted from the first of them to the last.
+    /// TCP counts from the first echo to the last.
     pub counts: FlowCounts,
-    /// Where the time of the median one went, with the far side and the network as the rest; adds
-    /// up to it. Empty if unknown.
+    /// Time of each layer in the median echo, with the remote host and the network as the
+    /// remainder; the sum is the median. Empty if unknown.
     pub layers: Vec<LayerTime>,
 }
 
 impl Echoes {
-    /// Returns how long an echo beside other output takes once the queue has filled, ns: the first keys come
-    /// before that, and the last one finds it emptier again. Of a few, the longer ones have found it full.
+    /// Returns the time of an echo during other output once the queue has filled, ns: the first
+    /// keys precede that, and the last one finds the queue emptier again. With few samples, the
+    /// longer ones are those with a full queue.
     #[must_use]
     pub fn settled_ns(&self) -> Option<u64> {
         let samples = &self.samples_ns;
@@ -116,42 +118,42 @@ impl Echoes {
         statistics::median(samples.get(samples.len() / 2..)?)
     }
 
-    /// So many echoes show when they have become alike.
+    /// Minimum number of echoes that show when they have become alike.
     pub(crate) const MANY: usize = 8;
 
-    /// Returns the samples without what this side waited for its own processor in them, ns.
+    /// Returns the samples without the waits for the local processor, ns.
     pub(super) fn without_own_wait_ns(&self) -> Vec<u64> {
         let waits = self.own_wait_ns.iter().copied().chain(std::iter::repeat(0));
         self.samples_ns.iter().zip(waits).map(|(ns, wait)| ns.saturating_sub(wait)).collect()
     }
 }
 
-/// Short answers, which follow the echo of what asked for them in a write of its own.
+/// Short answers, each sent in a separate write after the echo of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// From Return to the answer, where this side acknowledged at once what came before, ns.
+    /// From Return to the answer, with immediate acknowledgment of earlier data, ns.
     pub at_once_ns: Vec<u64>,
-    /// The same, by turns with those, where it put that off by 40 ms, ns.
+    /// The same, alternating with those, with the acknowledgment delayed by 40 ms, ns.
     pub late_ns: Vec<u64>,
 }
 
-/// Which way a flow goes, as seen from the near side.
+/// Direction of a flow, from the perspective of the local host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// From the far side to here.
+    /// From the remote host to the local host.
     #[default]
     Incoming,
-    /// From here to the far side.
+    /// From the local host to the remote host.
     Outgoing,
 }
 
-/// What makes the bytes of a flow.
+/// Source of the bytes of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// A program of the far side, or a file.
+    /// A program of the remote host, or a file.
     #[default]
     Program,
-    /// The echo of keys that were typed all at once.
+    /// Echo of keys that were typed all at once.
     TypedEcho,
 }
 
@@ -164,38 +166,38 @@ impl From<sizes::Direction> for Direction {
     }
 }
 
-/// Bytes that were asked for or sent, and when they came or were acknowledged.
+/// Bytes requested or sent, with the times of their arrivals or acknowledgments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// Which way they went.
+    /// Direction of the bytes.
     pub direction: Direction,
-    /// What made them.
+    /// Source of the bytes.
     pub origin: Origin,
     /// Data bytes, without headers.
     pub bytes: u64,
-    /// From what asked for it (a command, a key) to its end: the last byte shown or stored where
-    /// it comes, acknowledged or confirmed where it goes; ns.
+    /// From the request (a command, a key) to the end: the last byte displayed or stored for an
+    /// incoming flow, acknowledged or confirmed for an outgoing one; ns.
     pub elapsed_ns: u64,
-    /// What came (or, of an outgoing flow, what was acknowledged), in order, since it was asked
-    /// for. Empty if unknown.
+    /// Arrivals or, for an outgoing flow, acknowledgments, in order, with times since the request.
+    /// Empty if unknown.
     pub arrivals: Vec<Arrival>,
-    /// Packets with data that brought it, if they were counted: a read may bring several.
+    /// Data packets that carried it, if counted: one read may return several.
     pub data_packets: Option<u64>,
-    /// Where the time went by layer, with the far side and the network as the rest; adds up to
+    /// Time of each layer, with the remote host and the network as the remainder; the sum is
     /// `elapsed_ns`. Empty if unknown.
     pub layers: Vec<LayerTime>,
-    /// For how long this side waited for its own processor meanwhile, ns.
+    /// Time for which the local host waited for its processor during the flow, ns.
     pub own_wait_ns: Option<u64>,
-    /// What the processor of this side spent on TLS in it, ns; it is in no layer.
+    /// Time of the local processor for TLS in the flow, ns; not included in any layer.
     pub tls_own_ns: Option<u64>,
-    /// What TCP counted meanwhile.
+    /// TCP counts of the flow.
     pub counts: FlowCounts,
 }
 
-/// Something that came at one moment.
+/// Data that arrived at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Since the beginning of its flow, ns.
+    /// Time since the beginning of the flow, ns.
     pub at_ns: u64,
     /// Data bytes.
     pub bytes: u64,
@@ -207,68 +209,68 @@ impl From<&arrivals::Arrival> for Arrival {
     }
 }
 
-/// What TCP of this side counted during a flow.
+/// Counts of the local TCP during a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Segments sent, with those sent again.
+    /// Segments sent, including retransmissions.
     pub segments_out: Option<u64>,
-    /// Segments that this side sent again.
+    /// Segments retransmitted by the local host.
     pub retransmissions: Option<u64>,
-    /// Retransmission timeouts of this side.
+    /// Retransmission timeouts of the local host.
     pub timeouts: Option<u64>,
-    /// Segments that came out of order.
+    /// Segments received out of order.
     pub out_of_order_in: Option<u64>,
-    /// Data that came and was there already: the far side has sent it again.
+    /// Duplicate data received: the peer has retransmitted it.
     pub duplicates_in: Option<u64>,
-    /// Reports of the far side that something had come twice (RFC 2883).
+    /// Duplicates reported by the peer (D-SACK, RFC 2883).
     pub duplicate_reports: Option<u64>,
-    /// Times that data of this side was overtaken by later data of it.
+    /// Reordering events: data of the local host was overtaken by later data.
     pub reorderings: Option<u64>,
-    /// Probes of a closed window that this side sent.
+    /// Zero-window probes sent by the local host.
     pub window_probes: Option<u64>,
-    /// Time in which the far side's window was full, ns.
+    /// Time in which the peer's window was full, ns.
     pub limited_by_window_ns: Option<u64>,
-    /// Time in which this side's send buffer was full, ns.
+    /// Time in which the local send buffer was full, ns.
     pub limited_by_buffer_ns: Option<u64>,
-    /// Time in which this side offered no window: it did not read, ns.
+    /// Time in which the local host offered no window because its process did not read, ns.
     pub own_window_closed_ns: Option<u64>,
-    /// The largest window seen: the far side's of an outgoing flow, ours of an incoming one, bytes.
+    /// Largest window seen, bytes: the peer's for an outgoing flow, the local one for an incoming
+    /// flow.
     pub window_bytes: Option<u64>,
-    /// The largest segment of the connection when the flow began and when it ended, bytes.
+    /// Maximum segment size of the connection at the start and at the end of the flow, bytes.
     pub mss_bytes: Option<[u64; 2]>,
 }
 
-/// The way to the far side.
+/// The path to the remote host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Smoothed round trip of TCP, ns.
+    /// Smoothed round-trip time of TCP, ns.
     pub rtt_ns: Option<u64>,
-    /// The shortest round trip of TCP, ns.
+    /// Minimum round-trip time of TCP, ns.
     pub min_rtt_ns: Option<u64>,
-    /// Smoothed round trip of TCP when keys had been struck beside a long output, ns.
+    /// Smoothed round-trip time of TCP after keys were typed during a long output, ns.
     pub rtt_under_load_ns: Option<u64>,
-    /// Largest segment in data bytes.
+    /// Maximum segment size, data bytes.
     pub mss_bytes: Option<u64>,
     /// Path MTU, bytes.
     pub mtu_bytes: Option<u64>,
-    /// For how long this side puts off its acknowledgments at most, ns; 0 if it never does.
+    /// Maximum delay of local acknowledgments, ns; 0 if they are never delayed.
     pub own_ack_delay_ns: Option<u64>,
-    /// Rate of a serial line of ours, bit/s.
+    /// Rate of a local serial line, bit/s.
     pub line_bps: Option<u64>,
-    /// Bits that a byte is on it: 10 with start and stop bit.
+    /// Bits per byte on the serial line: 10 with start and stop bit.
     pub line_bits_per_byte: Option<u64>,
-    /// Bytes of headers and framing that each packet has on the wire, if not
-    /// [`Path::HEADER_BYTES`].
+    /// Bytes of headers and framing per packet on the wire, if not [`Path::HEADER_BYTES`].
     pub header_bytes: Option<u64>,
 }
 
 impl Path {
-    /// Headers of TCP and IP without options.
+    /// Headers of TCP and IP without options, bytes.
     pub const HEADER_BYTES: u64 = 40;
     /// The same with the timestamps of RFC 7323.
     pub const HEADER_BYTES_WITH_TIMESTAMPS: u64 = 52;
-    /// The largest segment of Ethernet without TCP options, bytes.
+    /// Maximum segment size on Ethernet without TCP options, bytes.
     pub const ETHERNET_MSS: u64 = 1_460;
-    /// The largest segment that every IPv4 host accepts (RFC 9293, section 3.7.1), bytes.
+    /// Maximum segment size that every IPv4 host accepts (RFC 9293, section 3.7.1), bytes.
     pub const LEAST_MSS: u64 = 536;
 }

@@ -1,4 +1,4 @@
-//! What the rate of the way costs: the line itself, headers of small packets, a token bucket.
+//! Costs of the rate of the path: the link itself, headers of small packets, a token bucket.
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::View;
@@ -8,12 +8,12 @@ use super::traffic::{
 };
 use crate::figures::count;
 
-/// Behind the knee of a token bucket the flow is so even at least.
+/// Minimum evenness of the flow after the knee of a token bucket, percent.
 const EVEN_PERCENT: u64 = 60;
-/// A flow with fewer arrivals has no shape.
+/// Minimum number of arrivals for an analysis of the shape.
 const FEWEST_ARRIVALS: usize = 10;
 
-/// Returns what a token bucket costs that is full at first and empty from then on.
+/// Returns the cost of a token bucket that is full at first and empty later.
 pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     let arrivals = &view.flow.arrivals;
     if view.has_reordering
@@ -27,14 +27,15 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     if evenness_percent(arrivals, knee.bytes)? < EVEN_PERCENT {
         return None;
     }
-    // A window makes steps of a round trip, and is even over many of them: what is limited by a
-    // bucket has no steps.
+    // A window produces steps of a round trip, and is even over many of them; a bucket produces no
+    // steps.
     let trip_ns = view.trip_or_zero();
     let steps = super::traffic::stalls(view.flow, Some(knee.after_bps), trip_ns / 2);
     let in_steps: u64 = steps.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns));
     let rest_ns = serial_ns(view.flow.bytes.saturating_sub(knee.bytes), knee.after_bps);
-    // A bucket that drops packets makes steps of the losses, and loses nothing at rest.
-    // Where the path loses packets at rest as well, its steps are those of a small congestion window.
+    // Losses in a bucket that drops packets also appear as steps, but such a bucket loses nothing
+    // at rest. If the path also loses packets at rest, the steps are those of a small congestion
+    // window.
     let allowed_ns = match (view.has_losses, view.has_losses_at_rest) {
         (true, false) => u64::MAX,
         (_, false) => rest_ns / 2,
@@ -61,31 +62,31 @@ pub(super) fn limiter(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Returns bytes of headers and framing of each packet.
+/// Returns the bytes of headers and framing per packet.
 fn header_bytes(path: &Path) -> u64 {
     path.header_bytes.unwrap_or(Path::HEADER_BYTES)
 }
 
-/// Returns what a packet without data costs on the way, ns; `None` where that cannot be told.
+/// Returns the cost of the headers of one packet on the path, ns; `None` if it is unknown.
 fn header_ns(view: &View<'_>, packets: u64) -> Option<u64> {
     let header = header_bytes(view.path);
     if let Some(rate) = view.path.line_bps {
         return Some(serial_ns(header, rate) * view.path.line_bits_per_byte.unwrap_or(10) / 8);
     }
-    // The rate that was seen is that of the data alone, while the headers were on the line, too.
+    // The observed rate counts only data, while headers were also on the link.
     let rate = view.burst_bps?;
     let data = view.flow.bytes / packets.max(1);
     let with_headers = u128::from(rate) * u128::from(data + header) / u128::from(data.max(1));
     Some(serial_ns(header, u64::try_from(with_headers).ok()?))
 }
 
-/// Packets are small if there are so many times more of them than there must be.
+/// Packets are small if there are this many times more than necessary.
 const SMALL_FACTOR: u64 = 3;
 
-/// Returns what the headers of segments cost that are small because the largest segment is.
+/// Returns the cost of the headers of segments that are small because of a small MSS.
 fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
-    // The announced MSS may be larger than what the route of the sender takes: Linux announces 256 bytes at
-    // least.
+    // The announced MSS may exceed what the sender's route permits: Linux announces at least 256
+    // bytes.
     let needed = view.flow.bytes.div_ceil(mss.max(1));
     let packets = data_packets(view.flow, view.path).map_or(needed, |packets| packets.max(needed));
     let fewest = view.flow.bytes.div_ceil(Path::ETHERNET_MSS).max(1);
@@ -99,7 +100,7 @@ fn small_mss(view: &View<'_>, mss: u64) -> Option<Cause> {
     Some(view.cause(Kind::SmallPackets, gain_ns, "The header of each small segment", advice))
 }
 
-/// Returns what headers of needless packets cost.
+/// Returns the cost of the headers of unnecessary packets.
 pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     let mss = view.path.mss_bytes?;
     if mss < Path::LEAST_MSS {
@@ -121,21 +122,21 @@ pub(super) fn small_packets(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::SmallPackets, gain_ns, "A header for each small packet", advice))
 }
 
-/// Returns the rate of the slowest link, if the flow shows one: at it, the headers of a round trip
-/// take no longer than a round trip.
+/// Returns the rate of the slowest link, if the flow shows one: at that rate, a packet's headers
+/// take at most one round trip.
 pub(super) fn seen_line_bps(view: &View<'_>) -> Option<u64> {
     let rate = view.burst_bps?;
     let header_ns = serial_ns(header_bytes(view.path), rate);
     (header_ns <= view.trip_ns?).then_some(rate)
 }
 
-/// Returns the rate of the slowest link, if it was full with a flow of which something was lost.
+/// Returns the rate of the slowest link, if it was full during a flow with losses.
 pub(super) fn full_bps(view: &View<'_>) -> Option<u64> {
     full_rate_bps(&view.flow.arrivals).filter(|_| view.has_losses)
 }
 
-/// Returns whether nearly all segments of the flow were full, as those of a program that writes
-/// slowly are not: its TCP had always more to send than the way took.
+/// Returns whether nearly all segments of the flow were full. Then TCP always had more to send than
+/// the path carried, which does not hold for a program that writes slowly.
 fn has_full_segments(view: &View<'_>) -> bool {
     let counted = view.flow.data_packets.zip(view.path.mss_bytes);
     counted.is_some_and(|(packets, mss)| {
@@ -143,15 +144,18 @@ fn has_full_segments(view: &View<'_>) -> bool {
     })
 }
 
-/// Of the bytes behind a bucket one part in so many may come early: a reader that was late, for one.
+/// Maximum fraction of the bytes after a bucket that may arrive early, for example due to a late
+/// reader.
 const EARLY_ONE_IN: u64 = 6;
-/// A screen passes a full bucket so many times faster than a long output passes the empty one.
+/// A screenful passes a full bucket at least this many times faster than a long output passes the
+/// empty one.
 const BUCKET_FACTOR: u64 = 4;
-/// A screen must be so much faster than the long output, or it was chance.
+/// Minimum time that a screenful must save over the long output's rate, ns; less may be
+/// coincidence.
 const BUCKET_NS: u64 = 3_000_000;
 
-/// Returns what a token bucket costs that every screen finds full, and a long output empty from its
-/// beginning on: there the knee of [`limiter`] is not to be seen.
+/// Returns the cost of a token bucket that every screenful finds full, and a long output empty from
+/// its beginning, so that the knee of [`limiter`] is not visible.
 pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let mss = observed.path.mss_bytes?;
     let is_long = |flow: &&Flow| flow.direction == Direction::Incoming;
@@ -160,7 +164,7 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     {
         return None;
     }
-    // A small window is as even in the long run, and lets a screen pass at once as well.
+    // A small window is as even in the long run, and also passes a screenful at once.
     if super::waits::in_windows(long, trip_ns, observed.path.mss_bytes).is_some() {
         return None;
     }
@@ -173,14 +177,14 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
         return None;
     }
     let fast = rate.saturating_mul(BUCKET_FACTOR);
-    // What a program writes now and then comes in bursts, and behind a bucket nothing does.
+    // A program that writes now and then produces bursts; a bucket does not.
     let early = gaps(&long.arrivals).filter(|(_, gap, bytes)| *gap < serial_ns(*bytes, fast));
     if early.map(|(.., bytes)| bytes).sum::<u64>() > long.bytes / EARLY_ONE_IN {
         return None;
     }
     let screens = [&observed.screenful, &observed.unhurried];
     let passes = |screen: &Flow| {
-        // One read may bring all of it, and its first segment tells nothing of the rate.
+        // One read may return all of it, and its first segment does not show a rate.
         let slow_ns = serial_ns(screen.bytes.saturating_sub(mss), rate);
         let took_ns = span_ns(&screen.arrivals).unwrap_or(u64::MAX);
         slow_ns >= BUCKET_NS && took_ns.saturating_mul(BUCKET_FACTOR) < slow_ns
@@ -206,10 +210,10 @@ pub(super) fn emptied_bucket(observed: &Observation, trip_ns: Option<u64>) -> Op
     })
 }
 
-/// A transfer that takes less than this is not looked at: its line is always what limits it.
+/// Shorter transfers are ignored, because they are always limited by the link.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
 
-/// Returns what the line costs.
+/// Returns the cost of the link.
 pub(super) fn line(view: &View<'_>) -> Option<Cause> {
     if view.whole == Whole::Transfer && view.flow.elapsed_ns < LONG_TRANSFER_NS {
         return None;
@@ -229,7 +233,7 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
     }
     let rate = full_bps(view).or(view.burst_bps)?;
     let line_ns = serial_ns(bytes, rate);
-    // A line carries the headers of a round trip, too: a rate at which they could not is that of a
+    // A link also carries the headers of a round trip: a rate at which it could not is that of a
     // program that writes slowly.
     if seen_line_bps(view).is_none() && !has_full_segments(view) {
         let advice = format!("it sends at {} bit/s, and the way carries more", count(rate));

@@ -1,13 +1,12 @@
-//! What a flow takes at the least where one cause is gone: whatever limits it behind that one.
+//! Lower bound of the duration of a flow without one of its causes, from the other known limits.
 //!
-//! A cause hides others: where nothing is lost any more, the window is still as small as it was, and
-//! where the line is faster, slow start and the window still take their round trips. So a gain is the
-//! time of the flow less what is left of it, and that is often less than the cause has cost.
+//! A cause hides others: without losses, the window is still as small as before, and on a faster
+//! link, slow start and the window still take their round trips. The gain of a cause is therefore
+//! the duration of the flow minus this bound, which is often less than the cost of the cause.
 //!
-//! What is left is what is known for certain, and no more: the first byte, the window that this side
-//! knows, the line as it was seen. The connection may have sent much before, so slow start is
-//! reckoned only where the line is gone, and where a transfer has its own connection or the way was
-//! quiet before.
+//! The bound includes only known limits: the first byte, the window known to the local host, and
+//! the observed link. The connection may have sent much before, so slow start is included only
+//! without the link, and if a transfer has its own connection or the path was idle before.
 
 use super::cause::Kind;
 use super::flows::View;
@@ -15,15 +14,15 @@ use super::observation::Direction;
 use super::traffic::serial_ns;
 use crate::prediction::Model;
 
-/// Returns how long the flow of `view` takes without `kind`, ns: no less than this.
+/// Returns the minimum duration of the flow of `view` without `kind`, ns.
 pub(super) fn without_ns(view: &View<'_>, kind: Kind) -> u64 {
     let flow = view.flow;
     let Some(trip_ns) = view.trip_ns else { return 0 };
     let is_of_the_line = matches!(kind, Kind::LineRate | Kind::RateLimiter | Kind::SmallPackets);
-    // What else makes the rate of a flow, a program on either side, is no line that stays.
+    // A flow whose rate is determined by a program on either host shows no link that remains.
     let is_of_a_program =
         matches!(kind, Kind::FarHost | Kind::Terminal | Kind::Tls | Kind::OwnProcessor);
-    // Acknowledgments say little of the line.
+    // Acknowledgments are not reliable evidence of the link.
     let is_seen = flow.direction == Direction::Incoming;
     let rate_bps = view.burst_bps.filter(|_| is_seen && !is_of_the_line && !is_of_a_program);
     let first_ns = match (kind, flow.arrivals.first()) {
@@ -31,7 +30,7 @@ pub(super) fn without_ns(view: &View<'_>, kind: Kind) -> u64 {
         (Kind::FarHost | Kind::Loss | Kind::RetransmissionTimeouts | Kind::PathMtuBlackHole, _) => {
             trip_ns
         }
-        // The first bytes were on the line, too.
+        // The first bytes also spent time on the link.
         (_, Some(first)) if is_of_the_line => {
             let line_ns = view.burst_bps.map_or(0, |rate| serial_ns(first.bytes, rate));
             first.at_ns.saturating_sub(line_ns)
@@ -54,7 +53,7 @@ pub(super) fn without_ns(view: &View<'_>, kind: Kind) -> u64 {
     first_ns.saturating_add(transit_ns)
 }
 
-/// Returns how long `bytes` take in windows that are full from the beginning on, ns.
+/// Returns the time of `bytes` in windows that are full from the beginning, ns.
 fn in_windows_ns(
     bytes: u64,
     window_bytes: Option<u64>,

@@ -1,82 +1,83 @@
-//! One sentence on a measurement: what limits it, and what the best possible is.
+//! One sentence on a measurement: its limiting factor, and the best possible value.
 //!
-//! The rules are tried in the order of [`Limit`]; the first that holds speaks. From too few echoes
-//! nothing follows, and a loss or a stall hides everything below it. Where the parts of an echo differ
-//! by less than what waking a process takes, none of them is accused: the next run would accuse
-//! another. Then comes the group of layers that takes most of an echo: the line, the far side with the network, the system calls, or our
-//! own software. A system call is kept apart from our software because the kernel works in it also
-//! for the far side where that runs on the same machine, as behind a TUN. When a
-//! screenful waits for the terminal, that is said beside it. What a person notices is TM-233's
-//! (section 3.1): an echo above a quarter of a second is unacceptable, one below a fortieth is not
-//! noticed.
+//! The rules are tried in the order of [`Limit`]; the first that applies determines the sentence.
+//! Too few echoes permit no conclusion, and a loss or a stall hides all later rules. If the parts
+//! of an echo differ by less than the time to wake a process, none is named, because the next run
+//! would name another. Otherwise the group of layers with the largest part of an echo is named: the
+//! line, the remote host with the network, the system calls, or local software. System calls are
+//! separate from local software because the kernel also works in them for a remote host on the same
+//! machine, as with a TUN device. If a screenful waits for the terminal, this is added. The
+//! thresholds of noticeable delays are from TM-233 (section 3.1): an echo above a quarter of a
+//! second is unacceptable, one below a fortieth is not noticed.
 //!
-//! The round trip of the network is taken as the smaller of TCP's and of the time to connect: TCP's
-//! contains the far host when its acknowledgments ride on echoes, a connect may contain our own
-//! wait for the processor.
+//! The round-trip time of the network is the smaller of TCP's estimate and the connection time:
+//! TCP's includes the remote host if its acknowledgments are carried by echoes, and the connection
+//! time may include the wait for the local processor.
 
 use crate::figures::{count, duration, share};
 use crate::measurement::{Layer, LayerTime, Measurement, Screenful};
 
-/// What limits a login, in the order in which the rules are tried.
+/// Limiting factor of a login, in the order in which the rules are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// There is neither an echo nor a screenful.
+    /// Neither an echo nor a screenful was measured.
     NothingMeasured,
-    /// Too few echoes to say anything.
+    /// Too few echoes for a conclusion.
     TooFewSamples,
-    /// Segments had to be sent again, one in [`LOSS_ONE_IN`] or more, and more than one.
+    /// Segments were retransmitted: at least one in [`LOSS_ONE_IN`], and more than one.
     Retransmissions,
-    /// Nagle's algorithm on one side waited for a delayed acknowledgment of the other.
+    /// Nagle's algorithm on one host waited for a delayed acknowledgment of the other.
     NagleStall,
     /// A screenful waits for the terminal, and no echo was measured.
     Terminal,
-    /// The parts of an echo are closer together than what can be told apart.
+    /// The parts of an echo differ by less than can be distinguished.
     NothingStandsOut,
     /// The bits on a serial line.
     Line,
-    /// The round trip of the network.
+    /// The round-trip time of the network.
     RoundTrip,
-    /// The far host.
+    /// The remote host.
     FarSide,
-    /// The far host and the network, which cannot be told apart.
+    /// The remote host and the network, which cannot be distinguished.
     FarSideAndNetwork,
     /// The system calls that move the bytes.
     SystemCalls,
-    /// Our own software.
+    /// Local software.
     OwnProcessor,
-    /// It is not known where the time went.
+    /// The distribution of the time is unknown.
     Unknown,
 }
 
-/// Fewer echoes than this have no median worth a verdict.
+/// Minimum number of echoes for a verdict on their median.
 pub const FEWEST_SAMPLES: u64 = 20;
-/// An echo above this is unacceptable (TM-233 3.1).
+/// Echo time above which an echo is unacceptable (TM-233 3.1).
 pub const UNACCEPTABLE_NS: u64 = 250_000_000;
-/// An echo below this is not noticed (TM-233 3.1).
+/// Echo time below which an echo is not noticed (TM-233 3.1).
 pub const UNNOTICED_NS: u64 = 25_000_000;
-/// A loss of one segment in so many is the limit, whatever the layers say.
+/// If at least this fraction of the segments is lost, loss is the limiting factor, whatever the
+/// layers show.
 pub const LOSS_ONE_IN: u64 = 100;
 
-/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms where BSD's timer is used; a gap is
-/// either of them plus what the timer and the scheduler add.
+/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms with BSD's timer; a gap is one of these
+/// plus the delay of timer and scheduler.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 2] =
     [38_000_000..=60_000_000, 180_000_000..=260_000_000];
-/// So long schedulers may take to wake somebody on both sides.
+/// Time that schedulers on both hosts may take to wake processes, ns.
 const WAKING_NS: u64 = 100_000;
-/// Below this a round trip is as much the far host's, where that is busy.
+/// Below this a round trip may equally be due to a busy remote host, ns.
 const LOCAL_NS: u64 = 5_000_000;
-/// A round trip below this is the far host's as well as the network's: 100 km of fibre.
+/// A round trip below this is due to the remote host as well as the network: 100 km of fiber.
 const NEAR_NS: u64 = 1_000_000;
-/// Start bit, eight bits of data, stop bit.
+/// Start bit, eight data bits, stop bit.
 const BITS_PER_BYTE: u64 = 10;
-/// RFC 1144 section 1: the 40 bytes of TCP and IP become 3 on the average.
+/// RFC 1144 section 1: the 40 bytes of TCP and IP become 3 on average.
 const COMPRESSION_SAVES_BYTES: u64 = 37;
 
-/// What is not a layer of our own software.
+/// Layers that are not local software.
 const NOT_OURS: [Layer; 4] =
     [Layer::Line, Layer::InterruptOrSystemCall, Layer::RunQueue, Layer::FarSideAndNetwork];
 
-/// A time that is looked at: of an echo, or of a screenful.
+/// The time of an echo or a screenful.
 #[derive(Clone, Copy, Debug)]
 struct Timing<'a> {
     name: &'static str,
@@ -90,13 +91,13 @@ impl Timing<'_> {
         all.fold(0, |sum, part| sum.saturating_add(part.ns))
     }
 
-    /// Returns what our own layers took, without the line and the system calls.
+    /// Returns the time of local layers, without the line and the system calls.
     fn own(&self) -> u64 {
         let own = self.layers.iter().filter(|part| !NOT_OURS.contains(&part.layer));
         own.fold(0, |sum, part| sum.saturating_add(part.ns))
     }
 
-    /// Returns line, far side with network, our own layers, and system calls.
+    /// Returns the times of line, remote host with network, local layers, and system calls.
     fn groups(&self) -> [u64; 4] {
         let [line, far, calls] =
             [Layer::Line, Layer::FarSideAndNetwork, Layer::InterruptOrSystemCall]
@@ -109,7 +110,7 @@ impl Timing<'_> {
     }
 }
 
-/// Returns what limits the login that was measured.
+/// Returns the limiting factor of the measured login.
 #[must_use]
 pub fn limit(measured: &Measurement) -> Limit {
     let (echo, screenful) = (echo_of(measured), screenful_of(measured));
@@ -136,7 +137,7 @@ pub fn limit(measured: &Measurement) -> Limit {
         most if most == calls => Limit::SystemCalls,
         most if most == own => Limit::OwnProcessor,
         _ => match round_trip(measured) {
-            // A screenful is many round trips or none, so it says nothing about one.
+            // A screenful may take many round trips or none, so it gives no round-trip time.
             Some(_) if echo.is_none() => Limit::FarSideAndNetwork,
             Some(trip) if trip >= far / 2 => Limit::RoundTrip,
             Some(_) => Limit::FarSide,
@@ -145,7 +146,7 @@ pub fn limit(measured: &Measurement) -> Limit {
     }
 }
 
-/// Returns one sentence: what limits it and what the best possible is, with numbers and units.
+/// Returns one sentence: the limiting factor and the best possible value, with numbers and units.
 #[must_use]
 pub fn verdict(measured: &Measurement) -> String {
     let (echo, screenful) = (echo_of(measured), screenful_of(measured));
@@ -190,7 +191,7 @@ fn screenful_of(measured: &Measurement) -> Option<Timing<'_>> {
     Some(Timing { name: "a screenful", total_ns, layers: &screenful.layers })
 }
 
-/// Returns segments sent again, if any, and all that were sent, if known.
+/// Returns the number of retransmitted segments, if any, and of all segments sent, if known.
 fn loss(measured: &Measurement) -> Option<(u64, Option<u64>)> {
     let tcp = measured.tcp.as_ref()?;
     let again = tcp.retransmissions.filter(|again| *again > 0)?;
@@ -198,21 +199,21 @@ fn loss(measured: &Measurement) -> Option<(u64, Option<u64>)> {
 }
 
 fn is_lossy(measured: &Measurement) -> bool {
-    // A single one may be chance, however short the run was.
+    // A single one may be coincidence, however short the run was.
     let Some((again @ 2.., Some(sent))) = loss(measured) else { return false };
     again.saturating_mul(LOSS_ONE_IN) >= sent
 }
 
-/// Returns by how much any part of an echo may be wrong, or late by chance.
+/// Returns the possible error of any part of an echo, including random delays.
 fn bound_ns(measured: &Measurement) -> u64 {
     let Some(echo) = &measured.echo else { return WAKING_NS };
-    // Where the median is far from the least, the processor was busy with something else.
+    // If the median is far above the minimum, the processor was busy with other work.
     let spread_ns = echo.p50_ns.saturating_sub(echo.min_ns) / 2;
     echo.error.map_or(0, |error| error.error_ns).max(WAKING_NS).max(spread_ns)
 }
 
-/// Returns whether the largest part of an echo exceeds the next one by no more than what is chance:
-/// another run may have them the other way round.
+/// Returns whether the largest part of an echo exceeds the next one only within the error: another
+/// run may reverse their order.
 fn is_level(measured: &Measurement, timing: Timing<'_>) -> bool {
     let mut groups = timing.groups();
     groups.sort_unstable();
@@ -220,8 +221,8 @@ fn is_level(measured: &Measurement, timing: Timing<'_>) -> bool {
     most > 0 && (most - second <= bound_ns(measured) || halves(measured, timing).is_some())
 }
 
-/// Returns the network's part and the far host's part of a short wait for the far side, where that
-/// is the most of an echo and neither is more than the other but by chance.
+/// Returns the network's part and the remote host's part of a short wait for the remote host, if
+/// that is the largest part of an echo and the two differ only within the error.
 fn halves(measured: &Measurement, timing: Timing<'_>) -> Option<(u64, u64)> {
     let far = timing.of(Layer::FarSideAndNetwork);
     let is_most = timing.groups().into_iter().all(|group| group <= far);
@@ -272,7 +273,7 @@ fn stall(measured: &Measurement) -> Option<u64> {
     let timing = screenful_of(measured)?;
     let of_that_length = DELAYED_ACK_NS.iter().any(|range| range.contains(&gap));
     let by_the_line = timing.is_mostly(timing.of(Layer::Line));
-    // A network as slow as the gap explains it just as well.
+    // A network as slow as the gap explains it equally well.
     let by_the_network = round_trip(measured).is_some_and(|trip| trip > gap / 2);
     (of_that_length && !by_the_line && !by_the_network).then_some(gap)
 }
@@ -337,7 +338,7 @@ fn line(measured: &Measurement, timing: Timing<'_>) -> String {
         measured.screenful.as_ref().and_then(|screenful| screenful.segments_in)
     };
     if let Some(saved) = rate.zip(packets).and_then(|(rate, packets)| saving(rate, packets)) {
-        // A line whose headers are compressed already has no such time to give.
+        // A line whose headers are already compressed cannot save this time.
         if saved < on_line {
             text += &format!(
                 ", and {} with compressed headers (RFC 1144), which save {}",
@@ -349,7 +350,7 @@ fn line(measured: &Measurement, timing: Timing<'_>) -> String {
     text
 }
 
-/// Returns the time in ns that header compression saves `packets` at `rate` bit/s.
+/// Returns the time that header compression saves for `packets` at `rate` bit/s, ns.
 fn saving(rate: u64, packets: u64) -> Option<u64> {
     let bits = u128::from(packets) * u128::from(COMPRESSION_SAVES_BYTES * BITS_PER_BYTE);
     u64::try_from(bits * 1_000_000_000 / u128::from(rate)).ok()
@@ -387,7 +388,7 @@ fn own_processor(timing: Timing<'_>) -> String {
 fn round_trip_clause(measured: &Measurement, timing: Timing<'_>) -> String {
     let far = timing.of(Layer::FarSideAndNetwork);
     let trip = round_trip(measured).unwrap_or(far).min(far);
-    // A host needs as long to turn a packet around as a near network to carry it.
+    // A host needs as long to answer a packet as a near network to carry it.
     let subject = match trip < NEAR_NS {
         true => "The round trip of network and far side of",
         false => "The network's round trip of",
@@ -448,7 +449,7 @@ fn noticed(echo_ns: u64) -> &'static str {
     }
 }
 
-/// Returns what to add about a screenful that a person waits for because of the terminal.
+/// Returns an addition for a screenful that waits for the terminal for an unacceptable time.
 fn terminal_beside(screenful: Timing<'_>) -> String {
     let ns = screenful.of(Layer::Terminal);
     if !screenful.is_mostly(ns) || screenful.total_ns < UNACCEPTABLE_NS {

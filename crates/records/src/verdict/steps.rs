@@ -1,7 +1,7 @@
-//! The steps until there is something to work with.
+//! The steps until the session is usable.
 //!
-//! A step takes at least one round trip, which is the network's; what is beyond that is the far
-//! host's, or the name server's.
+//! A step takes at least one round trip of the network; time beyond it is charged to the remote
+//! host or the name server.
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{has_losses, is_disordered, line_bps};
@@ -10,7 +10,7 @@ use super::observation::Observation;
 use crate::figures::{count, duration};
 use crate::statistics;
 
-/// Returns what the steps cost.
+/// Returns the costs of the steps.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let steps = &observed.steps;
     let known = [
@@ -33,8 +33,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     };
     let mut found = Vec::new();
     let trip = round_trip_ns(observed).unwrap_or(0);
-    // Which of the steps it held up is not known, so that none of them is charged with it. Without it, each
-    // step that waits for the remote host still takes a round trip.
+    // The step that waited for the processor is unknown, so none is charged with the wait. Without
+    // it, each step that waits for the remote host still takes a round trip.
     let trips = [steps.connect_ns, steps.negotiation_ns, steps.login_ns];
     let trips = trips.into_iter().flatten().filter(|ns| *ns > 0).map(|ns| ns.min(trip));
     let beyond_trips_ns = total_ns.saturating_sub(trips.fold(0, u64::saturating_add));
@@ -55,7 +55,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         let advice = "ask a nearer name server, or put the address into /etc/hosts";
         found.push(cause(Kind::NameServer, ns, "The name server", advice));
     }
-    // A step that waited for a lost packet would be charged to the far host.
+    // A step that waited for a lost packet would be charged to the remote host.
     let late_ns = disorder_ns(observed);
     if let Some(ns) = steps.prompt_ns {
         let advice = "there it is often the lookup of this side's name that runs into its time-out";
@@ -81,8 +81,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     found
 }
 
-/// Returns how late the one packet of a step may have been where packets are lost or overtake each
-/// other: as late as the latest echo, ns.
+/// Returns the possible delay of the single packet of a step if packets are lost or reordered: that
+/// of the latest echo, ns.
 fn disorder_ns(observed: &Observation) -> u64 {
     let has_losses = has_losses(observed) == Some(true);
     if !has_losses && !is_disordered(observed) {
@@ -95,17 +95,17 @@ fn disorder_ns(observed: &Observation) -> u64 {
     most.saturating_sub(median_ns).max(least_ns)
 }
 
-/// A packet that was lost is sent again no sooner than after this and a round trip (Linux).
+/// A lost packet is retransmitted at the earliest after this time plus a round trip (Linux), ns.
 const RETRANSMISSION_NS: u64 = 200_000_000;
 
-/// The round trips from the connection to the first byte of the far side: it may wait for the first of
-/// this side.
+/// Round trips from the connection to the first byte of the server: it may wait for the first byte
+/// of the client.
 const GREETING_TRIPS: u64 = 1;
-/// The round trips of a negotiation after that.
+/// Round trips of the subsequent negotiation.
 const NEGOTIATION_TRIPS: u64 = 3;
 
-/// Returns for how long the far side was silent after the connection, beyond the round trips of a
-/// greeting and of what is negotiated, ns. What belongs to the wait for the prompt is not counted.
+/// Returns the silence of the server after the connection, beyond the round trips of a greeting and
+/// of the negotiation, ns. The wait for the prompt is not included.
 fn greeting_ns(observed: &Observation) -> Option<u64> {
     let steps = &observed.steps;
     let trip_ns = round_trip_ns(observed)?;
@@ -118,21 +118,20 @@ fn greeting_ns(observed: &Observation) -> Option<u64> {
     Some(silent_ns.saturating_add(negotiating_ns).saturating_sub(late_ns))
 }
 
-/// The round trips of a handshake of TLS 1.2 (RFC 5246 §7.3); TLS 1.3 needs one.
+/// Round trips of a TLS 1.2 handshake (RFC 5246 §7.3); TLS 1.3 needs one.
 const TLS_TRIPS: u64 = 2;
 
-/// A SYN is sent again after one second (RFC 6298, section 2.1), and every time after twice as
-/// long.
+/// Initial retransmission timeout of a SYN (RFC 6298, section 2.1); it doubles each time, ns.
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
-/// A timer runs out so much early at most, by its own grain, ns.
+/// Maximum time by which a timer expires early due to its granularity, ns,
 const EARLY_NS: u64 = 50_000_000;
-/// And so much late, ns.
+/// and by which it expires late, ns.
 const TIMER_LATE_NS: u64 = 100_000_000;
-/// So many times a SYN is sent again by default (Linux, net.ipv4.tcp_syn_retries).
+/// Default number of SYN retransmissions (Linux, net.ipv4.tcp_syn_retries).
 const SYN_RETRIES: u32 = 6;
 
-/// Returns whether a connection that took `late_ns` longer than a round trip was established by a SYN that
-/// was sent again: after 1, 3, 7, ... seconds.
+/// Returns whether a connection that took `late_ns` longer than a round trip was established by a
+/// retransmitted SYN: after 1, 3, 7, ... seconds.
 fn is_of_syn_timer(late_ns: u64) -> bool {
     (1..=SYN_RETRIES).any(|tries| {
         let timers_ns = SYN_TIMEOUT_NS.saturating_mul((1 << tries) - 1);
@@ -141,7 +140,7 @@ fn is_of_syn_timer(late_ns: u64) -> bool {
     })
 }
 
-/// Returns what the loss of a SYN costs, or what else held up the connection for as long.
+/// Returns the cost of a lost SYN, or of another cause that delayed the connection as much.
 fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     let connect_ns = observed.steps.connect_ns?;
     let trip_ns = without_loss_ns(observed)?;
@@ -163,7 +162,7 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
         );
         return Some(cause(Kind::Loss, "A lost first packet", advice));
     }
-    // Nothing in a connection request takes so long but what is in front of it.
+    // Only traffic queued ahead can delay a connection request by this much.
     if let Some(rate_bps) =
         line_bps(observed).filter(|rate| held_bytes(gain_ns, *rate) <= QUEUE_BYTES)
     {
@@ -185,7 +184,7 @@ fn lost_opening(observed: &Observation, total_ns: u64) -> Option<Cause> {
     Some(cause(Kind::Unknown, subject, advice))
 }
 
-/// No queue in front of a slow link is longer than this, bytes.
+/// Maximum length of a queue in front of a slow link, bytes.
 const QUEUE_BYTES: u64 = 1 << 20;
 
 /// Returns the bytes that a link of `rate_bps` sends in `ns`.

@@ -1,28 +1,28 @@
-//! What the arrivals of a flow say: at which rate they come, and where they stand still.
+//! Rates and stalls of a flow, derived from its arrivals.
 //!
-//! Bytes that follow each other come as far apart as the slowest place of their way sends them, so
-//! the rate at which half of the bytes come is that of the line. What an arrival comes later than
-//! that is a *stall*. A stall of about a round trip is a wait for a window (our own, or the one of
-//! congestion); a longer one has another reason.
+//! The slowest link of a path determines the spacing of consecutive bytes, so the rate that half of
+//! the bytes reach or exceed is that of the link. The delay of an arrival beyond it is a *stall*. A
+//! stall of about a round trip is a wait for a window (the local receive window or the congestion
+//! window); a longer one has another cause.
 
 use super::observation::{Arrival, Flow, Path};
 use crate::statistics;
 
-/// A wait between two arrivals beyond what the line took for the later one.
+/// A wait between two arrivals beyond the transmission time of the later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stall {
-    /// Its place among the arrivals.
+    /// Index among the arrivals.
     pub(super) index: usize,
-    /// How long, ns.
+    /// Length, ns.
     pub(super) ns: u64,
-    /// Bytes that ended it.
+    /// Bytes of the arrival that ended it.
     pub(super) bytes: u64,
 }
 
-/// Bits that a payload byte is.
+/// Bits per payload byte.
 const BITS_PER_BYTE: u64 = 8;
 
-/// Returns how long `bytes` take at `rate_bps`, ns.
+/// Returns the transmission time of `bytes` at `rate_bps`, ns.
 pub(crate) fn serial_ns(bytes: u64, rate_bps: u64) -> u64 {
     let bits = u128::from(bytes) * u128::from(BITS_PER_BYTE);
     let ns = bits * 1_000_000_000 / u128::from(rate_bps.max(1));
@@ -35,7 +35,7 @@ pub(super) fn rate_bps(bytes: u64, ns: u64) -> Option<u64> {
     u64::try_from(bits.checked_div(u128::from(ns))?).ok()
 }
 
-/// Returns arrivals with the time since the one before it.
+/// Returns the arrivals except the first: index, time since the previous arrival (ns), and bytes.
 pub(super) fn gaps(arrivals: &[Arrival]) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
     let pairs = arrivals.iter().zip(arrivals.iter().skip(1));
     let gap =
@@ -43,22 +43,22 @@ pub(super) fn gaps(arrivals: &[Arrival]) -> impl Iterator<Item = (usize, u64, u6
     pairs.map(gap).enumerate().map(|(index, (gap, bytes))| (index + 1, gap, bytes))
 }
 
-/// The fewest gaps that say something about a rate.
+/// Minimum number of gaps that show a rate.
 const FEWEST_GAPS: usize = 1;
 
-/// Returns the data rate at which half of the bytes come or faster, bit/s; `None` where that is too
-/// fast to tell, or nothing is known.
+/// Returns the data rate that half of the bytes reach or exceed, bit/s; `None` if it is too fast to
+/// measure, or unknown.
 pub(super) fn burst_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     half_rate_bps(gaps(arrivals).map(|(_, gap, bytes)| (gap, bytes)).collect())
 }
 
-/// Returns the rate at which half of the bytes of `pairs` of gap and bytes come or faster, bit/s.
+/// Returns the rate that half of the bytes of `pairs` (gap, bytes) reach or exceed, bit/s.
 fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     if pairs.len() < FEWEST_GAPS {
         return None;
     }
     let all = pairs.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
-    // By time for a byte, the least first.
+    // By time per byte, ascending.
     pairs.sort_by(|(gap, bytes), (other_gap, other)| {
         let [ours, others] = [(gap, other), (other_gap, bytes)]
             .map(|(gap, bytes)| u128::from(*gap) * u128::from(*bytes));
@@ -74,16 +74,16 @@ fn half_rate_bps(mut pairs: Vec<(u64, u64)>) -> Option<u64> {
     None
 }
 
-/// An arrival that is so many times faster than its flow was there already, behind a hole.
+/// An arrival this many times faster than its flow had been waiting behind a hole.
 const RUSH_FACTOR: u64 = 4;
-/// Of the bytes, so many parts of a hundred must come at one rate.
+/// Minimum percentage of the bytes that must arrive at one rate.
 const ALIKE_PERCENT: u64 = 60;
-/// With fewer pieces nothing is said.
+/// Minimum number of pieces.
 const FEWEST_PIECES: usize = 10;
 
-/// Returns the data rate of the slowest link, bit/s, if it was full with the flow for nearly all the
-/// time, whatever was lost: a hole is late, but with all that waited behind it just as much has come
-/// as if there were none. Where losses make a flow slow on a faster link, no two pieces come alike.
+/// Returns the data rate of the slowest link, bit/s, if the flow filled it nearly all the time
+/// despite losses. A hole is late, but together with the data that waited behind it, it brings as
+/// many bytes as without a loss. If losses slow a flow down on a faster link, the pieces differ.
 pub(super) fn full_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     let all: u64 = arrivals.iter().skip(1).map(|arrival| arrival.bytes).sum();
     let overall = rate_bps(all, span_ns(arrivals)?)?;
@@ -110,13 +110,13 @@ pub(super) fn full_rate_bps(arrivals: &[Arrival]) -> Option<u64> {
     (count >= FEWEST_PIECES && is_even && is_busy).then_some(rate)
 }
 
-/// Returns the bytes of the largest arrival that is no more than one segment, if that is known.
+/// Returns the bytes of the largest arrival; 0 without arrivals.
 pub(super) fn largest_arrival(arrivals: &[Arrival]) -> u64 {
     arrivals.iter().map(|arrival| arrival.bytes).max().unwrap_or(0)
 }
 
-/// Returns the stalls of `flow`, of which the way carries `rate_bps` if that can be told. A stall
-/// is at least as long as `least_ns`.
+/// Returns the stalls of `flow` of at least `least_ns`. `rate_bps` is the rate of the path, if
+/// known.
 pub(super) fn stalls(flow: &Flow, rate_bps: Option<u64>, least_ns: u64) -> Vec<Stall> {
     let beyond = |(index, gap, bytes)| {
         let line_ns = rate_bps.map_or(0, |rate| serial_ns(bytes, rate));
@@ -125,14 +125,14 @@ pub(super) fn stalls(flow: &Flow, rate_bps: Option<u64>, least_ns: u64) -> Vec<S
     gaps(&flow.arrivals).map(beyond).filter(|stall| stall.ns >= least_ns.max(1)).collect()
 }
 
-/// Returns the time from the first arrival to the last.
+/// Returns the time from the first arrival to the last, ns.
 pub(super) fn span_ns(arrivals: &[Arrival]) -> Option<u64> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     Some(last.at_ns.saturating_sub(first.at_ns))
 }
 
-/// Returns packets with data of `flow`, as counted, or as many as its arrivals where none of them
-/// is longer than a segment.
+/// Returns the number of data packets of `flow`: as counted or, if no arrival is longer than a
+/// segment, the number of arrivals.
 pub(super) fn data_packets(flow: &Flow, path: &Path) -> Option<u64> {
     flow.data_packets.or_else(|| {
         let mss = path.mss_bytes?;
@@ -149,15 +149,17 @@ struct Window {
     bytes: u64,
 }
 
-/// With fewer windows nothing is said.
+/// Minimum number of windows.
 const FEWEST_WINDOWS: usize = 4;
-/// So many parts of a hundred of the windows follow each other after a round trip.
+/// Minimum percentage of windows that follow each other after a round trip.
 const PERIODIC_PERCENT: usize = 75;
 
-/// Returns the bytes of a window if the flow comes in windows: about as many bytes each time, and then
-/// nothing until a round trip after the first of them, or after the last one where the sender paces them.
+/// Returns the bytes of a window if the flow arrives in windows: about as many bytes each time, and
+/// then nothing until a round trip after the first of them or, if the sender paces them, after the
+/// last.
 ///
-/// A link that takes as long for a packet as a round trip looks alike, but delays the first one as well.
+/// A link on which a packet takes as long as a round trip looks the same, but also delays the first
+/// packet.
 pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     let first = arrivals.first()?;
     if trip_ns == 0 || first.at_ns > trip_ns.saturating_add(trip_ns / 2) {
@@ -183,7 +185,7 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
     };
     let periodic = starts.filter(|(from, to)| is_next(from, to)).count();
     let is_periodic = percent(periodic, windows.len().saturating_sub(1));
-    // The last window is what is left.
+    // The last window is a remainder.
     let sizes: Vec<u64> = windows.iter().rev().skip(1).map(|window| window.bytes).collect();
     let typical = statistics::median(&sizes)?;
     let alike = sizes.iter().filter(|bytes| bytes.abs_diff(typical) <= typical / 4).count();
@@ -194,22 +196,22 @@ pub(super) fn window_bytes(arrivals: &[Arrival], trip_ns: u64) -> Option<u64> {
 /// A flow that is fast at first and slow from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Knee {
-    /// Bytes before it slowed down.
+    /// Bytes before the slowdown.
     pub(super) bytes: u64,
-    /// Rate until then, bit/s; `None` where it is too high to tell.
+    /// Rate before the slowdown, bit/s; `None` if it is too fast to measure.
     pub(super) before_bps: Option<u64>,
-    /// Rate from then on, bit/s.
+    /// Rate after the slowdown, bit/s.
     pub(super) after_bps: u64,
 }
 
-/// The rate behind a knee is at most one of so many parts of the one before it.
+/// Minimum ratio of the rates before and after a knee.
 const KNEE_FACTOR: u64 = 2;
-/// Of the bytes, one in so many must lie on either side of a knee, or it may be chance.
+/// Minimum fraction of the bytes on either side of a knee; less may be coincidence.
 const KNEE_SIDE: u64 = 16;
 
-/// Returns where the flow slows down for good, if it does: a bucket that was full at first and is
-/// empty from then on. The place is the one that lies farthest above the straight line from the
-/// first byte to the last, in a diagram of bytes over time.
+/// Returns the point at which the flow slows down permanently, if there is one: a bucket that was
+/// full at first and is empty from then on. It is the point farthest above the straight line from
+/// the first byte to the last, in a diagram of bytes over time.
 pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
     let (first, last) = (arrivals.first()?, arrivals.last()?);
     let span = u128::from(span_ns(arrivals)?);
@@ -236,8 +238,8 @@ pub(super) fn knee(arrivals: &[Arrival]) -> Option<Knee> {
     is_knee.then_some(Knee { bytes, before_bps, after_bps })
 }
 
-/// Returns how uneven the arrivals behind the first `bytes` are: the rate of their slower half to
-/// that of all, as parts of a hundred. 100 is perfectly even.
+/// Returns the evenness of the arrivals after the first `bytes`: the 20th percentile of the rates
+/// of their parts as a percentage of the median. 100 is perfectly even.
 pub(super) fn evenness_percent(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
     let mut so_far = 0_u64;
     let behind: Vec<Arrival> = arrivals
@@ -260,5 +262,5 @@ pub(super) fn evenness_percent(arrivals: &[Arrival], bytes: u64) -> Option<u64> 
     (rates.len() >= EVENNESS_PARTS / 2).then(|| low.saturating_mul(100) / median.max(1))
 }
 
-/// Into how many parts a flow is cut to see whether it is even.
+/// Number of parts into which a flow is divided to test its evenness.
 const EVENNESS_PARTS: usize = 8;

@@ -1,12 +1,12 @@
-//! What never came, and what no rule explains.
+//! Output that never arrived, and waits that no rule explains.
 //!
-//! A measurement that did not end is the first thing that a report says. Output that never comes,
-//! although shorter output of the same program came and TCP of the far side acknowledges what asked
-//! for it, was sent in packets that the path drops for their size: neither the program nor the path
-//! is dead.
+//! A measurement that did not complete comes first in a report. If output never arrives, although
+//! shorter output of the same program arrived and the peer's TCP acknowledges the request, then it
+//! was sent in packets that the path drops because of their size: neither the program nor the path
+//! has failed.
 //!
-//! A long wait without a cause is reported as such. A report that says nothing of it would be read as
-//! the statement that there is none.
+//! A long wait without a cause is reported as such. A report that omits it would imply that there
+//! is none.
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{fills_the_line, has_losses};
@@ -16,17 +16,17 @@ use super::observation::{Observation, Path, Unfinished};
 use crate::figures::{count, duration};
 use crate::statistics;
 
-/// A wait without a cause that is longer than this is reported, ns: TM-233 (section 3.1) calls an echo
-/// that takes so long unacceptable.
+/// Minimum length of a wait without a cause that is reported, ns: TM-233 (section 3.1) calls such
+/// an echo unacceptable.
 const LONG_NS: u64 = 250_000_000;
 
-/// A round trip of TCP that shows less than one part in so many of a wait does not have it.
+/// If TCP's round-trip time shows less than this fraction of a wait, the wait is not on the path.
 const ANSWERED_ONE_IN: u64 = 16;
 
-/// Output of more bytes than this does not fit into the packets of an echo or of a short answer.
+/// Output of more bytes does not fit into the packets of an echo or a short answer.
 const LONG_BYTES: u64 = 400;
 
-/// Returns why output never came, if some did not.
+/// Returns the reason why output never arrived, if any is missing.
 pub(super) fn unfinished(observed: &Observation) -> Option<Cause> {
     let unfinished = observed.unfinished.as_ref()?;
     let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
@@ -40,7 +40,7 @@ fn is_lossy(observed: &Observation) -> bool {
     has_losses(observed) == Some(true) || has_lost_before(observed)
 }
 
-/// Returns the cause if what asked for the output was lost, over a path that lost packets before.
+/// Returns the cause if the request for the output was lost, on a path that lost packets before.
 fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
     let is_lossy = match unfinished.is_echo {
         true => has_lost_before(observed),
@@ -67,8 +67,8 @@ fn lost(unfinished: &Unfinished, observed: &Observation) -> Option<Cause> {
     })
 }
 
-/// Returns whether packets of earlier keys were lost: an echo was late, or data came out of order. The key that
-/// was not echoed was sent again as well, and shows nothing.
+/// Returns whether packets of earlier keys were lost: an echo was late, or data arrived out of
+/// order. Retransmissions of the key without an echo prove nothing.
 fn has_lost_before(observed: &Observation) -> bool {
     let Some(echo) = &observed.echo else { return false };
     let times = [echo.without_own_wait_ns(), echo.erasures_ns.clone()];
@@ -76,8 +76,8 @@ fn has_lost_before(observed: &Observation) -> bool {
     is_late || echo.counts.out_of_order_in.is_some_and(|count| count > 0)
 }
 
-/// Returns the cause if packets are dropped for their size, as far as can be told: where others were lost
-/// before, a burst of losses stops output as well.
+/// Returns the cause if packets are dropped because of their size. The result is qualified if
+/// others were lost before, because a burst of losses also stops output.
 fn black_hole(unfinished: &Unfinished, mss_bytes: u64, is_lossy: bool) -> Option<Cause> {
     let Unfinished { asked_bytes, come_bytes, whole_bytes, waited_ns, is_acknowledged, .. } =
         *unfinished;
@@ -147,7 +147,7 @@ fn unknown_end(unfinished: &Unfinished) -> Cause {
     unknown(of, waited_ns, waited_ns, what, format!("{seen}; {evidence}"))
 }
 
-/// Returns the longest wait of a session in which no cause was found, if it is long.
+/// Returns the longest wait of a session without any other cause, if it is long.
 pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     let median_ns = |echoes: &super::Echoes| statistics::median(&echoes.samples_ns);
     let idle_ns = observed.echo.as_ref().and_then(median_ns).unwrap_or(0);
@@ -173,17 +173,17 @@ pub(super) fn waits(observed: &Observation) -> Vec<Cause> {
     longest.filter(|cause| cause.cost_ns >= LONG_NS).into_iter().collect()
 }
 
-/// Returns the two causes if an echo waits behind output that the remote host has not sent, for the link
-/// behind a queue that the window keeps short: acknowledgments tell how long that queue is, and the rest of
-/// the wait is at the remote host.
+/// Returns the two causes if an echo waits behind output that the remote host has not sent yet,
+/// because a window keeps the queue of the link short. Acknowledgments show the length of that
+/// queue, and the rest of the wait is in the remote host.
 fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> Option<[Cause; 2]> {
     let rtt_ns = observed.path.rtt_under_load_ns?;
     let queue_ns = rtt_ns.saturating_sub(round_trip_ns(observed)?);
-    // The first flight of any sender is as long on that link, and the link was full.
+    // The first flight of any sender takes as long on that link, and the link was full.
     let beyond_flight_ns =
         queue_ns.checked_sub(first_flight_ns(observed)?).filter(|beyond_ns| *beyond_ns > 0)?;
     let held_ns = total_ns.saturating_sub(idle_ns).checked_sub(queue_ns)?;
-    // Losses delay acknowledgments as well.
+    // Losses also delay acknowledgments.
     if fills_the_line(observed) != Some(true) || is_lossy(observed) {
         return None;
     }
@@ -205,7 +205,7 @@ fn held_behind_a_queue(observed: &Observation, idle_ns: u64, total_ns: u64) -> O
     Some([held, queue])
 }
 
-/// Returns the cause if the remote host holds output for `held_ns` in front of an echo.
+/// Returns the cause if output held by the remote host delays an echo by `held_ns`.
 fn held(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) -> Cause {
     Cause {
         kind: Kind::FarHost,
@@ -222,17 +222,17 @@ fn held(held_ns: u64, total_ns: u64, rtt_ns: u64, idle: &str) -> Cause {
     }
 }
 
-/// Returns why an echo takes `total_ns` beside other output, in front of which no queue was found.
+/// Returns the cause if an echo takes `total_ns` during other output, without a queue on the path.
 fn beside_output(observed: &Observation, idle_ns: u64, total_ns: u64) -> Cause {
     let cost_ns = total_ns.saturating_sub(idle_ns);
     let idle = duration(idle_ns);
-    // Acknowledgments pass the same queue of the path, and do not wait for the send buffer.
+    // Acknowledgments pass the same queue of the path, but do not wait for the send buffer.
     let trip_ns = round_trip_ns(observed).unwrap_or(0);
     let rtt_ns = observed.path.rtt_under_load_ns;
     let short_ns =
         rtt_ns.filter(|rtt_ns| rtt_ns.saturating_sub(trip_ns) < cost_ns / ANSWERED_ONE_IN);
     let held = short_ns.map(|rtt_ns| held(cost_ns, total_ns, rtt_ns, &idle));
-    // Beside an output of which segments are lost, an echo waits until they are sent again.
+    // If segments of the output are lost, an echo during it waits for their retransmission.
     match held {
         Some(held) if is_lossy(observed) => Cause {
             kind: Kind::Loss,
@@ -353,7 +353,8 @@ mod tests {
         assert_eq!(waits(&observed(200 * MS)), []);
     }
 
-    /// A session over a link of 4 Mbit/s that is full with output, in which TCP answers after `rtt_ms`.
+    /// A session over a link of 4 Mbit/s that is full of output, with a TCP round-trip time of
+    /// `rtt_ms`.
     fn beside_a_full_link(rtt_ms: u64) -> Observation {
         let arrivals = (0..400).map(|index| crate::verdict::Arrival {
             at_ns: 20 * MS + index * 2_896_000,

@@ -1,4 +1,4 @@
-//! Waits for the other side's word: an acknowledgment, or a window.
+//! Waits for the peer: for an acknowledgment, or for a window.
 
 use super::cause::{Cause, Kind, Whole};
 use super::flows::{View, sum_ns};
@@ -7,18 +7,18 @@ use super::traffic::{Stall, gaps, largest_arrival, window_bytes};
 use crate::figures::{count, duration};
 use crate::statistics;
 
-/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms where BSD's timer is used; RFC 9293
-/// (section 3.8.6.3) lets them wait 500 ms. A wait is any of them plus what timer and scheduler add.
+/// Delayed acknowledgments wait 40 ms on Linux, and 200 ms with BSD's timer; RFC 9293 (section
+/// 3.8.6.3) permits 500 ms. A wait is one of these plus the delay of timer and scheduler.
 const DELAYED_ACK_NS: [std::ops::RangeInclusive<u64>; 3] =
     [36_000_000..=60_000_000, 90_000_000..=130_000_000, 180_000_000..=260_000_000];
-/// For how long Linux puts an acknowledgment off in an exchange of short segments.
+/// Delay of an acknowledgment on Linux in an exchange of short segments, ns.
 pub(super) const KERNEL_DELAY_NS: u64 = 40_000_000;
-/// A wait of so many round trips is none for the network.
+/// A wait of at least this many round trips is not due to the network.
 const LONG_TRIPS: u64 = 3;
-/// Below this no timer of TCP runs out.
+/// No timer of TCP expires below this, ns.
 const LONG_NS: u64 = 190_000_000;
 
-/// Returns from when on a stall of `view` is none of round trips, ns.
+/// Returns the length from which on a stall of `view` is not due to round trips, ns.
 pub(super) fn long_ns(view: &View<'_>) -> u64 {
     view.trip_or_zero().saturating_mul(LONG_TRIPS).max(LONG_NS)
 }
@@ -28,23 +28,23 @@ fn is_of_delayed_ack(ns: u64, trip_ns: u64) -> bool {
     DELAYED_ACK_NS.iter().any(|range| range.contains(&ns) || range.contains(&alone))
 }
 
-/// Returns what Nagle's algorithm on the far side costs: a small segment waits there until all
-/// before it is acknowledged, and this side puts that off.
+/// Returns the cost of Nagle's algorithm on the remote host: a small segment waits until all
+/// earlier ones are acknowledged, and the local host delays the acknowledgment.
 pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     if view.flow.direction == Direction::Outgoing {
         return None;
     }
     let trip_ns = view.trip_or_zero();
     let own_ns = view.path.own_ack_delay_ns;
-    // A network as slow as the wait explains it just as well.
+    // A network as slow as the wait explains it equally well.
     let is_long = |ns: u64| ns / 2 > trip_ns;
     let is_wait = |stall: &Stall| match own_ns {
         Some(0) => false,
-        // A timer never runs out early but by its own grain, and what is late is the scheduler.
+        // A timer expires early only by its granularity, and late because of the scheduler.
         Some(delay) => stall.ns >= delay - delay / 8 && stall.ns <= delay + delay / 2 + trip_ns,
         None => is_of_delayed_ack(stall.ns, trip_ns),
     };
-    // Where packets overtake each other, a silence may be one packet that is late.
+    // With reordering, a silence may be due to one late packet.
     let is_out_of_order = view.flow.counts.out_of_order_in.is_some_and(|count| count > 0);
     if is_out_of_order || view.has_reordering {
         return None;
@@ -63,11 +63,11 @@ pub(super) fn nagle(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Returns what Nagle's algorithm on the far side costs programs that put acknowledgments off: by so
-/// much a screenful takes longer for which this one has done so, too.
+/// Returns the cost of Nagle's algorithm on the remote host for programs that delay
+/// acknowledgments: the additional time of a screenful for which this program did so.
 pub(super) fn nagle_if_unhurried(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let (late, early) = (observed.unhurried.as_ref()?, observed.screenful.as_ref()?);
-    // Ten short answers say more than one screen.
+    // Short answers are better evidence than one screenful.
     let is_tried =
         |answers: &Answers| answers.at_once_ns.len().min(answers.late_ns.len()) >= FEWEST_ANSWERS;
     if observed.answers.as_ref().is_some_and(is_tried)
@@ -94,12 +94,12 @@ pub(super) fn nagle_if_unhurried(observed: &Observation, trip_ns: Option<u64>) -
     })
 }
 
-/// Fewer answers of a sort prove nothing.
+/// Minimum number of answers of each kind.
 const FEWEST_ANSWERS: usize = 4;
 
-/// Returns what Nagle's algorithm on the far side costs short answers. They come when this side has
-/// acknowledged what came before them, however long the far host thinks, if that is shorter; and
-/// nothing but Nagle's algorithm waits for an acknowledgment.
+/// Returns the cost of Nagle's algorithm on the remote host for short answers. With it, answers
+/// arrive after the local host has acknowledged earlier data, regardless of a shorter computing
+/// time of the remote host. Only Nagle's algorithm waits for an acknowledgment.
 pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> Option<Cause> {
     let Answers { at_once_ns, late_ns } = observed.answers.as_ref()?;
     if at_once_ns.len().min(late_ns.len()) < FEWEST_ANSWERS {
@@ -108,18 +108,18 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     let total_ns = statistics::median(late_ns)?;
     let usual_ns = statistics::median(at_once_ns)?;
     let delay_ns = total_ns.checked_sub(usual_ns)?;
-    // An answer that takes two round trips waits for the acknowledgment in one of them. Where the host takes
-    // longer, the acknowledgment comes before the answer is ready.
+    // An answer that takes two round trips waits for the acknowledgment in one of them. If the host
+    // takes longer, the acknowledgment arrives before the answer is ready.
     let acknowledged_ns = trip_ns?.saturating_mul(2);
     let is_of_trips = usual_ns <= acknowledged_ns.saturating_add(acknowledged_ns / 8);
     let saved_ns = trip_ns.filter(|_| is_of_trips).unwrap_or(0);
     let gain_ns = delay_ns.saturating_add(saved_ns).min(total_ns);
-    // A timer never runs out early but by its own grain, and what is late is the scheduler. There is
-    // a trip to the first piece, and one for the acknowledgment and the second.
+    // A timer expires early only by its granularity, and late because of the scheduler. The first
+    // piece takes one round trip, and the acknowledgment with the second piece another.
     let trips_ns = trip_ns?.saturating_mul(2);
     let least_ns = (trips_ns - trips_ns / 8).saturating_add(KERNEL_DELAY_NS - KERNEL_DELAY_NS / 8);
     let most_ns = trips_ns.saturating_add(KERNEL_DELAY_NS + KERNEL_DELAY_NS / 2);
-    // One of each may have been held up by something else.
+    // One answer of each kind may have been delayed by another cause.
     let (least_late, most_at_once) =
         (second(late_ns, u64::cmp)?, second(at_once_ns, |one, other| other.cmp(one))?);
     let is_of_the_delay = least_late >= least_ns && (least_ns..=most_ns).contains(&total_ns);
@@ -140,15 +140,15 @@ pub(super) fn nagle_of_answers(observed: &Observation, trip_ns: Option<u64>) -> 
     })
 }
 
-/// Returns the second of `times` in an order.
+/// Returns the second of `times` in the given order.
 fn second(times: &[u64], order: impl Fn(&u64, &u64) -> std::cmp::Ordering) -> Option<u64> {
     let mut times = times.to_vec();
     times.sort_unstable_by(order);
     times.get(1).copied()
 }
 
-/// Returns what Nagle's algorithm on the far side costs where this side acknowledges at once: a
-/// round trip, in the midst of what would fit into the first flight.
+/// Returns the cost of Nagle's algorithm on the remote host if the local host acknowledges at once:
+/// one round trip, within data that would fit into the first flight.
 pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let (trip_ns, mss) = (view.trip_ns?, view.path.mss_bytes?);
     let is_short = view.flow.bytes <= INITIAL_SEGMENTS * mss;
@@ -158,7 +158,7 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     let of_a_trip = |ns: u64| ns >= trip_ns - trip_ns / 5 && ns <= trip_ns + trip_ns / 3;
     let taken = view.select(|stall| of_a_trip(stall.ns));
     let [stall] = taken.as_slice() else { return None };
-    // A sender with Nagle's algorithm has one short segment under way. Several of them fill the
+    // A sender with Nagle's algorithm has one short segment in flight. Several of them fill the
     // congestion window, which Linux counts in segments, although their bytes do not.
     let before = view.flow.arrivals.get(..stall.index)?;
     let short = before.iter().filter(|arrival| arrival.bytes % mss.max(1) != 0).count();
@@ -167,7 +167,7 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     if short > 1 || is_split {
         return None;
     }
-    // It is a short segment that waits, and all of the flow would fit into the window.
+    // The waiting segment must be short, and the whole flow must fit into the window.
     let window = view.flow.counts.window_bytes;
     if stall.bytes >= mss || window.is_some_and(|window| window < view.flow.bytes) {
         return None;
@@ -179,11 +179,11 @@ pub(super) fn nagle_of_a_trip(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Fewer waits than this are chance.
+/// Fewer waits may be coincidence.
 const FEWEST_WAITS: usize = 3;
 
-/// Returns what it costs that the far side puts off its acknowledgments: this side cannot send
-/// until they come.
+/// Returns the cost of delayed acknowledgments of the remote host: the local host cannot send until
+/// they arrive.
 pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
     if view.flow.direction == Direction::Incoming {
         return None;
@@ -193,7 +193,7 @@ pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
     let is_wait = |ns: u64| ns > trip_ns.saturating_mul(2) && is_of_delayed_ack(ns, trip_ns);
     let alike: Vec<u64> = waits.iter().copied().filter(|ns| is_wait(*ns)).collect();
     let typical = statistics::median(&alike)?;
-    // A timer is always as long; what is lost, or a host that computes, is not.
+    // A timer always takes the same time; a loss or a computing host does not.
     let near = typical / 6;
     let is_alike = |ns: u64| ns.abs_diff(typical) <= near;
     if alike.iter().filter(|ns| is_alike(**ns)).count() < FEWEST_WAITS {
@@ -212,7 +212,7 @@ pub(super) fn delayed_ack(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Returns what it costs that a receiver closes its window, because its program does not read.
+/// Returns the cost of a receiver that closes its window because its program does not read.
 pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
     let counts = &view.flow.counts;
     if view.flow.direction == Direction::Incoming {
@@ -232,7 +232,7 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
     let is_probed = counts.window_probes.is_some_and(|probes| probes > 0);
     let long: u64 =
         sum_ns(&view.stalls.iter().filter(|it| it.ns >= long_ns).copied().collect::<Vec<_>>());
-    // Windows that only are small open again each round trip.
+    // Windows that are merely small open again each round trip.
     if !is_probed && long < limited_ns / 2 {
         return None;
     }
@@ -248,17 +248,17 @@ pub(super) fn zero_window(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Slow start: ten segments at first (RFC 6928), and twice as many each round trip.
+/// Slow start: ten segments initially (RFC 6928), and twice as many each round trip.
 pub(super) const INITIAL_SEGMENTS: u64 = 10;
 
-/// Returns how many waits of a round trip slow start has for `bytes`.
+/// Returns the number of round-trip waits of slow start for `bytes`.
 fn slow_start_waits(bytes: u64, mss: u64) -> u64 {
     let windows = bytes / (INITIAL_SEGMENTS * mss.max(1));
     u64::from(u64::BITS - windows.leading_zeros())
 }
 
-/// Returns the bytes of a window if an incoming flow comes in windows: that of this host, if it offers as
-/// many, or several segments.
+/// Returns the bytes of a window if an incoming flow arrives in windows: the local window if it has
+/// that size, or several segments.
 pub(super) fn in_windows(flow: &Flow, trip_ns: Option<u64>, mss_bytes: Option<u64>) -> Option<u64> {
     let bytes = window_bytes(&flow.arrivals, trip_ns?)?;
     let is_own = flow.counts.window_bytes.is_some_and(|own| is_window_of(own, bytes));
@@ -266,19 +266,19 @@ pub(super) fn in_windows(flow: &Flow, trip_ns: Option<u64>, mss_bytes: Option<u6
     (flow.direction == Direction::Incoming && (is_own || is_several)).then_some(bytes)
 }
 
-/// Of a receive window a sender uses one part in so many or more, whose segments do not fill it.
+/// Minimum fraction of a receive window that a sender uses if its segments do not fill it.
 const WINDOW_USED_ONE_IN: u64 = 2;
 
-/// Returns whether a receive window of `own` bytes explains that `bytes` come in each round trip.
+/// Returns whether a receive window of `own` bytes explains that `bytes` arrive per round trip.
 const fn is_window_of(own: u64, bytes: u64) -> bool {
     own <= bytes.saturating_mul(WINDOW_USED_ONE_IN)
 }
 
-/// A congestion window has grown after so many round trips, and a buffer has not.
+/// After this many round trips a congestion window has grown, and a buffer has not.
 const MANY_WINDOWS: u64 = 6;
 
-/// Returns what it costs that a window is smaller than what the way holds: the flow stands still
-/// for the rest of each round trip.
+/// Returns the cost of a window that is smaller than the path needs: the flow stalls for the rest
+/// of each round trip.
 pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let trip_ns = view.trip_ns?;
     let bytes = view.flow.bytes;
@@ -286,11 +286,11 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let of_a_trip = |stall: &Stall| stall.ns >= trip_ns / 4 && stall.ns <= trip_ns * 2;
     let taken = view.select(of_a_trip);
     let waits = u64::try_from(taken.len()).unwrap_or(u64::MAX);
-    // How much came between two waits, without the first ones, which slow start has made small.
+    // Average bytes between two waits.
     let per_wait = bytes / (waits + 1);
     let counts = &view.flow.counts;
     let is_own = counts.window_bytes.is_some_and(|own| is_window_of(own, per_wait));
-    // A window that stays as it is was not made by slow start.
+    // A constant window is not due to slow start.
     let allowed = match view.window_bytes.is_some() || is_own {
         true => 0,
         false => slow_start_waits(bytes, mss),
@@ -298,7 +298,7 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     let excess = waits.checked_sub(allowed).filter(|excess| *excess > 0)?;
     let gain_ns = sum_ns(&taken) / waits * excess;
     if view.flow.direction == Direction::Outgoing {
-        // Of an outgoing flow TCP itself says what held it back.
+        // For an outgoing flow, TCP itself reports the limit.
         let limited = [counts.limited_by_window_ns, counts.limited_by_buffer_ns];
         let known = limited.into_iter().flatten().max();
         if known.is_some_and(|ns| ns < gain_ns / 2) {
@@ -306,8 +306,8 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
         }
     }
     let size = view.window_bytes.unwrap_or(per_wait);
-    // A loss makes the congestion window small, and a buffer that holds more than slow start sends in its
-    // first two round trips is not: there the distance is the limit.
+    // A loss makes the congestion window small, and a buffer larger than the first two round trips
+    // of slow start is not small: in these cases the round-trip time is the limit.
     let may_grow = waits < MANY_WINDOWS || view.window_bytes.is_none();
     let is_large = size > mss.saturating_mul(2 * INITIAL_SEGMENTS) && may_grow;
     if (view.has_losses || is_large) && !is_own && view.flow.direction == Direction::Incoming {
@@ -324,8 +324,8 @@ pub(super) fn small_window(view: &mut View<'_>) -> Option<Cause> {
     view.settle(cause, &taken)
 }
 
-/// Returns whose window or buffer of `size` bytes it is: the receiver's, or the sender's where the receiver
-/// offers more.
+/// Returns the owner of a window or buffer of `size` bytes: the receiver or, if the receiver offers
+/// more, the sender.
 fn owner_of_window(view: &View<'_>, size: u64, is_own: bool) -> (Kind, &'static str, &'static str) {
     let counts = &view.flow.counts;
     let is_incoming = view.flow.direction == Direction::Incoming;
@@ -366,8 +366,8 @@ fn owner_of_window(view: &View<'_>, size: u64, is_own: bool) -> (Kind, &'static 
     }
 }
 
-/// Returns what it costs that the far side's window is full, where nothing is known of the pieces
-/// that were acknowledged, and TCP itself says for how long it was.
+/// Returns the cost of the peer's full window, if the acknowledgments are unknown and TCP itself
+/// reports the time.
 pub(super) fn full_window(view: &View<'_>) -> Option<Cause> {
     let flow = view.flow;
     if flow.direction == Direction::Incoming || !flow.arrivals.is_empty() {
@@ -384,7 +384,7 @@ pub(super) fn full_window(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::SmallWindow, limited_ns, "The far side's small window", advice))
 }
 
-/// Returns the largest arrival before and from the `index`th on.
+/// Returns the largest arrivals before index `index`, and from it on.
 pub(super) fn largest_around(view: &View<'_>, index: usize) -> Option<(u64, u64)> {
     let (before, after) = view.flow.arrivals.split_at_checked(index)?;
     Some((largest_arrival(before), largest_arrival(after)))

@@ -1,4 +1,4 @@
-//! The Network Daemon and the server processes: what each message of an hour makes them do.
+//! The Network Daemon and the server processes: the work that each message of an hour causes.
 
 use super::scenario::{Costs, Scenario};
 use super::stream::{Message, messages};
@@ -7,34 +7,34 @@ use crate::world::Side;
 use protocols::time::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Why the daemon is woken.
+/// Reason for a wakeup of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
-    /// A message of ours has reached its host.
+    /// A message sent by Multics has reached its host.
     Rfnm,
-    /// A foreign host has room again.
+    /// A remote host has allocated space.
     Allocate,
     /// Data for a process.
     Data,
-    /// A foreign host surveys us, or wants an echo.
+    /// A remote host surveys Multics, or requests an echo.
     Asked,
 }
 
-/// What the time of a scenario has cost.
+/// Costs of the simulated time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bill {
     pub(super) wakeups: BTreeMap<Cause, u64>,
-    /// Of these, those that came while the daemon was at another one.
+    /// Wakeups that occurred while the daemon was busy with another one.
     pub(super) while_busy: u64,
     pub(super) daemon_ms: f64,
-    /// Done at interrupt time in the daemon's place.
+    /// Time of work done at interrupt time instead of in the daemon, ms.
     pub(super) interrupt_ms: f64,
     pub(super) process_ms: f64,
-    /// Reads and writes of processes.
+    /// Read and write calls of processes.
     pub(super) transactions: u64,
-    /// How often a process was woken to go on writing.
+    /// Number of times that a process was woken to continue writing.
     pub(super) woken_to_write: u64,
-    /// Messages sent and received, of data.
+    /// Data messages sent and received.
     pub(super) messages: u64,
     pub(super) canonical_ms: f64,
 }
@@ -53,7 +53,7 @@ impl Bill {
     }
 }
 
-/// One connection: what waits to be sent, and what may be.
+/// One connection: data that waits to be sent, and its allocation.
 #[derive(Debug)]
 struct Connection {
     waiting: VecDeque<usize>,
@@ -64,17 +64,17 @@ struct Connection {
 enum Event {
     /// A process writes.
     Write { connection: usize, chars: usize },
-    /// Data comes; whether its line ends with it.
+    /// Data arrives; `is_line` says whether it ends a line.
     Data { chars: usize, is_line: bool },
-    /// A message of ours was received.
+    /// A message sent by Multics was received by its host.
     Rfnm,
-    /// So many characters of ours were taken.
+    /// The remote host allocates space for `chars` more characters.
     Allocate { connection: usize, chars: usize },
-    /// A foreign host asks the daemon itself.
+    /// A remote host sends a request to the daemon itself.
     Asked,
 }
 
-/// Runs a scenario.
+/// Simulation of a scenario.
 #[derive(Debug)]
 pub(super) struct Model<'a> {
     scenario: &'a Scenario,
@@ -86,7 +86,7 @@ pub(super) struct Model<'a> {
     bill: Bill,
 }
 
-/// Returns what the time of a scenario costs with these proposals in force.
+/// Returns the costs of a scenario with these proposals in force.
 pub(super) fn bill(scenario: &Scenario, switches: Switches) -> Bill {
     let mut model = Model::new(scenario, switches);
     while let Some(((at, _), event)) = model.agenda.pop_first() {
@@ -167,7 +167,7 @@ impl<'a> Model<'a> {
                 self.take(Cause::Data, self.switches.daemon_elimination, at);
                 self.wake_process();
                 self.read(chars, is_line);
-                // What was read is allocated again, by a control message that has its own RFNM.
+                // Consumed data is allocated again, by a control message that has its own RFNM.
                 self.plan_rfnm(at);
             }
             Event::Rfnm => {
@@ -181,7 +181,7 @@ impl<'a> Model<'a> {
                 self.send_rest(connection, at);
             }
             Event::Asked => {
-                // The Answering Service takes as much for it, where there is no daemon.
+                // Without a daemon, this costs the Answering Service the same.
                 self.wake_daemon(Cause::Asked, at);
                 self.plan_rfnm(at);
             }
@@ -206,8 +206,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Goes on with what waits for an allocation: the daemon does with `write_force`, or the
-    /// interrupt side where there is none; else the process is woken and writes again.
+    /// Continues with data that waits for an allocation. With `write_force` the daemon does so, or
+    /// the interrupt side without a daemon; otherwise the process is woken and writes again.
     fn send_rest(&mut self, connection: usize, at: Instant) {
         let waiting = self.connections.get(connection).and_then(|it| it.waiting.front().copied());
         let Some(chars) = waiting else { return };
@@ -219,7 +219,7 @@ impl<'a> Model<'a> {
         self.send(connection, at);
     }
 
-    /// Sends what is allocated.
+    /// Sends as much as is allocated.
     fn send(&mut self, connection: usize, at: Instant) {
         let network = self.scenario.network;
         while let Some(it) = self.connections.get_mut(connection) {
@@ -239,7 +239,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// One transaction of the daemon.
+    /// Performs one transaction of the daemon.
     fn wake_daemon(&mut self, cause: Cause, at: Instant) {
         *self.bill.wakeups.entry(cause).or_default() += 1;
         self.bill.while_busy += u64::from(at < self.daemon_busy_until);
@@ -272,10 +272,9 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Returns what a transaction of the daemon costs.
+/// Returns the cost of a transaction of the daemon, ms.
 ///
-/// It is the memo's average, whether or not the daemon was still busy: how often it was is in that
-/// average.
+/// It is the memo's average, whether or not the daemon was busy: the average includes that.
 pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
     let is_in_one_ring = switches.ring_1_daemon || switches.ring_0_ncp || switches.wait;
     let third_ring = costs.transaction_ms * costs.third_ring_part;
@@ -284,7 +283,7 @@ pub(super) fn transaction_ms(costs: &Costs, switches: Switches) -> f64 {
     rest + give_up + if is_in_one_ring { 0.0 } else { third_ring }
 }
 
-/// Returns what a read or a write of a process costs, without its characters.
+/// Returns the cost of a read or write call of a process, without its characters, ms.
 pub(super) fn io_ms(costs: &Costs, switches: Switches) -> f64 {
     if !switches.ring_0_ncp {
         return costs.io_ms;
@@ -331,7 +330,7 @@ mod tests {
         let taken = with.all_wakeups() - asked;
         let interrupts = without.interrupt_ms / scenario.costs.interrupt_ms;
         assert!((interrupts - taken as f64).abs() < 1e-6, "{interrupts} {taken}");
-        // Processes are woken as before: the interrupt side does it.
+        // The same number of processes is woken: the interrupt side does it.
         assert_eq!(with.process_ms.to_bits(), without.process_ms.to_bits());
     }
 

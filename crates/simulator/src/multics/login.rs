@@ -1,20 +1,20 @@
-//! How long the initial connection protocol takes between two Multics (RFC 165 over the NCP).
+//! Duration of the initial connection protocol between two Multics systems (RFC 165 over the NCP).
 //!
-//! Messages go one after another: each wakes the daemon, which wakes the process, whose call sends
-//! the next. The RFNM of each wakes the daemon that sent it. Where there is no daemon, the Answering
-//! Service opens connections at the same price.
+//! Messages are sequential: each wakes the daemon, which wakes the process, whose call sends the
+//! next one. The RFNM of each message wakes the daemon that sent it. Without a daemon, the
+//! Answering Service opens connections at the same cost.
 
 use super::daemon::{io_ms, transaction_ms};
 use super::scenario::Scenario;
 use super::switches::Switches;
 
-/// Who sends: RTS and STR, the allocation, the number of the socket, CLS from both, and STR and RTS
-/// of the two connections that then stand.
+/// Senders of the messages: RTS and STR, the allocation, the socket number, CLS from both, and STR
+/// and RTS of the two resulting connections.
 const FROM: [usize; 10] = [USER, SERVER, USER, SERVER, SERVER, USER, USER, SERVER, USER, SERVER];
 const USER: usize = 0;
 const SERVER: usize = 1;
 
-/// Returns seconds from the first message to the last.
+/// Returns the time from the first message to the last, in seconds.
 pub(super) fn seconds(scenario: &Scenario, switches: Switches) -> f64 {
     let transaction = transaction_ms(&scenario.costs, switches);
     let process = scenario.costs.block_ms + io_ms(&scenario.costs, switches);

@@ -1,17 +1,17 @@
-//! What a message costs on Multics (*Multics ARPA Network Implementation Status*, which has no date), and what
-//! each of the memo's proposals would save.
+//! Cost of a message on Multics (*Multics ARPA Network Implementation Status*, undated), and the
+//! savings of each of the memo's proposals.
 //!
-//! The messages are those of sessions between two stations of ours in virtual time: who types, a
-//! character or a line at a time, and what is answered. A model of the memo's Network Daemon and of
-//! its server process then takes them: every RFNM, every allocate and every message that comes
-//! wakes the daemon, which wakes the process, and each of these has the price that the memo gives.
-//! The scenario says which proposals are in force from the
-//! beginning, a switch for each; the tables turn on the others, alone and one after another. The NCP here is its accounting
-//! alone: messages, RFNMs and allocations, no protocol.
+//! The messages are those of sessions between two simulated stations in virtual time: users type a
+//! character or a line at a time, and programs answer. A model of the memo's Network Daemon and of
+//! its server process then processes them: every RFNM, every allocate and every received message
+//! wakes the daemon, which wakes the process, and each of these has the cost that the memo states.
+//! The scenario has a switch for each proposal, which determines whether it is in force from the
+//! beginning; the tables turn on the others, individually and cumulatively. Only the accounting of
+//! the NCP is modeled: messages, RFNMs and allocations, without the protocol.
 //!
-//! What the memo does not say is a figure of the scenario: how long RFNMs and allocates take, how
-//! much a foreign host allocates, what is done at interrupt time. What it expects is printed beside
-//! what comes out.
+//! Values that the memo does not state are parameters of the scenario: the delays of RFNMs and
+//! allocates, the allocation of a remote host, the work at interrupt time. The memo's expectations
+//! are printed beside the results.
 
 mod daemon;
 mod login;

@@ -1,4 +1,4 @@
-//! Who types at a terminal, and the program that answers.
+//! Workload: the user who types at a terminal, and the program that answers.
 
 use super::scenario::Session;
 use crate::draw::without_memory;
@@ -18,9 +18,9 @@ pub(super) struct Party {
 
 #[derive(Debug)]
 enum Part {
-    /// Types lines, each when the one before was answered and thought about.
+    /// Types lines, each after the previous one was answered and a think time has passed.
     Typist { next_at: Option<Instant>, left_of_line: usize, answered: usize },
-    /// Answers each line by lines, each in a write of its own.
+    /// Answers each typed line with several lines, each in a separate write.
     Program { lines: VecDeque<Vec<u8>>, has_just_read: bool },
 }
 
@@ -35,7 +35,7 @@ impl Party {
         Self { session: session.clone(), part, output: Vec::new(), is_open: false }
     }
 
-    /// Puts the next line off until its typist has thought.
+    /// Schedules the next line after the think time.
     fn think(&mut self, cx: &mut Cx<'_>) {
         let thought = without_memory(Duration::from_secs(self.session.think_s), cx.chance);
         if let Part::Typist { next_at, left_of_line, answered } = &mut self.part {
@@ -44,7 +44,7 @@ impl Party {
         }
     }
 
-    /// Types what is due.
+    /// Types the characters that are due.
     fn type_on(&mut self, now: Instant) {
         let Part::Typist { next_at, left_of_line, .. } = &mut self.part else { return };
         if next_at.is_none_or(|at| at > now) {
@@ -104,7 +104,7 @@ impl Stream for Party {
     }
 
     fn wants_to_run(&self) -> bool {
-        // One line is one write: each leaves before the next one is given to TCP.
+        // One line is one write: each is sent before the next one is passed to TCP.
         matches!(&self.part, Part::Program { lines, .. } if !lines.is_empty() && self.output.is_empty())
     }
 
@@ -114,7 +114,8 @@ impl Stream for Party {
         }
         self.type_on(cx.now);
         if let Part::Program { lines, has_just_read } = &mut self.part
-            // The first line waits for a turn of its own, or it would leave with the second.
+            // The first line waits for a separate step, because otherwise it would be sent with the
+            // second.
             && !std::mem::take(has_just_read)
             && self.output.is_empty()
             && let Some(line) = lines.pop_front()

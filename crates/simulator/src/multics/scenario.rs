@@ -1,24 +1,24 @@
-//! What `scenarios/multics.toml` says.
+//! The format of `scenarios/multics.toml`.
 
 use super::switches::Switches;
 use crate::limits::{LIST_MAX, OutOfRange, within};
 use serde::Deserialize;
 
-/// Some hours on Multics.
+/// A period of operation on Multics.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The same seed gives the same messages.
+    /// Seed of the random messages.
     pub seed: u64,
-    /// How long is looked at, in minutes.
+    /// Duration of the simulation, in minutes.
     pub minutes: u64,
-    /// What things cost.
+    /// Costs of operations.
     pub costs: Costs,
-    /// What the network does.
+    /// Behavior of the network.
     pub network: Network,
-    /// Which proposals are in force from the beginning.
+    /// Proposals that are in force from the beginning.
     pub switches: Switches,
-    /// Who is logged in.
+    /// Kinds of sessions that are logged in.
     pub sessions: Vec<Session>,
 }
 
@@ -26,65 +26,65 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
-    /// A transaction of the daemon, all of it.
+    /// Total time of a transaction of the daemon.
     pub transaction_ms: f64,
-    /// Of that: to block and to be woken, where the processor is given up.
+    /// Part of it to block and to be woken, if the processor is released.
     pub block_ms: f64,
-    /// The same by waiting in ring 0.
+    /// The same if the daemon waits in ring 0 instead.
     pub wait_ms: f64,
-    /// The part of a transaction that the third ring takes.
+    /// Fraction of a transaction that the third ring takes.
     pub third_ring_part: f64,
-    /// A read or a write of a process.
+    /// A read or write call of a process.
     pub io_ms: f64,
-    /// From ring 4 to ring 1.
+    /// Crossing from ring 4 to ring 1.
     pub wall_to_ring_1_ms: f64,
-    /// From ring 4 to ring 0.
+    /// Crossing from ring 4 to ring 0.
     pub wall_to_ring_0_ms: f64,
-    /// What is done at interrupt time in the place of a wakeup.
+    /// Work at interrupt time that replaces a wakeup.
     pub interrupt_ms: f64,
-    /// Characters a millisecond through `telnet_`.
+    /// Characters per millisecond through `telnet_`.
     pub telnet_per_ms: f64,
-    /// Characters a millisecond through `canonicalize_`.
+    /// Characters per millisecond through `canonicalize_`.
     pub canonical_per_ms: f64,
-    /// The part of the lines that need `canonicalize_`.
+    /// Fraction of the lines that need `canonicalize_`.
     pub needs_canonical_part: f64,
 }
 
-/// The network and the foreign hosts.
+/// The network and the remote hosts.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// From a message to its RFNM, in milliseconds.
+    /// Delay from a message to its RFNM, in milliseconds.
     pub rfnm_ms: u64,
-    /// From a message to the allocate for it, in milliseconds.
+    /// Delay from a message to the allocate for it, in milliseconds.
     pub allocate_ms: u64,
-    /// What a foreign host allocates, in characters.
+    /// Allocation by a remote host, in characters.
     pub allocation_chars: usize,
-    /// What the memo would have it allocate at least.
+    /// Minimum allocation that the memo proposes, in characters.
     pub minimum_allocation_chars: usize,
-    /// Surveys, echoes and the like that foreign hosts ask for in an hour.
+    /// Surveys, echoes and similar requests of remote hosts per hour.
     pub asked_an_hour: u64,
 }
 
-/// Somebody who is logged in over the network.
+/// A kind of session over the network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
-    /// What it is.
+    /// Name of the kind.
     pub name: String,
-    /// How many of them there are.
+    /// Number of such sessions.
     pub people: u64,
-    /// Whether each character is a message of its own.
+    /// Whether each character is a separate message.
     pub is_a_character_at_a_time: bool,
-    /// Characters of a line that is typed, its end among them.
+    /// Characters of a typed line, including its end.
     pub typed_chars: usize,
-    /// Between two characters, in milliseconds.
+    /// Interval between two characters, in milliseconds.
     pub key_ms: u64,
-    /// Between an answer and the next line, in seconds, on the average.
+    /// Mean time between an answer and the next line, in seconds.
     pub think_s: u64,
-    /// Lines of an answer.
+    /// Lines per answer.
     pub answer_lines: usize,
-    /// Characters of each.
+    /// Characters per line of an answer.
     pub answer_chars: usize,
 }
 
@@ -92,11 +92,11 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/multics.toml");
 
-    /// Returns an error if there is no experiment with these figures.
+    /// Returns an error if a value does not permit an experiment.
     ///
     /// # Errors
     ///
-    /// With the figure that is out of range, and its range.
+    /// Returns the value that is out of range, and its range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         within("minutes", self.minutes, 10..=100_000)?;
         self.costs.check()?;
@@ -106,14 +106,14 @@ impl Scenario {
     }
 }
 
-/// The longest time that anything is charged, or takes, in milliseconds.
+/// Maximum of any charge or delay, in milliseconds.
 const MS_MAX: f64 = 1e6;
 
 impl Costs {
     fn check(&self) -> Result<(), OutOfRange> {
         within("third_ring_part", self.third_ring_part, 0.0..=0.9)?;
         within("transaction_ms", self.transaction_ms, 1.0..=MS_MAX)?;
-        // What is left of a transaction is not less than nothing.
+        // The remainder of a transaction must not be negative.
         let most_ms = self.transaction_ms * (1.0 - self.third_ring_part);
         within("block_ms", self.block_ms, 0.0..=most_ms)?;
         within("wait_ms", self.wait_ms, 0.0..=MS_MAX)?;

@@ -1,4 +1,4 @@
-//! The messages of a session, as they pass between two stations of ours.
+//! The messages of a session, as exchanged between two simulated stations.
 
 use super::people::Party;
 use super::scenario::{Scenario, Session};
@@ -21,16 +21,16 @@ const MULTICS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 44);
 const LOGGER_PORT: u16 = 1;
 const MTU: usize = 1_500;
 
-/// Data that one side has sent in one piece.
+/// Data that one host sent in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) at: Instant,
-    /// The server is Multics.
+    /// Sender; the server is Multics.
     pub(super) from: Side,
     pub(super) chars: usize,
 }
 
-/// A path that takes down what passes.
+/// A path that records the messages it carries.
 #[derive(Debug)]
 struct Tap {
     delay: Duration,
@@ -53,7 +53,7 @@ impl Medium for Tap {
     }
 }
 
-/// Returns how many data bytes a datagram with TCP has.
+/// Returns the number of data bytes of a datagram that carries TCP.
 fn data_len(datagram: &[u8]) -> Option<usize> {
     let header = usize::from(datagram.first()? & 0x0f) * 4;
     let total = usize::from(u16::from_be_bytes([*datagram.get(2)?, *datagram.get(3)?]));
@@ -61,7 +61,7 @@ fn data_len(datagram: &[u8]) -> Option<usize> {
     total.checked_sub(header + tcp)
 }
 
-/// Returns the messages of one person's session.
+/// Returns the messages of one session.
 pub(super) fn messages(scenario: &Scenario, session: &Session, seed: u64) -> Vec<Message> {
     let profile = Profile {
         receive_window: ReceiveWindow::Bytes(16_000),

@@ -1,43 +1,43 @@
-//! The memo's proposals, each a switch.
+//! The memo's proposals, with a switch for each.
 
 use serde::Deserialize;
 
-/// Which of the proposals are in force.
+/// Set of proposals in force.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Switches {
-    /// RFNMs are taken at interrupt time.
+    /// RFNMs are processed at interrupt time.
     pub rfnm_at_interrupt: bool,
     /// The daemon blocks in ring 1.
     pub ring_1_daemon: bool,
-    /// The NCP is in ring 0, for the daemon and for every process.
+    /// The NCP runs in ring 0, for the daemon and for every process.
     pub ring_0_ncp: bool,
-    /// The daemon takes all that a process writes, and sends it as it may.
+    /// The daemon accepts all data that a process writes, and sends it as permitted.
     pub write_force: bool,
-    /// Lines that do not need it are not made canonical.
+    /// Lines are made canonical only if they need it.
     pub canonical_where_needed: bool,
-    /// Foreign hosts send a line at a time.
+    /// Remote hosts send a line at a time.
     pub line_at_a_time: bool,
-    /// Foreign hosts allocate a whole line at least.
+    /// Remote hosts allocate at least a whole line.
     pub minimum_allocation: bool,
-    /// The daemon waits in ring 0 and does not block.
+    /// The daemon waits in ring 0 instead of blocking.
     pub wait: bool,
-    /// Allocates are taken at interrupt time.
+    /// Allocates are processed at interrupt time.
     pub allocate_at_interrupt: bool,
-    /// There is no daemon: RFNMs, allocates and data are taken at interrupt time, and the Answering
-    /// Service answers foreign hosts.
+    /// There is no daemon: RFNMs, allocates and data are processed at interrupt time, and the
+    /// Answering Service answers remote hosts.
     #[serde(default)]
     pub daemon_elimination: bool,
 }
 
-/// A proposal: its name, what it switches, and what the memo expects.
+/// A proposal: its name, and the function that switches it on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proposal {
     pub(super) name: &'static str,
     pub(super) switch: fn(&mut Switches),
 }
 
-/// In the order of the memo.
+/// The proposals in the order of the memo.
 pub(super) const PROPOSALS: [Proposal; 10] = [
     Proposal { name: "RFNMs at interrupt", switch: |on| on.rfnm_at_interrupt = true },
     Proposal { name: "daemon in ring 1", switch: |on| on.ring_1_daemon = true },
@@ -52,17 +52,17 @@ pub(super) const PROPOSALS: [Proposal; 10] = [
 ];
 
 impl Switches {
-    /// Returns whether RFNMs are taken at interrupt time.
+    /// Returns whether RFNMs are processed at interrupt time.
     pub(super) const fn takes_rfnms_at_interrupt(self) -> bool {
         self.rfnm_at_interrupt || self.daemon_elimination
     }
 
-    /// Returns whether allocates are taken at interrupt time.
+    /// Returns whether allocates are processed at interrupt time.
     pub(super) const fn takes_allocates_at_interrupt(self) -> bool {
         self.allocate_at_interrupt || self.daemon_elimination
     }
 
-    /// Returns these and one proposal more.
+    /// Returns the set with one more proposal.
     pub(super) fn and(mut self, proposal: &Proposal) -> Self {
         (proposal.switch)(&mut self);
         self

@@ -1,4 +1,4 @@
-//! One host of the population: two things that fail and come back.
+//! One host of the population: a host and its logger, both of which fail and recover.
 
 use super::scenario::{Rates, Scenario};
 use crate::draw::without_memory;
@@ -7,7 +7,7 @@ use protocols::time::{Duration, Instant};
 
 const HOUR_S: f64 = 3_600.0;
 
-/// How long something is up, and how long it is down, on the average.
+/// Mean durations of the up and down phases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Turns {
     pub(super) up: Duration,
@@ -15,7 +15,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Returns those of something that fails every `cycle_hours` and is down for a part of it.
+    /// Returns the phases of a component that fails every `cycle_hours` and is down for `down_part`
+    /// of the time.
     fn failing_every(cycle_hours: f64, down_part: f64) -> Self {
         let cycle_s = (cycle_hours * HOUR_S).max(1.0);
         let down_part = down_part.clamp(0.0, 1.0);
@@ -25,7 +26,7 @@ impl Turns {
         }
     }
 
-    /// Returns the times until `end` in which it is down.
+    /// Draws the outages until `end`.
     pub(super) fn outages(self, end: Instant, chance: &mut Chance) -> Outages {
         let (mut now, mut outages) = (Instant::ZERO, Vec::new());
         while now < end && !self.down.is_zero() {
@@ -39,28 +40,28 @@ impl Turns {
     }
 }
 
-/// Times in which something is down, in order and apart from each other.
+/// Disjoint outages in order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outages(Vec<(Instant, Instant)>);
 
 impl Outages {
-    /// Returns whether it is down at a moment.
+    /// Returns whether a time lies within an outage.
     pub(super) fn contain(&self, at: Instant) -> bool {
         let after = self.0.partition_point(|(_, ends)| *ends <= at);
         self.0.get(after).is_some_and(|(begins, _)| *begins <= at)
     }
 
-    /// Returns how often it fails.
+    /// Returns the number of outages.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns how long it is down.
+    /// Returns the total downtime.
     pub(super) fn total(&self) -> Duration {
         self.0.iter().map(|(begins, ends)| ends.since(*begins)).sum()
     }
 
-    /// Returns the times in which either is down.
+    /// Returns the union of both sets of outages.
     pub(super) fn or(&self, other: &Self) -> Self {
         let mut all: Vec<_> = self.0.iter().chain(&other.0).copied().collect();
         all.sort_unstable();
@@ -78,17 +79,17 @@ impl Outages {
 /// A host in the year of the survey.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// When it is dead.
+    /// Outages of the host.
     pub(super) dead: Outages,
-    /// When nobody can log in: it is dead, or its logger does not answer.
+    /// Times at which login is impossible: the host is dead, or its logger does not answer.
     pub(super) shut: Outages,
-    /// What an answer takes beyond the least, on the average.
+    /// Mean response time beyond the minimum.
     further_response: Duration,
     least_response: Duration,
 }
 
 impl Host {
-    /// Draws the year of a host with these rates.
+    /// Draws the outages of a host with these rates for one year.
     pub(super) fn new(rates: &Rates, scenario: &Scenario, chance: &mut Chance) -> Self {
         let end = Instant::ZERO + days(scenario.days);
         let dead_part = 1.0 - rates.host_availability / 100.0;
@@ -106,21 +107,21 @@ impl Host {
         }
     }
 
-    /// Draws how long an answer takes.
+    /// Draws a response time.
     pub(super) fn response(&self, chance: &mut Chance) -> Duration {
         self.least_response + without_memory(self.further_response, chance)
     }
 }
 
-/// Returns how the logger fails while its host does not: what the logger's figures have beyond
-/// those of the host. None if they have nothing.
+/// Derives the failures of the logger while its host is up from the differences of their rates.
+/// `None` if there is no difference.
 fn logger_alone(rates: &Rates) -> Option<Turns> {
     let failures = 1.0 / rates.logger_failure_hours - 1.0 / rates.host_failure_hours;
     let down_part = 1.0 - rates.logger_availability / rates.host_availability;
     (failures > 0.0 && down_part > 0.0).then(|| Turns::failing_every(1.0 / failures, down_part))
 }
 
-/// Returns a time of whole days.
+/// Returns a duration of `count` days.
 pub(super) fn days(count: u64) -> Duration {
     Duration::from_secs(count.saturating_mul(86_400))
 }

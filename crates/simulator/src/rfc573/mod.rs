@@ -1,13 +1,14 @@
-//! The survey of RFC 573: hosts that come and go for a year, and what a program sees of them that
-//! tries each every twenty minutes.
+//! The survey of RFC 573: hosts that fail and recover for a year, as observed by a program that
+//! tries each of them every twenty minutes.
 //!
-//! A host is up and down by turns, for times without memory. So is its logger, for itself. Their
-//! means are worked out from the paper's table I, as if its figures were the truth; the survey then
-//! measures the truth by the paper's own rules. A try succeeds if the logger answers within the
-//! time limit; the answer stands until the next try; a host is available unless it is dead; a
-//! failure to connect is counted where a try fails that follows one that did not.
+//! A host alternates between up and down for exponentially distributed times, and so does its
+//! logger, independently. The means are derived from the paper's table I, as if its values were the
+//! true ones; the survey then measures these by the paper's own rules. A try succeeds if the logger
+//! answers within the time limit; the outcome holds until the next try; a host is available unless
+//! it is dead; a failure to connect is counted if a failed try follows a successful one.
 //!
-//! And its transfers: each is sent again by our FTP over our TCP between two hosts of 1973.
+//! The module also replays the transfers: each is repeated with the FTP and TCP of `protocols`
+//! between two hosts of 1973.
 
 mod host;
 mod party;

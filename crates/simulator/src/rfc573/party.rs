@@ -1,8 +1,8 @@
-//! One end of a transfer that is sent again: our FTP over our TCP, on a host with other work too.
+//! One endpoint of a replayed transfer: the FTP and TCP of `protocols` on a host with other work.
 //!
-//! Our program has the processor by turns. Whatever happens, it goes unnoticed until the next turn
-//! of the program, which comes after a time without memory; the host itself, its TCP, acknowledges
-//! at once. Then the program does all that it can, and each byte of the file costs it its price.
+//! The program shares the processor. It notices events only at its next turn, which comes after an
+//! exponentially distributed time; the host's TCP acknowledges at once. In its turn the program
+//! does all possible work, and each byte of the file has a processing cost.
 
 use crate::draw::without_memory;
 use protocols::Cx;
@@ -24,32 +24,32 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 const CONTROL_PORT: u16 = 21;
 const DATA_PORT: u16 = 4_000;
-/// Nobody gives up because a host is slow.
+/// Timeouts are effectively disabled, so that a slow host never causes an abort.
 const PATIENCE: Duration = Duration::from_secs(86_400);
 
-/// What a party is, and what it has at hand.
+/// Role and parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// Our address and that of the other party.
+    /// Local and remote address.
     pub(super) ends: [Ipv4Addr; 2],
-    /// What a user asks for; a server has none.
+    /// Task of the user; a server has none.
     pub(super) task: Option<Task>,
-    /// The file as it lies here, if it is to be sent; as it has to come out, if not.
+    /// The local file if it is to be sent; otherwise the expected content.
     pub(super) file: Vec<u8>,
-    /// How it travels.
+    /// Transfer representation.
     pub(super) representation: Representation,
-    /// How long the program waits for its turn, on the average.
+    /// Mean time that the program waits for its turn.
     pub(super) turn: Duration,
-    /// What it takes to convert a byte before it can be sent; zero if nothing is converted.
+    /// Time to convert a byte before it can be sent; zero without conversion.
     pub(super) conversion: Duration,
-    /// The policies of its connections.
+    /// TCP profile of its connections.
     pub(super) profile: Profile,
 }
 
 impl Part {
-    /// Returns how many of so many bytes can be sent by now, and when there will be more.
+    /// Returns how many of `len` bytes are ready to be sent, and when more will be.
     ///
-    /// They are converted a message at a time.
+    /// Bytes are converted one message at a time.
     fn converted(&self, len: usize, began_at: Instant, now: Instant) -> (usize, Option<Instant>) {
         if self.conversion.is_zero() {
             return (len, None);
@@ -74,7 +74,7 @@ enum Engine {
     Server(Box<Server>),
 }
 
-/// What moves on the data connection.
+/// Activity of the data connection.
 #[derive(Debug, Default)]
 enum Moving {
     #[default]
@@ -91,30 +91,30 @@ enum Moving {
     },
 }
 
-/// Whose data it is, as the engine calls it.
+/// Identifier that the engine uses for the data.
 #[derive(Clone, Copy, Debug)]
 enum Called {
     Task(TaskId),
     Transfer(TransferId),
 }
 
-/// One end of a transfer.
+/// One endpoint of a transfer.
 #[derive(Debug)]
 pub(super) struct Party {
     part: Part,
     engine: Engine,
     is_started: bool,
     turn_at: Option<Instant>,
-    /// When the next piece of the file is converted.
+    /// Time at which the next piece of the file is converted.
     converted_at: Option<Instant>,
     control: Option<ConnectionId>,
     data: Option<ConnectionId>,
     data_has_ended: bool,
     called: Option<Called>,
-    /// Which way the file of a server goes.
+    /// Whether the server receives the file.
     is_incoming: bool,
     moving: Moving,
-    /// When the command of the transfer was given, and when it was over.
+    /// Time of the transfer's command, and time of its end.
     began_at: Option<Instant>,
     ended_at: Option<Instant>,
     wire_bytes: u64,
@@ -142,19 +142,19 @@ impl Party {
         }
     }
 
-    /// Returns whether the transfer is over here, well or not.
+    /// Returns whether the transfer has ended at this endpoint, successfully or not.
     pub(super) fn is_over(&self) -> bool {
         self.has_failed || self.ended_at.is_some()
     }
 
-    /// Returns from the command to the end, and the bytes on the data connection; None of a
-    /// transfer that has failed or goes on.
+    /// Returns the time from the command to the end, and the bytes on the data connection; `None`
+    /// for a transfer that has failed or is in progress.
     pub(super) fn outcome(&self) -> Option<(Duration, u64)> {
         let (began, ended) = (self.began_at?, self.ended_at?);
         (!self.has_failed).then(|| (ended.since(began), self.wire_bytes))
     }
 
-    /// Returns whether the program has its turn now; if not, it has been put in the queue.
+    /// Returns whether the program has its turn now; if not, it has been queued.
     fn has_turn(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.is_started || self.part.turn.is_zero() {
             self.is_started = true;
@@ -221,7 +221,7 @@ impl Party {
                     idle_timeout: PATIENCE,
                     data_connect_timeout: PATIENCE,
                     stall_timeout: PATIENCE,
-                    // RFC 573 measures transfers, and no client is killed here.
+                    // RFC 573 measures transfers; aborted uploads do not occur here.
                     upload_grace: Duration::ZERO,
                     ..ServerSettings::default()
                 };
@@ -238,7 +238,7 @@ impl Party {
         }
     }
 
-    /// Takes what the other party says, does what our engine asks for, and says what it says.
+    /// Processes control connection input, carries out the engine's requests, and sends its output.
     fn converse(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let Some(control) = self.control else { return };
         let mut engine = mem::take(&mut self.engine);
@@ -324,7 +324,7 @@ impl Party {
             ServerEvent::Open(transfer) => self.open_file(server, &transfer, cx),
             ServerEvent::Start(id) => self.start(Called::Transfer(id), self.is_incoming, cx),
             ServerEvent::Commit(id) => {
-                // What has come was compared with the file that was sent, when it had all come.
+                // The received data was compared with the sent file once it was complete.
                 server.committed(id, Ok(()), cx);
             }
             ServerEvent::Finished(finished) => self.end(finished.result.is_ok(), cx),
@@ -332,7 +332,7 @@ impl Party {
             ServerEvent::Perform(operation) => server.performed(Ok(performed(&operation)), cx),
             ServerEvent::Discard(_) => self.has_failed = true,
             ServerEvent::Place(id) => {
-                // The grace is zero, so that each upload is committed at once.
+                // The grace is zero, so each upload is committed at once.
                 server.placed(id, Ok(Placement::Unsupported), cx);
             }
             ServerEvent::StartTls
@@ -349,7 +349,7 @@ impl Party {
         server.opened(transfer.id, Ok(Opened::default()), cx);
     }
 
-    /// Gets ready to move the file one way or the other.
+    /// Prepares the transfer of the file in the given direction.
     fn start(&mut self, called: Called, is_incoming: bool, cx: &Cx<'_>) {
         self.called = Some(called);
         let representation = &self.part.representation;
@@ -373,7 +373,7 @@ impl Party {
         self.ended_at = Some(cx.meter.busy_until().max(cx.now));
     }
 
-    /// Moves as much of the file as there is room or data for, and pays for it.
+    /// Transfers as much of the file as space and data permit, and charges its cost.
     fn move_data(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         let (Some(data), Some(called)) = (self.data, self.called) else { return };
         let over = match &mut self.moving {
@@ -389,7 +389,7 @@ impl Party {
                 if *sent < wire.len() {
                     return;
                 }
-                // A sender of 1973 was told when its last message had arrived.
+                // A sender of 1973 was notified when its last message had arrived.
                 let is_delivered = layers.tcp.status(data).is_ok_and(|it| it.send_queue == 0);
                 is_delivered.then_some(true)
             }
@@ -398,7 +398,7 @@ impl Party {
                     let count = piece.len();
                     cx.meter.work(Work::FileByte, count);
                     while !piece.is_empty() {
-                        // A decoder waits for an empty buffer.
+                        // The decoder requires an empty buffer.
                         let mut decoded = Vec::new();
                         let is_good = decoder.decode(&mut piece, &mut decoded).is_ok();
                         file.append(&mut decoded);
@@ -460,7 +460,7 @@ impl Application for Party {
         }
         self.converse(layers, cx);
         self.move_data(layers, cx);
-        // The engine has something to say of data that has ended.
+        // The engine may respond to the end of the data.
         self.converse(layers, cx);
     }
 

@@ -1,15 +1,15 @@
-//! A transfer of RFC 573, sent again: our FTP over our TCP, between two hosts of 1973.
+//! A replayed transfer of RFC 573, with the FTP and TCP of `protocols` between two hosts of 1973.
 //!
 //! ```text
-//!   our host ── interface ── IMP ── line ── IMP ── ... ── interface ── the other one
+//!  local host ── interface ── IMP ── line ── IMP ── ... ── interface ── remote host
 //! ```
 //!
-//! What the paper gives of a transfer goes in: who asked whom for what, how many bits, and what a
-//! bit cost our processor. How long it takes comes out. The other host pays as much for a bit as
-//! ours does. The slowest part of the way is the line of the simulation, and the others delay every
-//! datagram by the time of one packet. A window is what an allocation was, a segment a message.
-//! The headers are those of TCP and IP, 320 bits a message where the NCP and its IMP had 72 and 152
-//! a packet.
+//! The inputs are the paper's data of a transfer: the hosts, the command, the number of bits, and
+//! the local CPU time per bit. The output is its duration. The remote host has the same cost per
+//! bit. The slowest part of the path is the line of the simulation, and the other parts delay every
+//! datagram by the time of one packet. A TCP window represents an allocation, a segment a message.
+//! The headers are those of TCP and IP, 320 bits per message; the NCP had 72 and its IMP 152 per
+//! packet.
 
 use super::party::{Part, Party};
 use super::scenario::{Allocates, Network, Remote};
@@ -31,16 +31,16 @@ use std::net::Ipv4Addr;
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// Bits of a full packet, and what it carries besides on a line between IMPs (RFC 594).
+/// Bits of a full packet, plus its overhead on a line between IMPs (RFC 594).
 const PACKET_BITS: u64 = 1_008 + 152;
 const MTU_BYTES: usize = 1_500;
 const WORD_BITS: u64 = 36;
-/// Acknowledgments do not wait for programs; so what takes longer than this was lost.
+/// Acknowledgments do not wait for programs, so a longer delay means a loss.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// No transfer of half a year took so long.
+/// Time limit; no transfer of the paper's half year took as long.
 const LIMIT: Duration = Duration::from_secs(86_400);
 
-/// What the user asks for.
+/// Command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// RETR.
@@ -51,7 +51,7 @@ pub enum Verb {
     Mail,
 }
 
-/// How a file travels.
+/// Representation of the file in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Words of 36 bits, which RFC 354 calls TYPE I BYTE 36 and RFC 959 TYPE L 36.
@@ -60,44 +60,44 @@ pub enum Form {
     Text,
 }
 
-/// A transfer as the paper tells of it, without its time.
+/// A transfer as described by the paper, without its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script<'a> {
-    /// The host at the other end.
+    /// The remote host.
     pub remote: &'a str,
-    /// Which part our host has: its record is the one that counts.
+    /// Role of the local host, whose record is the one that counts.
     pub ours: Side,
-    /// What the user asks for.
+    /// Command of the user.
     pub verb: Verb,
-    /// How the file travels.
+    /// Representation of the file in transit.
     pub form: Form,
-    /// The length of the file, in bits: of words, as many as are whole.
+    /// Length of the file in bits; words are truncated to whole ones.
     pub bits: u64,
-    /// What a bit costs a processor, in picoseconds.
+    /// Processor time per bit, in picoseconds.
     pub cpu_ps_per_bit: u64,
-    /// What chance is drawn from.
+    /// Seed of the random number generator.
     pub seed: u64,
 }
 
-/// What a transfer has come to at our end.
+/// Result of a transfer at the local host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// What has moved on the data connection: bits of words, or of bytes.
+    /// Bits of words, or of bytes, transferred on the data connection.
     pub bits: u64,
-    /// From the command to the last reply.
+    /// Time from the command to the final reply.
     pub elapsed: Duration,
-    /// What our program was charged.
+    /// CPU time charged to the local program.
     pub cpu: Duration,
 }
 
-/// Why a transfer has come to nothing.
+/// Reason why a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The scenario has no host of this name.
     UnknownHost(String),
-    /// Nothing more can happen.
+    /// No event is left.
     Stuck(Stuck),
-    /// It has failed, or the file was not the same at both ends.
+    /// The transfer failed, or the file differs between the two hosts.
     Failed(Instant),
 }
 
@@ -117,13 +117,13 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Network {
-    /// Returns the same network of hosts that have nothing else to do.
+    /// Returns the same network with hosts that have no other work.
     #[must_use]
     pub fn idle(&self) -> Self {
         Self { turn_ms: 0, ..self.clone() }
     }
 
-    /// Returns the same network where every host allocates `bits` at least.
+    /// Returns the same network in which every host allocates at least `bits`.
     #[must_use]
     pub fn allocating(&self, bits: u64) -> Self {
         let mut network = self.clone();
@@ -134,13 +134,13 @@ impl Network {
         network
     }
 
-    /// Returns the same network where every host allocates as soon as a program has read.
+    /// Returns the same network in which every host allocates as soon as a program has read.
     #[must_use]
     pub fn allocating_as_read(&self) -> Self {
         Self { allocates: Allocates::AsRead, ..self.clone() }
     }
 
-    /// Returns the same network where no host converts what it sends.
+    /// Returns the same network in which no host converts what it sends.
     #[must_use]
     pub fn converting_nothing(&self) -> Self {
         let mut network = self.clone();
@@ -150,13 +150,14 @@ impl Network {
         network
     }
 
-    /// Returns the way to a host so many hops away.
+    /// Returns the path to a host `hops` lines away.
     fn line(&self, hops: u64) -> Line {
         let packet = |bps: u64| Duration::from_nanos(PACKET_BITS * 1_000_000_000 / bps.max(1));
         let imps = Duration::from_micros(self.imp_us) * u32::try_from(hops + 1).unwrap_or(1);
         let interface = packet(self.interface_bps);
         let lines = packet(self.line_bps) * u32::try_from(hops.saturating_sub(1)).unwrap_or(0);
-        // One of all these is the line itself: with hops one between IMPs, else an interface.
+        // One of these is modeled as the line itself: with hops a line between IMPs, otherwise an
+        // interface.
         let (rate_bps, interfaces) = if hops == 0 {
             (self.interface_bps, interface)
         } else {
@@ -184,7 +185,7 @@ impl Network {
         }
     }
 
-    /// Sends a transfer again.
+    /// Replays a transfer.
     ///
     /// # Errors
     ///
@@ -201,7 +202,7 @@ impl Network {
             })
             .map_err(Failure::Stuck)?;
         let failed = Failure::Failed(world.now());
-        // The other end has to think so too.
+        // The remote host must agree that the transfer succeeded.
         let other = match script.ours {
             Side::User => &world.server,
             Side::Server => &world.user,
@@ -251,7 +252,8 @@ impl Network {
 }
 
 impl Script<'_> {
-    /// Returns what the other host takes to convert a byte: it does so to text that our user gets.
+    /// Returns the time of the remote host to convert a byte: it converts text that the local user
+    /// retrieves.
     fn conversion(&self, side: Side, remote: &Remote) -> Duration {
         let is_converted =
             side == Side::Server && self.verb == Verb::Retrieve && self.form == Form::Text;
@@ -276,7 +278,7 @@ impl Script<'_> {
         })
     }
 
-    /// Returns a file of this length, as it lies at either end.
+    /// Returns a file of this length, as stored at either end.
     fn file(&self) -> Vec<u8> {
         let bytes = match self.form {
             Form::Words => (self.bits / WORD_BITS * WORD_BITS).div_ceil(8),

@@ -1,4 +1,4 @@
-//! What `scenarios/rfc573.toml` says of the survey and of the hosts.
+//! The format of `scenarios/rfc573.toml`: the survey and the hosts.
 
 use super::strata::Strata;
 use crate::limits::{LIST_MAX, OutOfRange, within};
@@ -6,33 +6,33 @@ use protocols::transport::tcp::WindowUpdate;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// The survey.
+/// Parameters of the survey and the transfers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The same seed gives the same year.
+    /// Seed of the random number generator.
     pub seed: u64,
-    /// How long the survey runs, in days.
+    /// Duration of the survey, in days.
     pub days: u64,
-    /// The day of the paper's week, from the first of the survey.
+    /// First day of the paper's week, counted from the start of the survey.
     pub week_begins_day: u64,
-    /// Days of the paper's table I.
+    /// Number of days covered by the paper's table I.
     pub week_days: u64,
-    /// Time between two tries of a host, in seconds.
+    /// Interval between two tries of a host, in seconds.
     pub every_s: u64,
-    /// How long a try waits for a connection, in seconds.
+    /// Connection timeout of a try, in seconds.
     pub timeout_s: u64,
-    /// What every answer takes at least, in seconds.
+    /// Minimum response time, in seconds.
     pub least_response_s: f64,
-    /// Dollars of a minute of CPU time.
+    /// Price of a minute of CPU time, in dollars.
     pub cpu_minute_dollars: f64,
     /// The three hosts of table I.
     pub hosts: Vec<Rates>,
-    /// All the hosts of the survey.
+    /// All hosts of the survey.
     pub crowd: Crowd,
-    /// What the transfers add up to.
+    /// Totals of the transfers.
     pub strata: Strata,
-    /// What the transfers are sent over again.
+    /// Network over which the transfers are replayed.
     pub network: Network,
 }
 
@@ -40,40 +40,40 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// The lines between IMPs, in bits per second.
+    /// Rate of the lines between IMPs, in bits per second.
     pub line_bps: u64,
-    /// A host's interface, in bits per second.
+    /// Rate of a host's interface, in bits per second.
     pub interface_bps: u64,
-    /// What an IMP takes for a packet, in microseconds.
+    /// Processing time of an IMP per packet, in microseconds.
     pub imp_us: u64,
-    /// Bits of the longest message.
+    /// Maximum message length, in bits.
     pub message_bits: u64,
-    /// Bits that a sending program may give its host ahead of the network.
+    /// Bits that a sending program may pass to its host ahead of the network.
     pub buffer_bits: u64,
-    /// How long a program waits for its turn at the processor, on the average, in milliseconds.
+    /// Mean time that a program waits for its turn on the processor, in milliseconds.
     pub turn_ms: u64,
-    /// What our own host allocates to a connection, in bits.
+    /// Allocation of the local host to a connection, in bits.
     pub allocation_bits: u64,
-    /// When any host allocates again.
+    /// Time at which a host renews its allocation.
     pub allocates: Allocates,
-    /// The hosts at the other end.
+    /// The remote hosts.
     pub remotes: Vec<Remote>,
 }
 
-/// When a host allocates again what a program has read.
+/// Time at which a host renews the allocation of data that a program has read.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocates {
-    /// When the allocation has become zero, as the NCPs of section IV.
+    /// When the allocation has reached zero, as in the NCPs of section IV.
     WhenUsedUp,
-    /// When half of it is used (TM-233 §5.6).
+    /// When half of the allocation is used (TM-233 §5.6).
     WhenHalfUsed,
     /// As soon as data is read, as section IV proposes.
     AsRead,
 }
 
 impl Allocates {
-    /// Returns the rule of TCP's window.
+    /// Returns the corresponding window update rule of TCP.
     pub(super) const fn rule(self) -> WindowUpdate {
         match self {
             Self::WhenUsedUp => WindowUpdate::UsedUp,
@@ -83,52 +83,52 @@ impl Allocates {
     }
 }
 
-/// A host at the other end of transfers.
+/// A remote host of transfers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remote {
-    /// Its name, as records have it.
+    /// Name of the host, as in the records.
     pub name: String,
-    /// Lines between our IMP and its own; 0 if it is the same one.
+    /// Number of lines between the local IMP and that of the host; 0 if they share one.
     pub hops: u64,
-    /// What it allocates to a connection, in bits.
+    /// Allocation of the host to a connection, in bits.
     pub allocation_bits: u64,
-    /// How long it takes to convert a bit of the text that is got from it, in nanoseconds.
+    /// Time to convert a bit of text that is retrieved from the host, in nanoseconds.
     #[serde(default)]
     pub conversion_ns_per_bit: u64,
 }
 
-/// What table I says of one host.
+/// Values of table I for one host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
     /// Average response, in seconds.
     pub response_s: f64,
-    /// Per cent of the time in which the host is not dead.
+    /// Percentage of the time in which the host is not dead.
     pub host_availability: f64,
-    /// Per cent of the time in which the logger answers.
+    /// Percentage of the time in which the logger answers.
     pub logger_availability: f64,
     /// Hours between failures of the host.
     pub host_failure_hours: f64,
-    /// Hours between failures to connect, whatever failed.
+    /// Hours between failures to connect, whatever the cause.
     pub logger_failure_hours: f64,
 }
 
-/// Hosts of which only averages are told.
+/// Hosts of which only averages are known.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crowd {
-    /// How many.
+    /// Number of hosts.
     pub hosts: u32,
     /// Average response, in seconds.
     pub response_s: f64,
-    /// Per cent of the time in which the logger answers.
+    /// Percentage of the time in which the logger answers.
     pub availability: f64,
     /// Hours between failures to connect.
     pub failure_hours: f64,
-    /// The times of a host are up to so many times those of another.
+    /// Maximum ratio of the times of two hosts.
     pub spread: f64,
 }
 
@@ -136,12 +136,12 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
 
-    /// Returns an error if there is no experiment with these figures. [`Strata`] are not checked:
-    /// their least sums are those of the transfers that the paper names.
+    /// Returns an error if a value does not permit an experiment. [`Strata`] are not checked: their
+    /// minimum sums are those of the transfers that the paper names.
     ///
     /// # Errors
     ///
-    /// With the figure that is out of range, and its range.
+    /// Returns the value that is out of range, and its range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         within("days", self.days, 1..=10_000)?;
         within("week_days", self.week_days, 1..=self.days)?;
@@ -157,7 +157,7 @@ impl Scenario {
     }
 }
 
-/// Per cent of the time: a host that never fails, or never answers, has no rate of failures.
+/// Percent of the time: a host that never fails, or never answers, has no failure rate.
 const AVAILABILITY: RangeInclusive<f64> = 1.0..=99.9;
 const FAILURE_HOURS: RangeInclusive<f64> = 0.1..=10_000.0;
 
@@ -197,7 +197,7 @@ impl Network {
     }
 }
 
-/// A window of TCP without its scale has no more.
+/// Upper limit: maximum TCP window without window scaling.
 const ALLOCATION_BITS: RangeInclusive<u64> = 800..=524_280;
 
 impl Remote {

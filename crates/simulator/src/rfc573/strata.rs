@@ -1,36 +1,36 @@
 //! The division of RFC 573's transfers by program, direction and type.
 //!
-//! Table II has sums by type and sums by program and direction. How the types divide among the
-//! programs it does not say, so that the division is part of the scenario.
+//! Table II has sums by type, and sums by program and direction. It does not divide the types among
+//! the programs, so the division is part of the scenario.
 
 use super::replay::{Form, Verb};
 use crate::limits::{OutOfRange, within};
 use crate::world::Side;
 use serde::Deserialize;
 
-/// What the transfers of each program, direction and type add up to.
+/// Totals of the transfers of each program, direction and type.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strata {
-    /// Our server sends words of 36 bits.
+    /// Words of 36 bits sent by the local server.
     pub server_sends_image: Stratum,
-    /// Our server receives words of 36 bits.
+    /// Words of 36 bits received by the local server.
     pub server_receives_image: Stratum,
-    /// Our user program receives words of 36 bits.
+    /// Words of 36 bits received by the local user program.
     pub user_receives_image: Stratum,
-    /// Our user program sends words of 36 bits.
+    /// Words of 36 bits sent by the local user program.
     pub user_sends_image: Stratum,
-    /// Our server sends ASCII.
+    /// ASCII sent by the local server.
     pub server_sends_ascii: Stratum,
-    /// Our server receives ASCII.
+    /// ASCII received by the local server.
     pub server_receives_ascii: Stratum,
-    /// Our user program receives ASCII.
+    /// ASCII received by the local user program.
     pub user_receives_ascii: Stratum,
-    /// Our user program sends ASCII, by STOR or MLFL.
+    /// ASCII sent by the local user program, with STOR or MLFL.
     pub user_sends_ascii: Stratum,
 }
 
-/// What the transfers of one program, direction and type add up to.
+/// Totals of the transfers of one program, direction and type.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Stratum {
@@ -38,29 +38,29 @@ pub struct Stratum {
     pub files: u64,
     /// Bits of the files.
     pub bits: u64,
-    /// CPU time of our program, in milliseconds.
+    /// CPU time of the local program, in milliseconds.
     pub cpu_ms: u64,
 }
 
-/// Which transfers a stratum has.
+/// Properties of the transfers of a stratum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The key of the stratum in the scenario.
     pub key: &'static str,
-    /// Our program.
+    /// Role of the local program.
     pub ours: Side,
     /// Retrieve or store.
     pub verb: Verb,
-    /// The type.
+    /// Representation type.
     pub form: Form,
 }
 
-/// The most transfers of a stratum.
+/// Maximum number of transfers of a stratum.
 const FILES_MAX: u64 = 1_000;
-/// The most bits of a stratum: one file of this size takes hours of virtual time.
+/// Maximum number of bits of a stratum: one file of this size takes hours of virtual time.
 const BITS_MAX: u64 = 100_000_000;
-/// The most CPU time of a stratum, in milliseconds: two hosts are charged, within the day that a
-/// transfer may take.
+/// Maximum CPU time of a stratum, in milliseconds: two hosts are charged, within the one-day limit
+/// of a transfer.
 const CPU_MS_MAX: u64 = 10_000_000;
 
 impl Strata {
@@ -87,12 +87,12 @@ impl Strata {
 }
 
 impl Stratum {
-    /// Returns an error if a figure of the stratum called `key` is below `least` or so large that
-    /// the experiment does not end.
+    /// Returns an error if a value of the stratum called `key` is below `least`, or so large that
+    /// the experiment would not terminate.
     ///
     /// # Errors
     ///
-    /// With the key of the figure and its range.
+    /// Returns the key of the value and its range.
     pub fn check(&self, key: &str, least: Self) -> Result<(), OutOfRange> {
         let within = |name: &str, value, least, most| {
             within(&format!("strata.{key}.{name}"), value, least..=most)

@@ -1,18 +1,18 @@
-//! What the survey sees, by the rules of RFC 573, section II.
+//! The results of the survey, by the rules of RFC 573, section II.
 
 use super::host::{Host, days};
 use super::scenario::Scenario;
 use protocols::chance::Chance;
 use protocols::time::{Duration, Instant};
 
-/// What one try of a host has found.
+/// Result of one try of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The host does not answer at all.
+    /// The host does not answer.
     Dead,
-    /// The host is there and its logger is not, or not in time.
+    /// The host is up, but its logger does not answer in time.
     NotResponding,
-    /// A connection stands.
+    /// A connection was established, after this response time.
     Available(Duration),
 }
 
@@ -29,21 +29,21 @@ impl Answer {
 /// The line of table I for one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Line {
-    /// Of the successful tries alone; None without one.
+    /// Mean over the successful tries only; `None` if there is none.
     pub(super) response_s: Option<f64>,
-    /// Per cent.
+    /// Percent of the time.
     pub(super) host_availability: f64,
     pub(super) logger_availability: f64,
-    /// Hours between the beginnings of failures; None without one.
+    /// Hours between the beginnings of failures; `None` without a failure.
     pub(super) host_failure_hours: Option<f64>,
     pub(super) logger_failure_hours: Option<f64>,
 }
 
-/// Tries a host as often as the scenario says.
+/// Tries a host at the interval of the scenario.
 pub(super) fn survey(host: &Host, scenario: &Scenario, chance: &mut Chance) -> Vec<Answer> {
     let every = Duration::from_secs(scenario.every_s.max(1));
     let limit = Duration::from_secs(scenario.timeout_s);
-    // The first try comes at any moment of the first interval.
+    // The first try is at a random time within the first interval.
     let nanos = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
     let mut now = Instant::ZERO + Duration::from_nanos(chance.below(nanos));
     let end = Instant::ZERO + days(scenario.days);
@@ -61,7 +61,7 @@ pub(super) fn survey(host: &Host, scenario: &Scenario, chance: &mut Chance) -> V
     answers
 }
 
-/// Returns what some answers in a row add up to.
+/// Computes the line of table I from consecutive answers.
 pub(super) fn line(answers: &[Answer], scenario: &Scenario) -> Line {
     let hours = answers.len() as f64 * scenario.every_s as f64 / 3_600.0;
     let per_cent = |is_up: fn(Answer) -> bool| {
@@ -93,7 +93,7 @@ pub(super) fn line(answers: &[Answer], scenario: &Scenario) -> Line {
     }
 }
 
-/// Returns the answers of `count` days, from day `first` on.
+/// Returns the answers of `count` days, starting at day `first`.
 pub(super) fn days_of<'a>(
     answers: &'a [Answer],
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! Table I for a year and for its week, and what neither shows.
+//! Table I for a year and for its week, and results that neither shows.
 
 use super::host::{Host, days};
 use super::scenario::{Rates, Scenario};
@@ -6,7 +6,7 @@ use super::survey::{Answer, Line, days_of, line, survey};
 use crate::table::{Extent, Figure, Row, Table};
 use protocols::chance::Chance;
 
-/// A column of table I: response in seconds, availability of host and logger in per cent, hours
+/// A column of table I: response in seconds, availability of host and logger in percent, hours
 /// between failures of host and logger.
 struct Printed {
     name: &'static str,
@@ -21,13 +21,13 @@ const TABLE_I: [Printed; 3] = [
 /// Section II: "about 2.7 seconds", "about 85 %", "about once every 10 hours" for all hosts.
 const ALL_HOSTS: [f64; 3] = [2.7, 85.0, 10.0];
 
-/// Returns what the paper prints of a host, whatever the scenario gives it.
+/// Returns the values that the paper prints for a host, regardless of the scenario.
 fn printed(name: &str) -> [Option<f64>; 5] {
     let host = TABLE_I.iter().find(|host| host.name == name);
     host.map_or([None; 5], |host| host.figures.map(Some))
 }
 
-/// A host of table I in its year.
+/// A host of table I with its simulated year.
 struct Surveyed<'a> {
     rates: &'a Rates,
     host: Host,
@@ -56,8 +56,8 @@ pub fn tables(scenario: &Scenario) -> Vec<Table> {
     ]
 }
 
-/// Adds the five figures of a host, which are samples of what the scenario gives it. A week may have
-/// no failure; then the row is left out.
+/// Adds the five values of a host, which are samples with the scenario's parameters. A week may
+/// have no failure; then the row is omitted.
 fn five(rows: &mut Vec<Row>, rates: &Rates, line: &Line) {
     let figures = [
         ("response, s", line.response_s, 1),
@@ -125,7 +125,7 @@ fn weeks(hosts: &[Surveyed<'_>], scenario: &Scenario) -> Table {
             let what = format!("{}, {what}", host.rates.name);
             let ours = part(of).unwrap_or(f64::NAN);
             let [_, _, logger, ..] = printed(&host.rates.name);
-            // The median is what went in; how far the weeks lie apart is not.
+            // The median is an input; the spread of the weeks is an output.
             rows.push(match of {
                 5 => Row::input(what, ours, 0).measured_if(logger),
                 _ => Row::output(what, ours, 0),
@@ -172,7 +172,7 @@ fn crowd(scenario: &Scenario, chance: &mut Chance) -> Table {
     let crowd = scenario.crowd;
     let mut lines = Vec::new();
     for _ in 0..crowd.hosts {
-        // Between 1/spread and spread times the average, both as likely.
+        // Log-uniformly distributed between 1/spread and spread times the average.
         let factor = crowd.spread.max(1.0).powf(chance.below(2_001) as f64 / 1_000.0 - 1.0);
         let rates = Rates {
             name: String::new(),

@@ -1,8 +1,8 @@
-//! The cable between a host and its IMP: each bit is handed over by a handshake.
+//! The cable between a host and its IMP, which transfers each bit with a handshake.
 
 use protocols::time::Duration;
 
-/// A bit's price as its handshake has it: what the two ends need, and what the cable adds.
+/// Time per bit, due to the handshake of the two ends and to the length of the cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     ends_ns: u64,
@@ -13,12 +13,12 @@ pub struct Cable {
 const HOST_TO_IMP: Cable = Cable { ends_ns: 2_225, foot_ns: 3 };
 /// IMP to host: a four-way handshake, so the cable counts twice (RFC 594, II).
 const IMP_TO_HOST: Cable = Cable { ends_ns: 1_350, foot_ns: 6 };
-/// A passage of a distant driver-receiver pair (RFC 594, II).
+/// Time of one passage of a distant driver-receiver pair (RFC 594, II).
 const DISTANT_PAIR_NS: u64 = 250;
-/// Twice the time of a passage of a foot of cable. The two-way handshake passes it twice, the four-way
-/// one four times.
+/// Twice the time of one passage of a foot of cable. A two-way handshake passes the cable twice, a
+/// four-way handshake four times.
 const PASSAGE_FOOT_NS_X2: u64 = 3;
-/// A bit at 100 kbit/s.
+/// Time of a bit at 100 kbit/s.
 const BEFORE_NS: u64 = 10_000;
 
 impl Cable {
@@ -46,7 +46,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Interfaces as they were before, at 100 kbit/s.
+    /// Interfaces before the speedup, at 100 kbit/s.
     pub const BEFORE: Self = Self { to_imp_ns: BEFORE_NS, to_host_ns: BEFORE_NS };
 
     /// Returns a distant interface with `feet` of cable.
@@ -55,8 +55,8 @@ impl Interface {
         Self { to_imp_ns: HOST_TO_IMP.bit_ns(feet), to_host_ns: IMP_TO_HOST.bit_ns(feet) }
     }
 
-    /// Returns a local interface with `feet` of cable: the lower limit, where its own drivers and
-    /// receivers take no time.
+    /// Returns a local interface with `feet` of cable: a lower limit, which assumes that its own
+    /// drivers and receivers take no time.
     #[must_use]
     pub const fn local(feet: u64) -> Self {
         let to_imp_ns = HOST_TO_IMP.local_bit_ns(feet);

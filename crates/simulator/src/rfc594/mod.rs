@@ -1,18 +1,17 @@
-//! The measurement of RFC 594: one host-IMP interface, before and after it was made faster, and
-//! what a file transfer gains by it.
+//! The measurement of RFC 594: one host-IMP interface before and after its speedup, and the effect
+//! on a file transfer.
 //!
-//! The subnet is a model of timing and no protocol. A message of 8,063 bits goes bit by bit over
-//! the host's cable, each bit with its handshake; the IMP cuts it into packets, sends them over 50
-//! kbit/s lines, puts them together again and gives the message to the other host in the same way.
-//! Every moment of a transfer is charged to the part that the next one had to wait for, so that the
-//! parts add up to its time. One message is under way at a time: the sender waits for its RFNM, and
-//! for the allocation that the receiver gives when it has taken the message. A host that is slow
-//! has lost the room that its RFNM brought, and the IMP asks for it again (RFC 619).
+//! The subnet is a timing model without protocols. A message of 8,063 bits crosses the host's cable
+//! bit by bit, each bit with its handshake; the IMP divides it into packets, sends them over 50
+//! kbit/s lines, reassembles them and passes the message to the other host in the same way. Every
+//! interval of a transfer is charged to the component that the next step had to wait for, so the
+//! parts add up to the total time. One message is in transit at a time: the sender waits for its
+//! RFNM, and for the allocation that the receiver sends after it has taken the message. A slow host
+//! has lost the buffer reservation that its RFNM brought, and the IMP requests it again (RFC 619).
 //!
-//! What the hosts do is not modelled: their processors' time is the RFC's own figure, for the
-//! user's end as it was measured, and for the server's as that of the user who did the same. What
-//! is left of the measured time after that is printed as left, and nothing is fitted to make it
-//! smaller.
+//! The hosts' processing is not modeled: processor times are the RFC's own values, for the user as
+//! measured, and for the server those of the user that performed the same operation. The remainder
+//! of the measured time is printed as left over; no parameter is fitted to reduce it.
 
 mod interface;
 mod scenario;

@@ -1,4 +1,4 @@
-//! What `scenarios/rfc594.toml` says.
+//! The format of `scenarios/rfc594.toml`.
 
 use super::subnet::{Path, Subnet};
 use crate::limits::{OutOfRange, within};
@@ -9,15 +9,15 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The cable from the host to its IMP, in feet.
+    /// Length of the cable from the host to its IMP, in feet.
     pub cable_feet: u64,
-    /// What the hosts of BBN's measurement need for a message, both together, in milliseconds.
+    /// Total time of both hosts of BBN's measurement per message, in milliseconds.
     pub bbn_hosts_ms: u64,
-    /// What an IMP takes for a packet, in microseconds.
+    /// Processing time of an IMP per packet, in microseconds.
     pub processing_us: u64,
-    /// The lines between IMPs, in bits per second.
+    /// Rate of the lines between IMPs, in bits per second.
     pub line_bps: u64,
-    /// How long the source IMP keeps the room that came with a RFNM, in milliseconds.
+    /// Time for which the source IMP keeps the buffer reservation of a RFNM, in milliseconds.
     pub room_lasts_ms: u64,
 }
 
@@ -25,11 +25,11 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc594.toml");
 
-    /// Returns an error if there is no experiment with these figures.
+    /// Returns an error if a value does not permit an experiment.
     ///
     /// # Errors
     ///
-    /// With the figure that is out of range, and its range.
+    /// Returns the value that is out of range, and its range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         within("cable_feet", self.cable_feet, 0..=100_000)?;
         within("bbn_hosts_ms", self.bbn_hosts_ms, 0..=100_000)?;
@@ -38,7 +38,7 @@ impl Scenario {
         within("room_lasts_ms", self.room_lasts_ms, 0..=100_000)
     }
 
-    /// Returns a path of `hops` lines between places near each other.
+    /// Returns a path of `hops` lines without propagation delay.
     #[must_use]
     pub const fn path(&self, hops: u32) -> Path {
         let subnet = Subnet {

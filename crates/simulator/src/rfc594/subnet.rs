@@ -1,34 +1,34 @@
-//! One message from host to host, and the answer to it.
+//! Timing of one message from host to host, and of its acknowledgment.
 
 use super::interface::Interface;
 use protocols::time::{Duration, Instant};
 
 /// Bits of a full message.
 pub(super) const MESSAGE_BITS: u64 = 8_063;
-/// Bits of a full packet: a message has eight.
+/// Bits of a full packet; a message has eight packets.
 const PACKET_BITS: u64 = 1_008;
-/// What a packet carries beside its data on a line between IMPs.
+/// Overhead of a packet on a line between IMPs, in bits.
 const PACKET_OVERHEAD_BITS: u64 = 152;
-/// The leader in front of each message on a host's cable.
+/// Leader of each message on a host's cable, in bits.
 const LEADER_BITS: u64 = 32;
-/// A control message of the host's NCP: leader, prefix, and an ALL command.
+/// A control message of the host's NCP, in bits: leader and prefix, and an ALL command.
 const ALLOCATE_BITS: u64 = 40 + 80;
-/// The lines of the ARPANET.
+/// Line rate of the ARPANET.
 const LINE_BPS: u64 = 50_000;
-/// What an IMP does with a packet: the one figure of the subnet that no document of the set has
-/// exactly.
+/// Processing time of an IMP per packet: the only value of the subnet without an exact source in
+/// the reference documents.
 const PROCESSING: Duration = Duration::from_millis(1);
-/// How long the source IMP keeps the room that came with a RFNM (RFC 619).
+/// Time for which the source IMP keeps the buffer reservation of a RFNM (RFC 619).
 const ROOM_LASTS: Duration = Duration::from_millis(125);
 
-/// What every IMP and every line of a subnet does.
+/// Parameters of every IMP and every line of a subnet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// What an IMP takes for a packet.
+    /// Processing time of an IMP per packet.
     pub processing: Duration,
-    /// The lines, in bits per second; not 0.
+    /// Rate of the lines, in bits per second; not 0.
     pub line_bps: u64,
-    /// How long the source IMP keeps the room that came with a RFNM.
+    /// Time for which the source IMP keeps the buffer reservation of a RFNM.
     pub room_lasts: Duration,
 }
 
@@ -42,28 +42,28 @@ impl Subnet {
     }
 }
 
-/// What lies between the two IMPs.
+/// The path between the two IMPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The IMPs and their lines.
+    /// Parameters of the IMPs and their lines.
     pub subnet: Subnet,
-    /// Lines in a row; 0 if both hosts have the same IMP.
+    /// Number of lines in series; 0 if both hosts have the same IMP.
     pub hops: u32,
-    /// How long a bit is on its way over one of them.
+    /// Propagation delay of one line.
     pub propagation: Duration,
 }
 
 impl Path {
-    /// Two hosts of one IMP.
+    /// Two hosts on one IMP.
     pub const LOCAL: Self = Self::of_hops(0);
 
-    /// Returns a path of `hops` lines between places near each other.
+    /// Returns a path of `hops` ARPANET lines without propagation delay.
     #[must_use]
     pub const fn of_hops(hops: u32) -> Self {
         Self { subnet: Subnet::ARPANET, hops, propagation: Duration::ZERO }
     }
 
-    /// Returns when packets that are ready in the first IMP at these moments are ready in the last.
+    /// Returns the times at which packets are ready in the last IMP, given those for the first IMP.
     fn carry(&self, mut packets: Vec<(Instant, u64)>) -> Vec<(Instant, u64)> {
         for _ in 0..self.hops {
             let mut line_free = Instant::ZERO;
@@ -76,7 +76,7 @@ impl Path {
         packets
     }
 
-    /// Returns how long one short packet takes from IMP to IMP.
+    /// Returns the time of one short packet from IMP to IMP.
     fn short(&self, bits: u64) -> Duration {
         self.carry(vec![(Instant::ZERO, bits)])
             .first()
@@ -84,25 +84,25 @@ impl Path {
     }
 }
 
-/// Where the time of one message goes. The parts add up to it.
+/// Parts of the time of one message; they add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// The two hosts' cables.
+    /// Time on the two hosts' cables.
     pub interfaces: Duration,
-    /// The IMPs and the lines between them.
+    /// Time in the IMPs and on the lines between them.
     pub subnet: Duration,
-    /// What the hosts do before the next message can leave.
+    /// Time of the hosts before the next message can be sent.
     pub hosts: Duration,
 }
 
 impl Split {
-    /// Returns the time of the message.
+    /// Returns the total time of the message.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.interfaces + self.subnet + self.hosts
     }
 
-    /// Returns kbit/s, if one full message follows another.
+    /// Returns the rate in kbit/s of consecutive full messages.
     #[must_use]
     pub fn kbps(&self) -> f64 {
         MESSAGE_BITS as f64 / self.total().as_secs_f64() / 1000.0
@@ -110,11 +110,11 @@ impl Split {
 }
 
 /// Returns the time from one full message to the next, over `path` between two hosts with the same
-/// kind of interface, which together need `hosts` for it.
+/// kind of interface, which together need `hosts` per message.
 #[must_use]
 pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Split {
     let processing = path.subnet.processing;
-    // Packets are in the IMP as soon as their last bit is.
+    // A packet is in the IMP as soon as its last bit is.
     let mut packets = Vec::new();
     let mut sent = LEADER_BITS;
     while sent < LEADER_BITS + MESSAGE_BITS {
@@ -126,7 +126,7 @@ pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Spli
     let together = path.carry(packets).iter().map(|(ready, _)| *ready + processing).max();
     let over = together.map_or(in_source, |at| at.since(Instant::ZERO));
     let to_host = interface.to_host(LEADER_BITS + MESSAGE_BITS);
-    // The RFNM leaves with the first packet; the allocation, when the host has the message.
+    // The RFNM is sent with the first packet; the allocation, when the host has the message.
     let rfnm = interface.to_host(LEADER_BITS + PACKET_BITS)
         + path.short(0)
         + processing
@@ -135,7 +135,7 @@ pub fn message_time(interface: &Interface, path: &Path, hosts: Duration) -> Spli
     let allocate_subnet = path.short(ALLOCATE_BITS) + processing;
     let answered = rfnm.max(to_host + allocate_cables + allocate_subnet);
     let interfaces = in_source + to_host + allocate_cables;
-    // The next message comes too late for the room that this one's RFNM has brought.
+    // The next message may be too late for the reservation that this one's RFNM brought.
     let idle = answered + hosts + interface.to_imp(LEADER_BITS + PACKET_BITS);
     let asks = idle.saturating_sub(rfnm) > path.subnet.room_lasts;
     let room = if asks { path.short(0) * 2 + processing } else { Duration::ZERO };
@@ -159,7 +159,7 @@ mod tests {
         let full = Subnet::ARPANET.time_of(PACKET_BITS + PACKET_OVERHEAD_BITS);
         for hops in 1..8 {
             let more = time(hops + 1) - time(hops);
-            // One packet, and the allocation that comes back: not the whole message.
+            // One packet, and the returning allocation, but not the whole message.
             assert!(more > full && more < full * 2, "{hops}: {more:?}");
         }
     }

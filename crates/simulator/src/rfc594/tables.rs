@@ -1,4 +1,4 @@
-//! RFC 594's figures beside those of the model.
+//! RFC 594's values beside those of the model.
 
 use super::interface::Interface;
 use super::scenario::Scenario;
@@ -9,13 +9,13 @@ use protocols::time::Duration;
 /// One row of RFC 594's table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// What was moved which way.
+    /// Operation and representation.
     pub what: &'static str,
-    /// The rate, kbit/s.
+    /// Rate, kbit/s.
     pub kbps: f64,
-    /// The user's processor, seconds a megabit.
+    /// CPU time of the user, seconds per megabit.
     pub user_cpu: f64,
-    /// The same for the user who does what this server did.
+    /// CPU time of a user that performs the same operation as this server, seconds per megabit.
     server_cpu: f64,
 }
 
@@ -23,7 +23,7 @@ const fn measured(what: &'static str, kbps: f64, user_cpu: f64, server_cpu: f64)
     Measured { what, kbps, user_cpu, server_cpu }
 }
 
-/// RFC 594, II. When the user gets, the server sends: its price is that of the row below.
+/// RFC 594, II. If the user gets, the server sends: its CPU time is that of the row below.
 pub const TRANSFERS: [Measured; 6] = [
     measured("get, 8 bit, ASCII", 47.0, 7.9, 7.9),
     measured("send, 8 bit, ASCII", 50.0, 7.9, 7.9),
@@ -33,13 +33,13 @@ pub const TRANSFERS: [Measured; 6] = [
     measured("send, 36 bit, image", 85.0, 0.95, 1.85),
 ];
 
-/// Seconds a megabit of the two processors together for an image.
+/// CPU time of both processors together for an image, seconds per megabit.
 const IMAGE_CPU_BOTH: f64 = 1.85 + 0.95;
 
 /// RFC 594: local interfaces have less than 30 feet of cable.
 const LOCAL_FEET: u64 = 30;
 
-/// Returns the tables.
+/// Returns all tables.
 #[must_use]
 pub fn tables(scenario: &Scenario) -> Vec<Table> {
     vec![
@@ -114,7 +114,7 @@ fn hops(scenario: &Scenario) -> Table {
     }
 }
 
-/// The processor's time for one message.
+/// Returns the CPU time for one message.
 fn cpu(seconds_a_megabit: f64) -> Duration {
     Duration::from_secs_f64(seconds_a_megabit * MESSAGE_BITS as f64 / 1e6)
 }
@@ -126,7 +126,7 @@ fn transfers(scenario: &Scenario) -> Table {
             message_time(&Interface::distant(scenario.cable_feet), &scenario.path(0), hosts);
         Row::output(transfer.what, split.kbps(), 0).measured(transfer.kbps)
     });
-    // Of the transfers before, the RFC has one typical figure. Get and send count alike.
+    // For transfers before the speedup, the RFC has one typical value; get and send weigh equally.
     let hosts = cpu(IMAGE_CPU_BOTH);
     let before = message_time(&Interface::BEFORE, &scenario.path(0), hosts).kbps();
     let before =
@@ -146,7 +146,7 @@ fn transfers(scenario: &Scenario) -> Table {
     }
 }
 
-/// The other column of RFC 594's table.
+/// Returns the CPU columns of RFC 594's table.
 fn processors(scenario: &Scenario) -> Table {
     let rows = TRANSFERS.iter().map(|transfer| {
         let split = message_time(
@@ -167,7 +167,7 @@ fn processors(scenario: &Scenario) -> Table {
     }
 }
 
-/// What neither cables nor IMP nor processors explain.
+/// Returns the time that cables, IMP and processors do not explain.
 fn left_over(scenario: &Scenario) -> Table {
     let interface = Interface::distant(scenario.cable_feet);
     let split = message_time(&interface, &scenario.path(0), Duration::ZERO);
@@ -247,7 +247,7 @@ mod tests {
     fn a_local_interface_is_substantially_faster_as_the_rfc_expects() {
         let rows = interfaces(&built_in()).rows;
         let local: Vec<&Row> = rows.iter().filter(|row| row.what.contains("local")).collect();
-        // 2225 - 500 + 90 and 1350 - 1000 + 180 ns.
+        // 2225 - 500 + 90 ns and 1350 - 1000 + 180 ns.
         let kbps: Vec<String> = local.iter().map(|row| format!("{:.0}", row.ours)).collect();
         assert_eq!(kbps, ["551", "1887"]);
         assert!(local.iter().all(|row| row.predicted.unwrap().permits(row.ours)), "{rows:?}");

@@ -1,4 +1,4 @@
-//! The application of the campaign: it sends a file and checks the one that it receives.
+//! The application of the campaign: it sends a file and verifies the one that it receives.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -6,34 +6,34 @@ use protocols::chance::Chance;
 use protocols::station::{Application, Carried, Layers};
 use protocols::time::{Duration, Instant};
 
-/// Sends a file, and compares what it receives with the one that it expects.
+/// Sends a file, and compares received data with the expected file.
 #[derive(Debug)]
 pub(super) struct Bulk {
     file: Vec<u8>,
     sent: usize,
-    /// How much of the file there is to send, and when there is more: small segments that are
-    /// lost go again in one large one.
+    /// Number of bytes of the file that are ready to be sent, and the time at which more are.
+    /// Pausing exercises the coalescing of lost small segments into one large retransmission.
     ready: usize,
     more_at: Instant,
     pace: Pace,
     chance: Chance,
     pub(super) expected: Vec<u8>,
     pub(super) received: usize,
-    /// Where what came first differs from what was expected.
+    /// Offset of the first byte that differs from the expected file.
     pub(super) differs_at: Option<usize>,
-    /// What was received less what was expected, as 16-bit words add up.
+    /// Difference between the sums of received and expected data as 16-bit words.
     pub(super) excess: i64,
-    /// It closes when the peer has, and not as soon as the file has gone.
+    /// Whether it closes only after the peer, instead of as soon as the file is sent.
     closes_second: bool,
     peer_has_closed: bool,
 }
 
-/// How a file comes to be ready.
+/// Rate at which a file becomes ready.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// The most bytes at a time.
+    /// Maximum bytes at a time.
     pub(super) piece_max: u64,
-    /// The longest time between two pieces, in milliseconds.
+    /// Maximum time between two pieces, in milliseconds.
     pub(super) pause_max_ms: u64,
 }
 
@@ -105,18 +105,18 @@ impl Stream for Bulk {
     }
 }
 
-/// The application on its connection, which it leaves alone at times: what arrives then fills the
-/// window.
+/// The application on its connection, which sometimes stops reading, so that received data fills
+/// the window.
 #[derive(Debug)]
 pub(super) struct Unhurried {
     pub(super) carried: Carried<Bulk>,
-    /// The longest time, in milliseconds; 0 if there are none.
+    /// Maximum duration of a pause, in milliseconds; 0 for no pauses.
     nap_max_ms: u64,
     wakes_at: Option<Instant>,
     chance: Chance,
 }
 
-/// In one of so many runs a nap begins.
+/// A pause begins in one of this many runs of the application.
 const NAPS_ARE_RARE: u64 = 8;
 
 impl Unhurried {

@@ -1,4 +1,4 @@
-//! What routers do to datagrams and say of them, and what others pretend that they say.
+//! Router behavior: ECN marks, fragmentation and ICMP errors, including forged ones.
 
 use protocols::checksum::Sum;
 use protocols::internet::icmpv6;
@@ -6,7 +6,8 @@ use std::net::Ipv6Addr;
 
 const ROUTER_V4: [u8; 4] = [10, 0, 0, 254];
 const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 0xFE);
-/// An error fits into the least MTU: 68 and 1,280 bytes (RFC 791 §3.2, RFC 4443 §2.4 (c)).
+/// Maximum quoted length, so that an error fits into the minimum MTU: 68 and 1,280 bytes (RFC 791
+/// §3.2, RFC 4443 §2.4 (c)).
 const QUOTED_MAX_V4: usize = 68 - HEADER_LEN_V4 - 8;
 const QUOTED_MAX_V6: usize = 1_280 - 40 - 8;
 const HEADER_LEN_V4: usize = 20;
@@ -27,7 +28,7 @@ fn version(datagram: &[u8]) -> Option<Version> {
     }
 }
 
-/// Returns where the TCP header begins, if there is one.
+/// Returns the offset of the TCP header, if there is one.
 fn tcp_at(datagram: &[u8]) -> Option<usize> {
     let (protocol_at, header_len) = match version(datagram)? {
         Version::V4 => (9, 20),
@@ -43,7 +44,7 @@ pub(super) fn isn(datagram: &[u8]) -> Option<u32> {
     (tcp.get(13)? & SYN != 0).then_some(u32::from_be_bytes(*seq))
 }
 
-/// Marks a datagram whose sender permits it (RFC 3168 §5); false if it does not.
+/// Sets the CE mark if the sender permits it (RFC 3168 §5); otherwise returns false.
 pub(super) fn mark(datagram: &mut [u8]) -> bool {
     let Some(version) = version(datagram) else { return false };
     let Some(class) = datagram.get_mut(1) else { return false };
@@ -71,8 +72,8 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
     }
 }
 
-/// Cuts a datagram of IPv4 that permits it for links of `mtu` bytes (RFC 791 §3.2); nothing if it
-/// does not, or is a fragment itself.
+/// Fragments an IPv4 datagram for links of `mtu` bytes (RFC 791 §3.2); returns `None` if the
+/// datagram does not permit it or is itself a fragment.
 pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
     let (header, data) = datagram.split_at_checked(HEADER_LEN_V4)?;
     let is_whole = header.get(6..8)? == [0, 0];
@@ -98,16 +99,16 @@ pub(super) fn cut(datagram: &[u8], mtu: u16) -> Option<Vec<Vec<u8>>> {
 /// A kind of ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saying {
-    /// The datagram is longer than this.
+    /// The datagram exceeds this MTU.
     TooBig(u16),
-    /// There is no way to the network.
+    /// Network unreachable.
     NoRoute,
-    /// Nobody has the port.
+    /// Port unreachable.
     NoPort,
 }
 
-/// Returns the error that a router would send about `datagram`; one that `is_blind` is of
-/// somebody who has not seen the sequence number.
+/// Returns the error that a router would send about `datagram`. If `is_blind`, the quoted sequence
+/// number is wrong, as from an off-path attacker.
 pub(super) fn error(datagram: &[u8], saying: Saying, is_blind: bool) -> Option<Vec<u8>> {
     let tcp_at = tcp_at(datagram)?;
     let quoted_max = match version(datagram)? {

@@ -1,4 +1,4 @@
-//! Whether a run went as it has to, whatever befell it.
+//! Checks of the invariants that every run must satisfy, whatever its faults.
 
 use super::bulk::Unhurried;
 use super::network::{Notes, Traffic};
@@ -15,33 +15,35 @@ use protocols::transport::tcp::{Ending, State};
 
 type Party = Host<Unhurried>;
 
-/// Everything has ended long before, unless two ends keep each other awake.
+/// Time limit; every run ends long before, unless two ends keep each other awake.
 const LIMIT: Duration = Duration::from_secs(86_400);
-/// More than happens in any run: a world that turns on the spot is found by it.
+/// Event limit, above that of any run: it detects a world that loops without progress.
 const HAPPENINGS_MAX: u64 = 10_000_000;
-/// How many timeouts may pass in the calm before something is acknowledged.
+/// Maximum timeouts in the calm phase before data is acknowledged.
 const TIMEOUTS_MAX: u32 = 3;
-/// And where long datagrams vanish without a word: three until that is believed, three more if the
-/// base length does not pass either, and one for a probe whose loss nothing else shows.
+/// The same if long datagrams vanish silently: three timeouts until the sender reduces its
+/// segments, three more if the base length does not pass either, and one for a probe whose loss
+/// shows nowhere else.
 const SILENT_TIMEOUTS_MAX: u32 = 7;
-/// No timeout is longer (RFC 6298 (2.5)).
+/// Maximum retransmission timeout (RFC 6298 (2.5)).
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
-/// A second transmission of a link, an acknowledgment that the peer delays, and its user's nap.
+/// Allowance for a retransmission of the link, a delayed acknowledgment of the peer, and a pause of
+/// its application.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// Twice the time that a segment may live, for which TIME-WAIT keeps answering.
+/// Twice the maximum segment lifetime, for which TIME-WAIT answers.
 const TIME_WAIT: Duration = Duration::from_secs(60);
-/// The longest time from a host's own entry into a state to when it is seen.
+/// Maximum delay between a host's state change and its detection.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// The queues of a line have gone by then.
+/// Time after which the queues of a line are empty.
 const QUEUES_EMPTY_AFTER: Duration = Duration::from_secs(600);
 
-/// What one end has to show in the calm.
+/// Progress that one end must make in the calm phase.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     side: Side,
-    /// Something was under way.
+    /// Whether data was outstanding.
     is_waiting: bool,
     acknowledged: u64,
     until: Instant,
@@ -54,7 +56,7 @@ struct TimeWait {
     lasted: Option<Duration>,
 }
 
-/// The course of one run.
+/// State of one run.
 struct Trial<'a> {
     scene: &'a Scene,
     notes: Notes,
@@ -62,7 +64,8 @@ struct Trial<'a> {
     promises: Vec<Promise>,
     time_waits: [TimeWait; 2],
     broken: Option<String>,
-    /// What calls the steps of the hosts, where it is not the procedure-based scheduler.
+    /// Maker of the control structure that calls the hosts' steps, if it is not the procedure-based
+    /// scheduler.
     control: Option<Maker<'a>>,
 }
 
@@ -76,11 +79,11 @@ fn begin(scene: &Scene) -> (Pair, Trial<'_>) {
     (world, Trial { scene, notes, happenings, promises, time_waits, broken, control })
 }
 
-/// Runs a scene, and returns how long it took in virtual time.
+/// Runs a scene, and returns its duration in virtual time.
 ///
 /// # Errors
 ///
-/// Says what was wrong.
+/// Returns a description of the violated invariant.
 pub(super) fn judge(scene: &Scene) -> Result<Duration, String> {
     let (mut world, mut trial) = begin(scene);
     let judged = trial.run(&mut world).and_then(|()| trial.verdict(&mut world));
@@ -88,11 +91,11 @@ pub(super) fn judge(scene: &Scene) -> Result<Duration, String> {
     judged.map(|()| taken).map_err(|what| report(&world, &what))
 }
 
-/// Runs a scene by a control structure, and returns what was sent.
+/// Runs a scene with a control structure, and returns the data sent.
 ///
 /// # Errors
 ///
-/// Says what was wrong.
+/// Returns a description of the violated invariant.
 pub(super) fn traffic(scene: &Scene, control: Maker<'_>) -> Result<Traffic, String> {
     let (mut world, trial) = begin(scene);
     let mut trial = Trial { control: Some(control), ..trial };
@@ -102,7 +105,7 @@ pub(super) fn traffic(scene: &Scene, control: Maker<'_>) -> Result<Traffic, Stri
     judged.map(|()| trial.notes.traffic.get()).map_err(|what| report(&world, &what))
 }
 
-/// Runs a scene to its end, and returns all that its two meters have counted, for comparison.
+/// Runs a scene to its end, and returns all counts of its two meters, for comparison.
 #[cfg(test)]
 pub(super) fn traces(scene: &Scene) -> (Instant, String) {
     let (mut world, mut trial) = begin(scene);
@@ -110,7 +113,7 @@ pub(super) fn traces(scene: &Scene) -> (Instant, String) {
     (world.now(), format!("{:?} {:?}", world.user.meter, world.server.meter))
 }
 
-/// Runs a scene to its end, and returns how many black holes its two hosts have found.
+/// Runs a scene to its end, and returns how many black holes its two hosts have detected.
 #[cfg(test)]
 pub(super) fn black_holes(scene: &Scene) -> u64 {
     let (mut world, mut trial) = begin(scene);
@@ -156,14 +159,14 @@ impl Trial<'_> {
         self.broken.take().map_or(Ok(()), Err)
     }
 
-    /// A peer that has forgotten all waits for somebody new.
+    /// A server that has restarted is not expected to end: it waits for a new connection.
     fn is_over(&self, world: &Pair) -> bool {
         let is_server_over =
             world.server.application.carried.is_over() || self.scene.restarts_at.is_some();
         world.user.application.carried.is_over() && is_server_over
     }
 
-    /// Returns what an end has to show in the calm, until it has ended.
+    /// Returns the progress required of an end in the calm phase; `None` once it has ended.
     fn promise(&self, world: &Pair, side: Side) -> Option<Promise> {
         let status = status(world, side).filter(|status| status.ending.is_none())?;
         if self.scene.restarts_at.is_some() {
@@ -198,7 +201,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Notes how long an end is in TIME-WAIT, which comes after the end of what it receives.
+    /// Records how long an end is in TIME-WAIT after it has received the end of the data.
     fn note_time_waits(&mut self, world: &Pair) {
         let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
         let places = hosts.into_iter().zip(&mut self.time_waits).zip(&self.scene.clocks);
@@ -217,7 +220,7 @@ impl Trial<'_> {
     }
 
     fn verdict(&self, world: &mut Pair) -> Result<(), String> {
-        // What is still under way arrives, and what waits for the line goes or is given up.
+        // Data in flight arrives, and queued data is sent or given up.
         let rest = self.scene.conditions.round_trip_max() + Duration::from_secs(1);
         world.run_until(world.now() + rest);
         let last_at = world.now() + QUEUES_EMPTY_AFTER;
@@ -243,12 +246,12 @@ impl Trial<'_> {
         if is_restarted { forgotten(&world.user) } else { self.beliefs(world) }
     }
 
-    /// Checks that nobody has believed what was made up.
+    /// Checks that no forged ICMP error was believed.
     fn beliefs(&self, world: &Pair) -> Result<(), String> {
         let both =
             |counter| world.user.meter.counted(counter) + world.server.meter.counted(counter);
         let believed = both(Counter::TcpIcmpErrors);
-        // What a host says may come twice.
+        // An error sent by a host may be duplicated.
         let told = self.notes.errors_told.get() + 2 * both(Counter::IcmpErrorsOut);
         if believed > told {
             return Err(format!("{believed} ICMP errors were believed, and {told} were told"));
@@ -256,11 +259,12 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Checks that what came is what was sent, once and in order, as far as it came.
+    /// Checks that the received data is what was sent, once and in order, as far as it was
+    /// received.
     fn content(&self, host: &Party) -> Result<(), String> {
         let stream = &host.application.carried.stream;
-        // Two inverted bits of one segment can leave its checksum as it was. That is nobody's
-        // fault, and is told from a fault by just this: the sums agree.
+        // Two inverted bits of one segment can leave its checksum unchanged. Such damage is not a
+        // bug; it is recognized by equal sums.
         let has_damage = self.scene.conditions.faults.bit_error_ppm > 0;
         let is_unseen_damage = has_damage && stream.excess % 0xFFFF == 0;
         if let Some(place) = stream.differs_at.filter(|_| !is_unseen_damage) {
@@ -274,7 +278,7 @@ impl Trial<'_> {
     }
 }
 
-/// Checks that all has come, and that both have closed.
+/// Checks that all data was received, and that both ends have closed.
 fn whole(host: &Party) -> Result<(), String> {
     let stream = &host.application.carried.stream;
     let (received, expected) = (stream.received, stream.expected.len());
@@ -289,8 +293,8 @@ fn whole(host: &Party) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether all has come at both ends, but this one was not told so as long as its peer
-/// could: all acknowledgments were lost until the peer's TIME-WAIT was over.
+/// Returns whether all data was received at both ends, but the acknowledgments for this end were
+/// lost until the peer's TIME-WAIT was over.
 fn is_told_too_late(host: &Party, peer: &Party, peer_time_wait: Duration) -> bool {
     let carried = &host.application.carried;
     let lacks_nothing = carried.stream.received == carried.stream.expected.len();
@@ -302,7 +306,7 @@ fn is_told_too_late(host: &Party, peer: &Party, peer_time_wait: Duration) -> boo
         && peer_time_wait + SEEN_WITHIN >= TIME_WAIT
 }
 
-/// Checks that nothing is left behind, and that the time is accounted for.
+/// Checks that no packet buffer has leaked, and that the time is accounted for.
 fn accounts(host: &Party) -> Result<(), String> {
     if host.station.packets_lent() != 0 {
         return Err(format!("{} packets have leaked", host.station.packets_lent()));
@@ -313,7 +317,7 @@ fn accounts(host: &Party) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the end of a connection whose peer may have forgotten it.
+/// Checks the end of a connection that the peer may have forgotten.
 fn forgotten(user: &Party) -> Result<(), String> {
     match user.application.carried.ending() {
         Some(Ending::Closed) => whole(user),
@@ -322,7 +326,7 @@ fn forgotten(user: &Party) -> Result<(), String> {
     }
 }
 
-/// Returns whose line has come to an end, which its owner opens again.
+/// Returns the side whose line has terminated, so that its owner must reopen it.
 fn has_dead_line(world: &Pair) -> Option<Side> {
     let hosts = [(Side::User, &world.user), (Side::Server, &world.server)];
     let is_dead = |host: &Party| match host.station.link() {

@@ -1,17 +1,17 @@
-//! A campaign of faults: two hosts send each other files over a network, or a serial line, that
-//! does whatever its seed has drawn; then the trouble ends, and the connection must come to its
-//! own end.
+//! Randomized fault campaign: two hosts send each other files over a network, or a serial line,
+//! with the faults that the seed draws; then the faults end, and the connection must terminate by
+//! itself.
 //!
-//! The same seed gives the same run to the nanosecond, so a failure is its seed. `scene` draws a
-//! run, `network` is what happens to it, `forge` what routers say, and `judge` checks it:
+//! The same seed gives the same run to the nanosecond, so a failure is reported as its seed.
+//! `scene` draws a run, `network` applies its faults, `forge` makes router messages, and `judge`
+//! checks these invariants:
 //!
-//! - every byte arrives once and in order, and both ends agree on the end;
-//!   one may say that it was reset only if the other has spent its whole TIME-WAIT answering;
+//! - every byte arrives once and in order, and both ends agree on the end; an end may report a
+//!   reset only if the other has answered for its whole TIME-WAIT;
 //! - a peer that has forgotten the connection resets it;
-//! - after the trouble something is acknowledged within three retransmission timeouts, or seven
-//!   where datagrams that are too long vanish and nobody says so: the search for the path MTU
-//!   takes that many;
-//! - no packet is lost by its host, and the accounts of the meters add up;
+//! - after the faults end, data is acknowledged within three retransmission timeouts, or seven if
+//!   overlong datagrams vanish silently: the search for the path MTU takes that many;
+//! - no host leaks a packet buffer, and the accounts of the meters add up;
 //! - the number of events is bounded, and there is always one until the end.
 
 mod bulk;
@@ -25,14 +25,14 @@ use protocols::station::Control;
 use protocols::time::Duration;
 use std::fmt;
 
-/// A run that was not as it has to be.
+/// A run that violated an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The run.
+    /// Seed of the run.
     pub seed: u64,
-    /// What was wrong, and the state of both ends.
+    /// The violated invariant, and the state of both ends.
     pub what: String,
-    /// All that the seed has drawn.
+    /// All parameters that the seed has drawn.
     pub scene: String,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs what `seed` draws, and returns how long it took in virtual time.
+/// Runs the scene drawn from `seed`, and returns its duration in virtual time.
 ///
 /// # Errors
 ///
@@ -55,8 +55,8 @@ pub fn run(seed: u64) -> Result<Duration, Failure> {
     judge::judge(&scene).map_err(|what| Failure { seed, what, scene: format!("{scene:?}") })
 }
 
-/// Runs what `seed` draws by the control structures that `control` makes, one for each host, and
-/// returns what was sent.
+/// Runs the scene drawn from `seed` with control structures made by `control`, one per host, and
+/// returns the data sent.
 ///
 /// # Errors
 ///

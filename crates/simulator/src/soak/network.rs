@@ -1,4 +1,4 @@
-//! The network of one run: what its seed has drawn happens until it becomes calm.
+//! The network of one run: it applies the faults that the seed has drawn, until the calm phase.
 
 use super::forge::{self, Saying};
 use crate::faults::Faults;
@@ -10,45 +10,45 @@ use protocols::time::{Duration, Instant};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a network does to datagrams, or to the bytes of a serial line.
+/// Effects of a network on datagrams, or on the bytes of a serial line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conditions {
-    /// What befalls each by itself.
+    /// Independent faults of each datagram or byte.
     pub(super) faults: Faults,
-    /// How often a time begins in which all are lost, in parts of a million.
+    /// Probability that a burst loss begins, in parts per million.
     pub(super) bursts_ppm: u32,
-    /// And how long it lasts at most.
+    /// Maximum duration of a burst loss.
     pub(super) burst_max: Duration,
-    /// One way.
+    /// One-way delay.
     pub(super) delay: Duration,
-    /// What is added to that at most. What is sent later does not overtake.
+    /// Maximum additional delay; it does not reorder.
     pub(super) jitter: Duration,
-    /// Of the narrowest link, in bits per second.
+    /// Rate of the narrowest link, in bits per second.
     pub(super) rate_bps: u64,
-    /// Bytes that may wait for it.
+    /// Queue of the narrowest link, in bytes.
     pub(super) queue_bytes: usize,
-    /// Whether what finds the queue more than half full is marked, if it permits that.
+    /// Whether datagrams that permit it are marked while the queue is more than half full.
     pub(super) marks: bool,
-    /// The longest datagram that passes, before and after it changes.
+    /// Path MTU before and after its change.
     pub(super) mtus: [u16; 2],
-    /// When it changes.
+    /// Time at which the path MTU changes.
     pub(super) mtu_changes_at: Instant,
-    /// No router says anything of a datagram that is too long.
+    /// Whether routers drop overlong datagrams without an ICMP error.
     pub(super) is_silent: bool,
-    /// How often somebody makes up an ICMP error, in parts of a million.
+    /// Probability of a forged ICMP error, in parts per million.
     pub(super) lies_ppm: u32,
-    /// The line is down for the second of these times, again and again.
+    /// Period and downtime of a line that goes down periodically.
     pub(super) flaps: Option<[Duration; 2]>,
-    /// Nothing is lost or damaged any more from here on.
+    /// Time from which nothing is lost or damaged any more.
     pub(super) calm_at: Instant,
-    /// It carries bytes, of which it knows nothing.
+    /// Whether it carries bytes of a serial line instead of datagrams.
     pub(super) is_serial: bool,
 }
 
 impl Conditions {
-    /// Returns the longest time that something may be under way, there and back, once it is calm.
+    /// Returns the maximum round-trip time in the calm phase.
     pub(super) fn round_trip_max(&self) -> Duration {
-        // A line has the queue of its host before it, and any byte may be escaped.
+        // A line also has its host's queue, and any byte may be escaped.
         let line_queue = 2 * QUEUE_LIMIT as u64 * u64::from(self.mtus[0]);
         let queue = if self.is_serial { line_queue } else { self.queue_bytes as u64 };
         let waiting = serial_time(queue + u64::from(self.mtus[0]), self.rate_bps);
@@ -61,23 +61,23 @@ fn serial_time(len: u64, rate_bps: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// What the network has noted.
+/// Observations of the network.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notes {
-    /// The first sequence number of each side, once its SYN has passed.
+    /// Initial sequence number of each side, once its SYN has passed.
     pub(super) isns: Rc<Cell<[Option<u32>; 2]>>,
-    /// How many ICMP errors there were from those who have seen what they speak of.
+    /// Number of ICMP errors about datagrams that their sender has seen.
     pub(super) errors_told: Rc<Cell<u64>>,
-    /// What both sides have sent.
+    /// Data sent by both sides.
     pub(super) traffic: Rc<Cell<Traffic>>,
 }
 
-/// All that was sent in a run, and when, in two numbers: for comparison with another run.
+/// Size and digest of all data sent in a run with its times, for comparison with another run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes, both ways.
+    /// Bytes sent in both directions.
     pub bytes: u64,
-    /// A digest of who sent what, and when.
+    /// Digest of senders, data and times.
     pub digest: u64,
 }
 
@@ -93,14 +93,14 @@ impl Traffic {
     }
 }
 
-/// One direction.
+/// State of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
-    /// All are lost until then.
+    /// End of the current burst loss.
     burst_until: Instant,
-    /// When what waits for the narrowest link has gone.
+    /// Time at which the queue of the narrowest link is empty.
     free_at: Instant,
-    /// When the last one arrives that was not overtaken.
+    /// Arrival time of the last datagram that was not reordered.
     last_at: Instant,
 }
 
@@ -134,7 +134,7 @@ impl Network {
         }
     }
 
-    /// Returns whether all that is sent now is lost.
+    /// Returns whether everything sent now is lost.
     fn is_down(&mut self, from: Side, now: Instant, chance: &mut Chance) -> bool {
         let Conditions { bursts_ppm, burst_max, flaps, .. } = self.conditions;
         if let Some([period, down]) = flaps {
@@ -155,7 +155,8 @@ impl Network {
         if now < self.conditions.mtu_changes_at { before } else { after }
     }
 
-    /// Returns when the last bit has passed the narrowest link, or nothing if it is dropped there.
+    /// Returns the time at which the last bit has passed the narrowest link, or `None` if it is
+    /// dropped.
     fn pass(&mut self, from: Side, now: Instant, bytes: &mut [u8]) -> Option<Instant> {
         let Conditions { rate_bps, queue_bytes, marks, .. } = self.conditions;
         let way = self.way(from);
@@ -178,13 +179,14 @@ impl Network {
         match chance.below(4) {
             0 => forge::error(datagram, Saying::TooBig(68), true),
             1 => forge::error(datagram, Saying::NoPort, true),
-            // Who has seen the datagram may say what ends nothing.
+            // An on-path sender, which has seen the datagram, may report an error that does not end
+            // the connection.
             2 => self.told(datagram, Saying::NoRoute),
             _ => forge::error(datagram, Saying::NoRoute, true),
         }
     }
 
-    /// Returns the error of somebody who has seen the datagram.
+    /// Returns an error from an on-path sender that has seen the datagram.
     fn told(&self, datagram: &[u8], saying: Saying) -> Option<Vec<u8>> {
         let errors_told = &self.notes.errors_told;
         errors_told.set(errors_told.get() + 1);

@@ -1,5 +1,6 @@
-//! Everything about a run that its seed decides. Each trouble is there or not, by a draw of its
-//! own: what is always there hides what happens only without it (swarm testing, Groce and others).
+//! All parameters of a run that its seed determines. Each kind of fault is present or absent by a
+//! separate draw: a fault that is always present hides bugs that occur only without it (swarm
+//! testing, Groce and others).
 
 use super::bulk::{Bulk, Pace, Unhurried};
 use super::network::{Conditions, Network, Notes};
@@ -23,7 +24,7 @@ use protocols::transport::tcp::{
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of the longest file.
+/// Maximum file length, in bytes.
 const FILE_MAX: u64 = 100_000;
 const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
 const V6: [Ipv6Addr; 2] = [
@@ -31,30 +32,31 @@ const V6: [Ipv6Addr; 2] = [
     Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2),
 ];
 const PORT: u16 = 20;
-/// What TCP believes to pass nearly anywhere, and IPv6 demands of every link, in bytes.
+/// MTU that TCP assumes to pass nearly everywhere, and that IPv6 requires of every link, in bytes.
 const BASE_MTU: u64 = 1_280;
-/// No try is the last one before this: to give up because of chance would be no fault.
+/// TCP retransmits for at least this long: giving up because of random loss would not be a bug.
 const PATIENCE: Duration = Duration::from_secs(7 * 86_400);
-/// With a longer packet no timeout of TCP would come after its acknowledgment.
+/// Maximum transmission time of a packet; with a longer one every timeout of TCP would precede the
+/// acknowledgment.
 const PACKET_TIME_MAX_S: u64 = 2;
 
-/// With longer ones nothing would move for three timeouts because of them.
+/// Maximum pause of an application; longer pauses would stop progress for three timeouts.
 const NAP_MAX_MS: u64 = 3_000;
 
 /// The world of a run.
 pub(super) type Pair = World<Unhurried, Unhurried>;
 
-/// How the datagrams travel.
+/// Encapsulation of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// Whole, as over a network.
+    /// Complete datagrams, as over a network.
     Whole,
     Llp,
     Ppp,
     Slip,
 }
 
-/// A run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub(super) seed: u64,
@@ -69,15 +71,15 @@ pub(super) struct Scene {
     pub(super) closes_second: [bool; 2],
     pub(super) packets: [usize; 2],
     pub(super) clocks: [LocalClock; 2],
-    /// The first sequence numbers, where they are not left to the hosts.
+    /// Initial sequence numbers; `None` leaves the choice to the hosts.
     pub(super) isns: [Option<u32>; 2],
-    /// When the server forgets everything and begins anew.
+    /// Time at which the server forgets everything and restarts.
     pub(super) restarts_at: Option<Instant>,
-    /// How long each application leaves its connection alone at most, in milliseconds.
+    /// Maximum pause of each application, in milliseconds.
     pub(super) nap_max_ms: [u64; 2],
 }
 
-/// The draws of one seed.
+/// Draws from one seed.
 struct Draw(Chance);
 
 impl Draw {
@@ -89,7 +91,7 @@ impl Draw {
         self.below(count) == 0
     }
 
-    /// Returns up to `most` in one run of three, and 0 in the others.
+    /// Returns a number from 1 to `most` in one of three draws, and 0 in the others.
     fn at_times(&mut self, most: u64) -> u64 {
         if self.one_in(3) { self.below(most) + 1 } else { 0 }
     }
@@ -102,7 +104,7 @@ impl Draw {
         Duration::from_millis(self.at_times(most))
     }
 
-    /// Returns a number from `least` to `most`, whose order of magnitude is what is drawn.
+    /// Returns a number from `least` to `most`, with a uniformly drawn order of magnitude.
     fn magnitude(&mut self, least: u64, most: u64) -> u64 {
         let octaves = u64::from((most / least.max(1)).ilog2());
         let least = least << self.below(octaves + 1);
@@ -159,13 +161,14 @@ impl Scene {
         }
     }
 
-    /// Makes its world, in which nothing has happened yet, and what its network is going to note.
+    /// Makes the initial world of the run, and the observations of its network.
     pub(super) fn world(&self) -> (Pair, Notes) {
         let (mut world, notes) = self.build();
         if self.isns.iter().all(Option::is_none) || self.carrier != Carrier::Whole {
             return (world, notes);
         }
-        // The hosts draw their numbers themselves, so the same run tells which they will be.
+        // The hosts draw their numbers themselves, so a trial run of the same world determines
+        // them.
         let mut happenings = 0;
         let seen = world.drive(|_| {
             happenings += 1;
@@ -197,12 +200,13 @@ impl Scene {
         (world, notes)
     }
 
-    /// Makes a host that begins for the `life`-th time.
+    /// Makes a host for its start number `life`.
     pub(super) fn host(&self, side: Side, life: u64) -> Host<Unhurried> {
         let own = side as usize;
         let at = |pair: [usize; 2]| pair.get(own).copied().unwrap_or_default();
         let seed = seed_of(self.seed, side) ^ life;
-        // A change of control is free, so that a run is the same whatever calls the steps.
+        // A change of control costs nothing, so that a run does not depend on the control
+        // structure.
         let costs = Work::ALL.iter().fold(Costs::default(), |costs, work| costs.with(*work, 7));
         let costs = costs.with(Work::Switch, 0);
         let [v4, _] = ends(V4, side);
@@ -214,7 +218,7 @@ impl Scene {
             ..Settings::default()
         };
         let mut host = Host::new(self.link(v4), settings, costs, seed, self.application(side));
-        // There is room for one.
+        // The address table has space for one more address.
         _ = host.station.internet_mut().add_address(Address::lasting(v6.into(), 64));
         host
     }
@@ -262,7 +266,7 @@ impl Scene {
     }
 }
 
-/// Returns what belongs to `side` first, and then what belongs to the other.
+/// Returns the entry of `side` first, and then that of the other side.
 fn ends<T>([user, server]: [T; 2], side: Side) -> [T; 2] {
     match side {
         Side::User => [user, server],
@@ -284,7 +288,7 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
         _ => 1_500,
     };
     let mtus = [mtu(draw), mtu(draw)].map(|mtu| mtu.min(most).max(least));
-    // A path that takes more than the hosts' own link tells nobody.
+    // If the path MTU exceeds the MTU of the hosts' own link, no error reports it.
     let mtus = if draw.one_in(4) { mtus } else { [mtus[0]; 2] };
     let (mtus, is_silent) = black_hole(draw, mtus, is_v6);
     let packets = draw.magnitude(4, 256);
@@ -318,10 +322,12 @@ fn network(draw: &mut Draw, is_v6: bool) -> Conditions {
     }
 }
 
-/// Makes a black hole of some paths: from its change on it takes less, and says nothing of it.
+/// Turns some paths into black holes: after the change the path MTU is smaller, and no error
+/// reports it.
 ///
-/// It takes the least at least that TCP comes down to, and took more than TCP believes to pass
-/// anywhere; else no search is made (`tcp/path_search.rs`).
+/// The new MTU is at least the minimum to which TCP reduces its segments, and the old one exceeds
+/// the MTU that TCP assumes to pass everywhere; otherwise no search takes place
+/// (`tcp/path_search.rs`).
 fn black_hole(draw: &mut Draw, mtus: [u64; 2], is_v6: bool) -> ([u64; 2], bool) {
     let least = if is_v6 { BASE_MTU } else { u64::from(IPV4_FLOOR) };
     if !draw.one_in(6) || mtus[0] <= BASE_MTU {
@@ -331,7 +337,7 @@ fn black_hole(draw: &mut Draw, mtus: [u64; 2], is_v6: bool) -> ([u64; 2], bool) 
 }
 
 fn serial(draw: &mut Draw, carrier: Carrier) -> Conditions {
-    // SLIP has no check of its own, and a headers' compressor trusts the line.
+    // SLIP has no error detection, and a header compressor trusts the line.
     let is_clean = carrier == Carrier::Slip;
     let mut ppm = |most| if is_clean { 0 } else { draw.ppm(most) };
     let faults = Faults {
@@ -406,7 +412,7 @@ fn profile(draw: &mut Draw) -> Profile {
     }
 }
 
-/// Returns the bytes of a buffer at its beginning and at most, where they are not the usual ones.
+/// Returns the initial and the maximum size of a buffer, in bytes; `None` for the default sizes.
 fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     match draw.below(6) {
@@ -420,7 +426,7 @@ fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
     }
 }
 
-/// Lets nobody give up, and notices a peer that has forgotten the connection.
+/// Prevents a connection from being given up, and detects a peer that has forgotten it.
 fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(30));
     let keep_alive = keeps_alive.then_some(KeepAlive { idle, interval, probes: 1_000 });
@@ -428,8 +434,8 @@ fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     Profile { keep_alive, patience, ..profile }
 }
 
-/// Makes half of the hosts search no path that reports when it takes less: a search finds the way out
-/// for a host that ignores the report as well.
+/// Disables the path search on half of the hosts if routers report the smaller MTU, because a
+/// search would also rescue a host that ignores the reports.
 fn told(profile: Profile, conditions: &Conditions, seed: u64) -> Profile {
     let is_reported = conditions.mtus[0] != conditions.mtus[1] && !conditions.is_silent;
     let black_hole_detection = match is_reported && seed.is_multiple_of(2) {
@@ -439,7 +445,7 @@ fn told(profile: Profile, conditions: &Conditions, seed: u64) -> Profile {
     Profile { black_hole_detection, ..profile }
 }
 
-/// Returns a length that passes within a day on this path and through these windows.
+/// Returns a file length that can be transferred within a day on this path and with these windows.
 fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -> u64 {
     let carried = conditions.rate_bps / 8 * 120;
     let windows = profiles.iter().map(|profile| match profile.send_limit {
@@ -453,8 +459,8 @@ fn file_len(draw: &mut Draw, conditions: &Conditions, profiles: &[Profile; 2]) -
     draw.below(most.min(carried).min(window * 500))
 }
 
-/// Returns how many packet buffers a host has: few at times, but enough for the fragments of a
-/// segment, which come in one burst.
+/// Returns the number of packet buffers of a host: few in some runs, but enough for the fragments
+/// of a segment, which arrive in one burst.
 fn packets(draw: &mut Draw, conditions: &Conditions) -> usize {
     let is_cut = conditions.mtus.iter().any(|mtu| *mtu < IPV4_FLOOR);
     if draw.one_in(6) && !is_cut { 4 } else { Pool::DEFAULT_LIMIT }

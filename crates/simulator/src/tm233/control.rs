@@ -1,5 +1,5 @@
-//! Chapter 4 of TM-233 in its own numbers: what a change of control does to a key and to a
-//! screenful, whatever makes the change.
+//! Chapter 4 of TM-233 in its own numbers: the effect of changes of control on a key and a
+//! screenful, for any control structure.
 
 use super::costs::{SEGMENT_NS, ibm_pc};
 use super::experiments::{
@@ -12,43 +12,44 @@ use protocols::meter::{Costs, Work};
 use protocols::station::Control;
 use protocols::time::{Duration, Instant};
 
-/// From one empty procedure to the next, by the procedure-based scheduler (§4.2.4).
+/// Time between two empty procedures under the procedure-based scheduler (§4.2.4).
 pub const PROCEDURE_NS: u64 = 70_000;
-/// From one empty task to the next (§4.2.4).
+/// Time between two empty tasks (§4.2.4).
 pub const TASK_NS: u64 = 135_000;
-/// The thesis's software changed control once for a packet that came in, and twice for one that went
-/// out: to the user task and to the send task (§4.2.4). OOF is one of each, half of it each side's.
+/// The thesis's software changed control once for a received packet, and twice for a sent one: to
+/// the user task and to the send task (§4.2.4). OOF covers one packet of each kind, half of it
+/// charged to each side.
 const SWITCHES_IN_OOF: u64 = 3;
 
-/// Makes a control structure for one host.
+/// Maker of a control structure for one host.
 pub type Maker<'a> = &'a dyn Fn() -> Box<dyn Control>;
 
-/// Returns the costs of 1982 where a change of control takes `switch_ns`: what OOF has of it is
-/// taken out, because the changes are counted and charged by themselves.
+/// Returns the costs of 1982 with changes of control that take `switch_ns`. Their share is removed
+/// from OOF, because they are counted and charged separately.
 #[must_use]
 pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
     let segment_ns = SEGMENT_NS - SWITCHES_IN_OOF * TASK_NS / 2;
     ibm_pc().with(Work::Segment, segment_ns).with(Work::Switch, switch_ns)
 }
 
-/// What a key, and a screenful, took by one control structure.
+/// Times and changes of control of a key and a screenful with one control structure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Course {
-    /// From a key to its echo, on the average.
+    /// Mean time from a key to its echo.
     pub echo: Duration,
-    /// Changes of control for a key and its echo: of the user, and of the server.
+    /// Changes of control per key and echo, of the user and of the server.
     pub echo_switches: [f64; 2],
-    /// From just before the first character is printed to just after the last.
+    /// Time from just before the first character is printed to just after the last.
     pub screenful: Duration,
-    /// Changes of control of the reader until then, from the opening on.
+    /// Changes of control of the reader from the opening to that time.
     pub screenful_switches: u64,
 }
 
-/// Runs `keys` keys and one screenful between two computers whose work costs `costs`, on `line`.
+/// Runs `keys` keys and one screenful between two computers with these costs, over `line`.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn course(line: Line, costs: Costs, keys: usize, control: Maker<'_>) -> Result<Course, Stuck> {
     let people = [Person::who_types(b"x".to_vec(), keys, true), Person::who_echoes(true)];
     let mut world = controlled(people, line, costs, control);

@@ -1,4 +1,4 @@
-//! The experiments of TM-233 §6.2, each one run in virtual time.
+//! The experiments of TM-233 §6.2, each as one run in virtual time.
 
 use super::costs::ibm_pc;
 use super::people::Person;
@@ -12,19 +12,19 @@ use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{Profile, ReceiveWindow, SendLimit};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// TM-233 §5.4: packet buffers of 704 bytes, of which four are the local header.
+/// TM-233 §5.4: packet buffers of 704 bytes, including four bytes of local header.
 pub(super) const MTU: usize = 700;
 pub(super) const PACKETS: usize = 32;
-/// The seed of the tables. It decides ports and initial sequence numbers, and so which bytes of
-/// the headers LLP has to escape. Four seeds of five give the echo of the tables; with the fifth
-/// a byte that stays the same all through is among them, and an echo at 9,600 bit/s takes two or
-/// four milliseconds more.
+/// Seed of the tables. It determines ports and initial sequence numbers, and thereby which header
+/// bytes LLP has to escape. Four of five seeds give the echo of the tables; with the fifth, a
+/// constant header byte must be escaped, and an echo at 9,600 bit/s takes two or four milliseconds
+/// longer.
 pub(super) const SEED: u64 = 1982;
 pub(super) const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub(super) const TELNET_PORT: u16 = 23;
 
-/// A person's TCP with headers of 20 bytes and segments of 500, as the thesis has them.
+/// A personal computer's TCP with headers of 20 bytes and segments of 500 bytes, as in the thesis.
 pub(super) const fn personal_computer(receive_window: usize) -> Profile {
     Profile {
         receive_window: ReceiveWindow::Bytes(receive_window),
@@ -36,21 +36,21 @@ pub(super) const fn personal_computer(receive_window: usize) -> Profile {
     }
 }
 
-/// The thesis does not say how long its retransmission timer ran. In the maximum data transfer
-/// test a window took more than six seconds, and no packet came twice; so it was longer than that.
+/// The thesis does not specify its retransmission timeout. In the maximum data transfer test a
+/// window took more than six seconds, and no packet was duplicated, so it was longer than that.
 const NO_SPURIOUS_TIMEOUT: Duration = Duration::from_secs(10);
-/// A screenful and 500 (TM-233 §5.6).
+/// A screenful plus 500 bytes (TM-233 §5.6).
 pub(super) const WINDOW: usize = 2_500;
-/// What the receiver offered in the maximum data transfer test (TM-233 §6.2.2).
+/// Window of the receiver in the maximum data transfer test (TM-233 §6.2.2).
 pub(super) const TRANSFER_WINDOW: usize = 4_000;
-/// Each text line of the thesis: 80 printable characters, CR and LF.
+/// Length of a text line of the thesis: 80 printable characters, CR and LF.
 pub(super) const LINE_LEN: usize = 82;
-/// A screen of 24 lines; the last one does not end.
+/// A screen of 24 lines; the last one has no line ending.
 pub(super) const SCREENFUL: usize = 24 * LINE_LEN - 2;
-/// How often a packet goes to and fro in the test behind figure 6-1.
+/// Number of packet exchanges in the test behind figure 6-1.
 const TRANSFERS: usize = 100;
 
-/// What the packets of figure 6-1 carry, and what is done with it.
+/// Contents of the packets of figure 6-1, and their treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Line CR: a carriage return for every 80 printable characters.
@@ -61,19 +61,19 @@ pub enum Content {
     NotPrinted,
 }
 
-/// What the two computers are.
+/// Properties of the two computers.
 #[derive(Clone, Copy, Debug)]
 pub struct Equipment {
-    /// What their work costs.
+    /// Costs of their work.
     pub costs: Costs,
-    /// Whether their LLP compresses the headers of TCP (RFC 1144), which none did in 1982.
+    /// Whether their LLP compresses TCP headers (RFC 1144), which did not exist in 1982.
     pub compresses_headers: bool,
-    /// Whether they answer when one packet is left to take, as TM-233 §7.1 proposes.
+    /// Whether they answer when one received packet is left to process, as TM-233 §7.1 proposes.
     pub answers_early: bool,
 }
 
 impl Equipment {
-    /// The computers of the thesis.
+    /// Returns the computers of the thesis.
     #[must_use]
     pub fn of_1982() -> Self {
         Self { costs: ibm_pc(), compresses_headers: false, answers_early: false }
@@ -107,7 +107,7 @@ pub(super) fn world(
     )
 }
 
-/// Returns a personal computer with its serial line.
+/// Makes a personal computer with its serial line.
 pub(super) fn computer(
     equipment: Equipment,
     address: Ipv4Addr,
@@ -130,31 +130,29 @@ pub(super) fn text(len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the average time from a key to its echo, over `keys` of them (table
-/// 6-4).
+/// Returns the mean time from a key to its echo, over `keys` keys (table 6-4).
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn echo(rate_bps: u64, keys: usize) -> Result<Duration, Stuck> {
     Ok(echo_by(Equipment::of_1982(), rate_bps, keys)?.time)
 }
 
-/// What a key and its echo took.
+/// Time and line traffic of a key and its echo.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo {
-    /// From the key to its echo, on the average.
+    /// Mean time from the key to its echo.
     pub time: Duration,
-    /// Bytes on the line from one key to the next, both ways, REQ, ACK and END included.
+    /// Bytes on the line per key, in both directions, including REQ, ACK and END.
     pub line_bytes: f64,
 }
 
-/// Returns what a key and its echo take on other computers than those of the thesis, the average
-/// of `keys` of them.
+/// Like [`echo`], for other computers; returns the means over `keys` keys.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo, Stuck> {
     let typist = Person::who_types(b"x".to_vec(), keys, true);
     let profile = personal_computer(WINDOW);
@@ -168,12 +166,12 @@ pub fn echo_by(equipment: Equipment, rate_bps: u64, keys: usize) -> Result<Echo,
     Ok(Echo { time, line_bytes: bytes as f64 / keys as f64 })
 }
 
-/// Returns the time of one packet with `data_bytes` of data from one computer to the other: half
-/// of the way there and back (figure 6-1).
+/// Returns the time of one packet with `data_bytes` of data from one computer to the other: half of
+/// its round trip (figure 6-1).
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn packet_transfer(
     rate_bps: u64,
     data_bytes: usize,
@@ -182,11 +180,11 @@ pub fn packet_transfer(
     packet_transfer_by(Equipment::of_1982(), rate_bps, data_bytes, content)
 }
 
-/// Returns the time of one packet between other computers than those of the thesis.
+/// Like [`packet_transfer`], for other computers than those of the thesis.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn packet_transfer_by(
     equipment: Equipment,
     rate_bps: u64,
@@ -202,7 +200,7 @@ pub fn packet_transfer_by(
     Ok(world.user.application.stream.round_trip() / 2)
 }
 
-/// Returns the world in which `payload` has gone to and fro `count` times.
+/// Returns the world after `count` round trips of `payload`.
 fn typed(
     equipment: Equipment,
     rate_bps: u64,
@@ -220,28 +218,28 @@ fn typed(
     Ok(world)
 }
 
-/// Where the time of a screenful went.
+/// Parts of the time of a screenful.
 #[derive(Clone, Debug)]
 pub struct Screenful {
-    /// From just before the first character is printed to just after the last (table 6-5).
+    /// Time from just before the first character is printed to just after the last (table 6-5).
     pub first_to_last: Duration,
-    /// Packets with data that brought it.
+    /// Data packets that carried it.
     pub packets: u64,
-    /// What each account was charged for all its packets, in nanoseconds (table 6-3).
+    /// Charges to each account for all its packets, in nanoseconds (table 6-3).
     pub charged_ns: Vec<(Account, u64)>,
-    /// Carriage returns that were printed, each with its line feed.
+    /// Carriage returns printed, each with its line feed.
     pub new_lines: u64,
 }
 
 impl Screenful {
-    /// Returns the time that the processor was busy with it.
+    /// Returns the total processor time.
     #[must_use]
     pub fn busy(&self) -> Duration {
         let busy = self.charged_ns.iter().filter(|(account, _)| *account != Account::Outside);
         Duration::from_nanos(busy.map(|(_, ns)| ns).sum())
     }
 
-    /// Returns what `account` was charged.
+    /// Returns the charges to `account`.
     #[must_use]
     pub fn charged(&self, account: Account) -> Duration {
         let charged = self.charged_ns.iter().filter(|(other, _)| *other == account);
@@ -249,26 +247,26 @@ impl Screenful {
     }
 }
 
-/// Shows a screen of 24 lines of 80 characters.
+/// Displays a screen of 24 lines of 80 characters.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn screenful(rate_bps: u64) -> Result<Screenful, Stuck> {
     screenful_by(Equipment::of_1982(), rate_bps, WINDOW, SEED)
 }
 
-/// Runs until the connection is open and nothing of that is left to do: the user has sent two
-/// packets for it, and the end of the second is on the line.
+/// Runs until the connection is open and its opening is complete: the user has sent two packets,
+/// and the end of the second is on the line.
 pub(super) fn open(world: &mut Laboratory) -> Result<(), Stuck> {
     world.drive(|world| world.user.meter.counted(Counter::LinkPacketsOut) == 2)
 }
 
-/// Shows a screen on other computers, with a window of `window` bytes.
+/// Displays a screen on other computers, with a window of `window` bytes.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn screenful_by(
     equipment: Equipment,
     rate_bps: u64,
@@ -278,11 +276,11 @@ pub fn screenful_by(
     text_by(equipment, rate_bps, window, seed, SCREENFUL)
 }
 
-/// Shows a text of `len` bytes on other computers.
+/// Displays a text of `len` bytes on other computers.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub(super) fn text_by(
     equipment: Equipment,
     rate_bps: u64,
@@ -294,7 +292,7 @@ pub(super) fn text_by(
     let people = [reader, writer];
     let line = Line::serial(rate_bps);
     let mut world = world(people, equipment, line, personal_computer(window), seed);
-    // What opening the connection cost is not a part of the screenful.
+    // The cost of opening the connection is not part of the screenful.
     open(&mut world)?;
     let before = world.user.meter.accounts();
     let packets = |host: &Host<_>| host.meter.distribution(Quantity::SegmentBytesIn).count();
@@ -312,37 +310,37 @@ pub(super) fn text_by(
     })
 }
 
-/// What the receiver of the maximum data transfer test has counted.
+/// Counts of the receiver in the maximum data transfer test.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// Packets with data received.
+    /// Data packets received.
     pub packets_in: u64,
     /// Packets sent: acknowledgments.
     pub packets_out: u64,
-    /// Data bytes in order.
+    /// Data bytes received in order.
     pub data_bytes: u64,
-    /// Packets that the sender sent again.
+    /// Packets retransmitted by the sender.
     pub retransmissions: u64,
-    /// How long the receiver's processor was busy.
+    /// Processor time of the receiver.
     pub receiver_busy: Duration,
-    /// How long the sender took for what it sent and received, without its interrupt level.
+    /// Processor time of the sender for packets sent and received, without its interrupt level.
     pub sender_layers: Duration,
 }
 
-/// Sends as quickly as possible for `time` once the connection is open (table 6-2).
+/// Sends at the maximum rate for `time` after the connection is open (table 6-2).
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn maximum_transfer(rate_bps: u64, time: Duration) -> Result<Transfer, Stuck> {
     maximum_transfer_by(Equipment::of_1982(), rate_bps, time)
 }
 
-/// Sends as quickly as possible between other computers than those of the thesis.
+/// Like [`maximum_transfer`], for other computers than those of the thesis.
 ///
 /// # Errors
 ///
-/// If the run comes to a stop.
+/// Returns an error if no event is left before the end of the run.
 pub fn maximum_transfer_by(
     equipment: Equipment,
     rate_bps: u64,
@@ -352,7 +350,7 @@ pub fn maximum_transfer_by(
     let profile = personal_computer(TRANSFER_WINDOW);
     let line = Line::serial(rate_bps);
     let mut world = world([reader, writer], equipment, line, profile, SEED);
-    // The acknowledgment that opens the connection acknowledges no data.
+    // The acknowledgment that opens the connection does not acknowledge data.
     open(&mut world)?;
     let opening = world.user.meter.counted(Counter::TcpPureAcksOut);
     let before = [busy(&world.user.meter), layers(&world.server.meter)];
@@ -372,7 +370,7 @@ fn busy(meter: &Meter) -> Duration {
     layers(meter) + Duration::from_nanos(meter.charged(Account::Interrupt))
 }
 
-/// Returns what all was charged but the interrupt level and the wait for others.
+/// Returns the charges to all accounts except the interrupt level and waiting.
 fn layers(meter: &Meter) -> Duration {
     let outside = [Account::Interrupt, Account::Outside];
     let layers = Account::ALL.iter().filter(|account| !outside.contains(account));
@@ -391,7 +389,7 @@ mod tests {
         world.user.application.stream.round_trip()
     }
 
-    /// Returns the time of a key without the bytes that LLP has escaped in the headers.
+    /// Returns the time of a key without header bytes that LLP has escaped.
     fn key_without_escapes(seed: u64) -> Duration {
         let equipment = Equipment::of_1982();
         let world = typed(equipment, 9_600, b"x".to_vec(), 1_000, true, seed).unwrap();

@@ -1,10 +1,10 @@
 //! A personal computer, the packet concentrator, and a foreign host (TM-233 §6.3).
 //!
-//! The foreign host is a station of ours whose work takes no time: what it and the networks need is
-//! one delay, in halves before and after it. It has a TCP of today. Where the window lets a whole
-//! screenful go, it sends that in packets of its own size at once, as the hosts of 1982 did; where
-//! the window is smaller, it has that packet size as its largest segment, so that it does not put
-//! small packets together.
+//! The foreign host is a simulated station whose work takes no time: its time and that of the
+//! networks is one delay, half of it before and half after the host. It has a modern TCP. If the
+//! window permits a whole screenful, the host sends it at once in packets of its own size, as the
+//! hosts of 1982 did. If the window is smaller, that packet size is its maximum segment size, so
+//! that it does not combine small packets.
 
 use super::experiments::{
     Equipment, Laboratory, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, WINDOW, computer, open,
@@ -25,13 +25,13 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A personal computer that speaks with a foreign host.
+/// Parameters of a session between a personal computer and a foreign host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) host: &'a ForeignHost,
     pub(super) rate_bps: u64,
-    /// What the personal computer offers, in bytes.
+    /// Window of the personal computer, in bytes.
     pub(super) window: usize,
     /// Whether the concentrator has its fault.
     pub(super) is_faulty: bool,
@@ -39,11 +39,11 @@ pub(super) struct Visit<'a> {
     pub(super) seed: u64,
 }
 
-/// What this project has and the thesis had not.
+/// Features of this project that the thesis lacked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Additions {
     pub(super) compressed_headers: bool,
-    /// Selective acknowledgments at both ends, and with them RACK-TLP.
+    /// Selective acknowledgments at both ends, and therefore RACK-TLP.
     pub(super) sack: bool,
     pub(super) early_answers: bool,
 }
@@ -58,20 +58,20 @@ impl Additions {
     }
 }
 
-/// A screenful, and what it took.
+/// A displayed screenful and its statistics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
-    /// From the first character to the last.
+    /// Time from the first character to the last.
     pub(super) time: Duration,
-    /// How often the foreign host waited in vain.
+    /// Retransmission timeouts of the foreign host.
     pub(super) timeouts: u64,
     pub(super) dropped: Dropped,
-    /// Acknowledgments of the personal computer.
+    /// Packets that the personal computer sent as acknowledgments.
     pub(super) answers: u64,
 }
 
 impl Visit<'_> {
-    /// Shows a screenful of the foreign host.
+    /// Displays a screenful of the foreign host.
     pub(super) fn screenful(&self) -> Result<Shown, Stuck> {
         let writer = Person::who_writes_pieces(&text(SCREENFUL), self.host.packet_bytes);
         let (mut world, dropped) = self.world([Person::who_reads(), writer]);
@@ -86,7 +86,7 @@ impl Visit<'_> {
         })
     }
 
-    /// Returns the times of `keys` echoes.
+    /// Measures the times of `keys` echoes.
     pub(super) fn echoes(&self, keys: usize) -> Result<Vec<Duration>, Stuck> {
         let typist = Person::who_types(b"x".to_vec(), keys, true);
         let (mut world, _) = self.world([typist, Person::who_echoes(false)]);
@@ -94,7 +94,7 @@ impl Visit<'_> {
         Ok(world.user.application.stream.round_trips().to_vec())
     }
 
-    /// Returns the average time of `keys` echoes.
+    /// Measures the mean time of `keys` echoes.
     pub(super) fn echo(&self, keys: usize) -> Result<Duration, Stuck> {
         let times = self.echoes(keys)?;
         let count = u32::try_from(times.len()).unwrap_or(u32::MAX);

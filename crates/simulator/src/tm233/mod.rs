@@ -1,8 +1,8 @@
-//! The laboratory of TM-233, chapter 6: two personal computers on a serial line.
+//! The experiments of TM-233, chapter 6: two personal computers on a serial line.
 //!
-//! Our own engines run on both, over LLP, and every layer charges what table 6-1 says that its
-//! work cost in 1982. One price is that of a screenful (table 6-3), the carriage return's; nothing
-//! else is fitted to the tables that come out. What differs is printed with its reason.
+//! Both run the engines of `protocols` over LLP, and every layer is charged the 1982 costs of table
+//! 6-1. One cost is derived from a screenful (table 6-3), that of the carriage return; no other
+//! parameter is fitted to the resulting tables. Differences are printed with their reasons.
 
 pub mod control;
 mod costs;

@@ -1,11 +1,12 @@
-//! What the interrupt routine loses when bytes come faster than it takes them (TM-233 §6.2.3).
+//! Bytes lost by the interrupt routine when they arrive faster than it processes them (TM-233
+//! §6.2.3).
 //!
-//! A byte that comes while the routine is busy with the one before it waits, as §1.1 has it, until
-//! the routine is done or its lifetime is over: the serial adapter keeps one byte, and the next one
-//! takes its place. Most bytes take the price of table 6-1. Some take longer, as the thesis
-//! concludes from what it saw: how many, and how much longer, the scenario says. Packets go by LLP
-//! of our own engines, and one is received correctly if it is the same at both ends, for a checksum
-//! would find that out.
+//! A byte that arrives while the routine is busy with the previous one waits, as in §1.1, until the
+//! routine is done or its lifetime is over: the serial adapter holds one byte, and the next one
+//! overwrites it. Most bytes have the cost of table 6-1. Some take longer, as the thesis concludes
+//! from its observations; the scenario specifies how many, and by how much. Packets are sent with
+//! the LLP of `protocols`. A packet is received correctly if it is the same at both ends, because a
+//! checksum would detect any difference.
 
 use super::experiments::{MTU, text};
 use super::scenario::Scenario;
@@ -18,10 +19,10 @@ use protocols::meter::{Clock, Meter};
 use protocols::packet::Pool;
 use protocols::time::{Duration, Instant};
 
-/// Headers of TCP and IP.
+/// Headers of TCP and IP, bytes.
 const HEADER_LEN: usize = 40;
 
-/// Two ends of a line, of which one is slow.
+/// Two ends of a line; the receiver is slow.
 #[derive(Debug)]
 struct Ends {
     sender: Llp,
@@ -30,13 +31,13 @@ struct Ends {
     meter: Meter,
     chance: Chance,
     now: Instant,
-    /// Until when the interrupt routine of the receiver is busy.
+    /// Time until which the interrupt routine of the receiver is busy.
     busy_until: Instant,
-    /// The byte that the receiver's adapter keeps while it is.
+    /// Byte that the receiver's adapter holds in the meantime.
     kept: Option<u8>,
 }
 
-/// Returns the share of packets that are not received correctly at `rate_bps`.
+/// Returns the fraction of packets that are not received correctly at `rate_bps`.
 pub(super) fn received_wrongly(scenario: &Scenario, rate_bps: u64) -> f64 {
     let mut ends = Ends::new(scenario.seed);
     let packets = scenario.interrupt.packets.max(1);
@@ -58,7 +59,7 @@ impl Ends {
         }
     }
 
-    /// Sends one packet and returns whether it has arrived as it was.
+    /// Sends one packet and returns whether it arrived unchanged.
     fn carry(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut datagram: Vec<u8> = Vec::new();
         datagram.resize_with(HEADER_LEN, || self.chance.next_u64().to_le_bytes()[0]);
@@ -90,7 +91,7 @@ impl Ends {
         is_sent
     }
 
-    /// Lets one byte go either way; returns whether one has.
+    /// Transfers one byte in either direction; returns whether there was one.
     fn exchange(&mut self, scenario: &Scenario, line: Line) -> bool {
         let mut byte = Vec::new();
         let mut cx = Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter };
@@ -104,7 +105,7 @@ impl Ends {
             return true;
         }
         if self.receiver.transmit_into(&mut byte, 1, &mut cx) == 0 {
-            // The REQ was lost: it is sent again in its time.
+            // The REQ was lost: it is retransmitted when its timer expires.
             let Some(deadline) = self.sender.deadline() else { return false };
             self.now = self.now.max(deadline);
             cx.now = self.now;
@@ -113,12 +114,12 @@ impl Ends {
         }
         self.now = self.now + line.serial_time(1);
         cx.now = self.now;
-        // The other end waits for nothing else, and has the time for it.
+        // The other end has no other work, so it keeps up.
         self.sender.receive(&byte, &mut self.pool, &mut cx);
         true
     }
 
-    /// A byte is in the receiver's adapter.
+    /// Processes a byte that arrives in the receiver's adapter.
     fn arrive(&mut self, byte: u8, scenario: &Scenario) {
         if self.now >= self.busy_until {
             self.take_kept(scenario);
@@ -126,18 +127,18 @@ impl Ends {
         if self.now >= self.busy_until {
             self.interrupt(byte, self.now, scenario);
         } else {
-            // What was kept is lost.
+            // Overwrites a byte that is still held, which is lost.
             self.kept = Some(byte);
         }
     }
 
-    /// Waits until the routine has taken all that has come.
+    /// Waits until the routine has processed all received bytes.
     fn finish(&mut self, scenario: &Scenario) {
         self.now = self.now.max(self.busy_until);
         self.take_kept(scenario);
     }
 
-    /// Has the routine run for the byte that has waited for it, if there is one.
+    /// Runs the routine for the byte that the adapter holds, if any.
     fn take_kept(&mut self, scenario: &Scenario) {
         if let Some(byte) = self.kept.take() {
             self.interrupt(byte, self.busy_until, scenario);
@@ -152,7 +153,7 @@ impl Ends {
     }
 }
 
-/// Draws how long the routine takes for one byte.
+/// Draws the time of the routine for one byte.
 fn routine(scenario: &Scenario, chance: &mut Chance) -> Duration {
     let price = Duration::from_nanos(scenario.costs.line_byte_ns);
     if !chance.happens(scenario.interrupt.long_ppm) {
@@ -191,7 +192,7 @@ mod tests {
         for (us, kept) in [(0, None), (100, Some(2)), (240, Some(3)), (300, Some(4))] {
             ends.now = at(us);
             ends.arrive(kept.unwrap_or(1), &scenario);
-            // The routine took the second at 231 us, and the third is gone at 300.
+            // The routine took the second byte at 231 µs, and the third is lost at 300 µs.
             assert_eq!(ends.kept, kept);
         }
         assert_eq!(ends.busy_until, at(2 * 231));

@@ -1,4 +1,4 @@
-//! Who uses the two personal computers: one who types, one who shows text, and those who answer.
+//! Workloads of the two personal computers: typing, displaying text, and answering.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -9,14 +9,14 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// A Telnet with a screen: what every test of the thesis has at both ends.
+/// A Telnet connection with a screen, as used at both ends in every test of the thesis.
 #[derive(Debug)]
 pub(super) struct Console {
     telnet: Telnet,
     terminal: Option<Terminal>,
-    /// When the first byte began to be printed.
+    /// Time at which printing of the first byte began.
     pub(super) first_cell_at: Option<Instant>,
-    /// When the last byte so far was printed.
+    /// Time at which the latest byte was printed.
     pub(super) last_cell_at: Instant,
     /// Data bytes received.
     pub(super) bytes: usize,
@@ -33,7 +33,7 @@ impl Console {
         }
     }
 
-    /// Prints what comes; gives each run to `answer` as well.
+    /// Prints received data; also passes each run to `answer`.
     fn receive(&mut self, mut data: &[u8], answer: &mut Vec<u8>, cx: &mut Cx<'_>) {
         while let Some(event) = self.telnet.receive(&mut data, cx) {
             let Event::Data(run) = event else { continue };
@@ -48,7 +48,7 @@ impl Console {
     }
 }
 
-/// A Heath-19 as it is switched on: what goes beyond the last column stays in it.
+/// A Heath-19 in its power-on state: characters beyond the last column overwrite that column.
 fn screen_that_discards_at_end_of_line() -> Terminal {
     let mut terminal = Terminal::new(80, 24);
     let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(0));
@@ -65,27 +65,27 @@ fn server_telnet() -> Telnet {
     Telnet::server(&ServerSettings { starts_negotiation: false, ..ServerSettings::default() })
 }
 
-/// What somebody at one of the computers does.
+/// Activity at one of the computers.
 #[derive(Debug)]
 enum Part {
-    /// Sends a packet, waits until all of it has come back and is printed, and sends the next.
+    /// Sends a packet, waits until all of it was echoed and printed, and sends the next.
     Type { payload: Vec<u8>, wanted: usize, typed_at: Instant },
-    /// Sends back what is printed.
+    /// Echoes printed data.
     Echo,
-    /// Reads, and types nothing.
+    /// Reads without typing.
     Read,
-    /// Sends text: once, or again whenever all of it has gone.
+    /// Sends text: once, or repeatedly whenever all of it was sent.
     Write { text: Vec<u8>, repeats: bool },
-    /// Sends pieces of text, each in a packet of its own if the window allows it.
+    /// Sends pieces of text, each in a separate packet if the window permits it.
     WritePieces { pieces: VecDeque<Vec<u8>>, is_open: bool, has_just_opened: bool },
 }
 
-/// Somebody at one of the computers.
+/// User of one of the computers.
 #[derive(Debug)]
 pub(super) struct Person {
     pub(super) console: Console,
     part: Part,
-    /// Time from each packet typed to its echo.
+    /// Time from each typed packet to its echo.
     round_trips: Vec<Duration>,
 }
 
@@ -111,7 +111,7 @@ impl Person {
         Self::new(server_telnet(), false, Part::Write { text, repeats })
     }
 
-    /// Somebody whose host sends text in packets of `packet_bytes`, whatever TCP would take.
+    /// Makes a user whose host sends text in packets of `packet_bytes`, regardless of the MSS.
     pub(super) fn who_writes_pieces(text: &[u8], packet_bytes: usize) -> Self {
         let pieces = text.chunks(packet_bytes.max(1)).map(<[u8]>::to_vec).collect();
         Self::new(
@@ -121,17 +121,17 @@ impl Person {
         )
     }
 
-    /// Returns the time from each packet typed to its echo.
+    /// Returns the time from each typed packet to its echo.
     pub(super) fn round_trips(&self) -> &[Duration] {
         &self.round_trips
     }
 
-    /// Returns whether all that was to be typed has come back.
+    /// Returns whether all data to be typed was echoed.
     pub(super) fn is_done(&self) -> bool {
         matches!(&self.part, Part::Type { wanted, .. } if self.round_trips.len() == *wanted)
     }
 
-    /// Returns the average time from a packet typed to its echo.
+    /// Returns the mean time from a typed packet to its echo.
     pub(super) fn round_trip(&self) -> Duration {
         let count = u32::try_from(self.round_trips.len()).unwrap_or(u32::MAX);
         let total: Duration = self.round_trips.iter().sum();
@@ -203,7 +203,8 @@ impl Stream for Person {
             self.console.telnet.send(text, cx);
         }
         if let Part::WritePieces { pieces, is_open: true, has_just_opened } = &mut self.part
-            // The first piece waits for a turn of its own, or it would leave with the second.
+            // The first piece waits for a separate step, because otherwise it would be sent with
+            // the second.
             && !std::mem::take(has_just_opened)
             && self.console.telnet.output().is_empty()
             && let Some(piece) = pieces.pop_front()
@@ -213,7 +214,7 @@ impl Stream for Person {
     }
 
     fn wants_to_run(&self) -> bool {
-        // Each piece is sent before the next one is given to TCP.
+        // Each piece is sent before the next one is passed to TCP.
         matches!(&self.part, Part::WritePieces { pieces, is_open: true, .. }
             if !pieces.is_empty() && self.console.telnet.output().is_empty())
     }

@@ -1,4 +1,4 @@
-//! What `scenarios/tm233.toml` says: the computers, the lines, and who is at the other end.
+//! The format of `scenarios/tm233.toml`: the computers, the lines, and the foreign hosts.
 
 use super::experiments::Equipment;
 use crate::limits::{LIST_MAX, OutOfRange, each_within, within};
@@ -8,25 +8,26 @@ use protocols::transport::tcp::Retransmission;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
-/// The laboratory.
+/// Parameters of the experiments.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Decides ports and initial sequence numbers, and so which bytes LLP has to escape. With the
-    /// built-in one an echo at 9,600 bit/s escapes none all through; one seed of five has a byte
-    /// that stays the same in each header, and its echo takes two or four milliseconds more.
+    /// Seed that determines ports and initial sequence numbers, and thereby which bytes LLP has to
+    /// escape. With the built-in seed an echo at 9,600 bit/s has no constant escaped byte; with one
+    /// of five seeds, a constant header byte is escaped, and the echo takes two or four
+    /// milliseconds longer.
     pub seed: u64,
-    /// Echoes in a row.
+    /// Number of consecutive echoes.
     pub keys: usize,
-    /// How long the maximum data transfer test runs, in seconds.
+    /// Duration of the maximum data transfer test, in seconds.
     pub transfer_s: u64,
-    /// The line of most tables, in bits per second.
+    /// Line rate of most tables, in bits per second.
     pub rate_bps: u64,
-    /// The lines of tables 6-4 and 6-5, in bits per second.
+    /// Line rates of tables 6-4 and 6-5, in bits per second.
     pub lines_bps: Vec<u64>,
-    /// The windows with which a screenful is shown, in bytes.
+    /// Windows for the screenful tests, in bytes.
     pub windows_bytes: Vec<usize>,
-    /// What work costs.
+    /// Costs of work.
     pub costs: Prices,
     /// The interrupt routine.
     pub interrupt: Interrupt,
@@ -34,41 +35,41 @@ pub struct Scenario {
     pub concentrator: Buffers,
     /// The tests of figures 6-2 and 6-3.
     pub clumps: Trials,
-    /// What a foreign host's retransmission timer does when it runs out again.
+    /// Rule of a foreign host's retransmission timer when it expires repeatedly.
     pub retransmission_timer: Timer,
     /// The foreign hosts.
     pub hosts: Vec<ForeignHost>,
 }
 
-/// What work costs on a personal computer, in nanoseconds.
+/// Costs of work on a personal computer, in nanoseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// A byte that interrupt level takes or gives.
+    /// A byte received or sent at interrupt level.
     pub line_byte_ns: u64,
     /// A segment sent or received.
     pub segment_ns: u64,
     /// One touch of a data byte, by TCP or by Telnet.
     pub touch_ns: u64,
-    /// A byte given to the screen.
+    /// A byte sent to the screen.
     pub terminal_byte_ns: u64,
-    /// A carriage return beyond that.
+    /// Additional cost of a carriage return.
     pub new_line_ns: u64,
 }
 
-/// How long the interrupt routine takes for one byte, and the test that shows what it loses.
+/// Time of the interrupt routine per byte, and the test that shows its losses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
-    /// The lines, in bits per second.
+    /// Line rates, in bits per second.
     pub lines_bps: Vec<u64>,
-    /// Packets sent on each.
+    /// Packets sent at each rate.
     pub packets: usize,
-    /// Data bytes of a packet.
+    /// Data bytes per packet.
     pub data_bytes: usize,
-    /// Bytes that take longer than the price of a byte, in parts of a million.
+    /// Fraction of bytes that take longer than the cost of a byte, in parts per million.
     pub long_ppm: u32,
-    /// How much longer on the average, in microseconds; spread as a time without memory.
+    /// Mean of the additional time, in microseconds; exponentially distributed.
     pub long_mean_us: u64,
 }
 
@@ -76,21 +77,21 @@ pub struct Interrupt {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffers {
-    /// Its packet buffers.
+    /// Number of packet buffers.
     pub buffers: usize,
-    /// Packets that follow another within this time are in danger, in milliseconds.
+    /// Interval after a packet within which the next one may be dropped, in milliseconds.
     pub burst_ms: u64,
-    /// How many of these are dropped, in parts of a million.
+    /// Probability of such a drop, in parts per million.
     pub burst_loss_ppm: u32,
 }
 
-/// A rule for the timer of what was sent again in vain.
+/// Rule for the timer of a repeated retransmission.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timer {
-    /// It runs as long as before, as figure 6-3 says of CSR.
+    /// The timeout stays the same, as figure 6-3 states for CSR.
     Fixed,
-    /// It runs twice as long (RFC 6298 §5.5).
+    /// The timeout doubles (RFC 6298 §5.5).
     BacksOff,
 }
 
@@ -98,7 +99,7 @@ impl Timer {
     /// Both rules.
     pub(super) const ALL: [Self; 2] = [Self::Fixed, Self::BacksOff];
 
-    /// Returns its name in a table.
+    /// Returns the name of the rule in tables.
     pub(super) const fn text(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",
@@ -106,7 +107,7 @@ impl Timer {
         }
     }
 
-    /// Returns what TCP calls it.
+    /// Returns the corresponding rule of TCP.
     pub(super) const fn rule(self) -> Retransmission {
         match self {
             Self::Fixed => Retransmission::Fixed,
@@ -115,13 +116,13 @@ impl Timer {
     }
 }
 
-/// Tests that are looked at one by one.
+/// Sizes of the tests whose results are examined individually.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trials {
-    /// Screenfuls.
+    /// Number of screenfuls.
     pub trials: u32,
-    /// Echoes.
+    /// Number of echoes.
     pub keys: u32,
 }
 
@@ -129,13 +130,13 @@ pub struct Trials {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForeignHost {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Data bytes of the packets in which it sends a screenful.
+    /// Data bytes per packet of a screenful that the host sends.
     pub packet_bytes: usize,
-    /// What its echo takes beyond the line and the personal computer, in microseconds.
+    /// Time of its echo besides the line and the personal computer, in microseconds.
     pub echo_us: u64,
-    /// How long it waits for an acknowledgment, beyond the round trip, in milliseconds.
+    /// Retransmission timeout beyond the round trip, in milliseconds.
     pub retransmits_after_ms: u64,
 }
 
@@ -143,11 +144,11 @@ impl Scenario {
     /// The scenario as TOML, as it comes with the program.
     pub const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
 
-    /// Returns an error if there is no experiment with these figures.
+    /// Returns an error if a value does not permit an experiment.
     ///
     /// # Errors
     ///
-    /// With the figure that is out of range, and its range.
+    /// Returns the value that is out of range, and its range.
     pub fn check(&self) -> Result<(), OutOfRange> {
         within("keys", self.keys, 1..=1_000_000)?;
         within("transfer_s", self.transfer_s, 10..=1_000_000)?;
@@ -165,7 +166,7 @@ impl Scenario {
         self.hosts.iter().try_for_each(ForeignHost::check)
     }
 
-    /// Returns the computers.
+    /// Returns the properties of the computers.
     #[must_use]
     pub fn equipment(&self) -> Equipment {
         let Prices { line_byte_ns, segment_ns, touch_ns, terminal_byte_ns, new_line_ns } =
@@ -180,17 +181,17 @@ impl Scenario {
         Equipment { costs, ..Equipment::of_1982() }
     }
 
-    /// Returns how long the maximum data transfer test runs.
+    /// Returns the duration of the maximum data transfer test.
     #[must_use]
     pub const fn transfer_time(&self) -> Duration {
         Duration::from_secs(self.transfer_s)
     }
 }
 
-/// Serial lines, in bits per second.
+/// Rates of serial lines, in bits per second.
 const LINE_BPS: RangeInclusive<u64> = 300..=10_000_000;
 const MILLION: u32 = 1_000_000;
-/// A second for a byte.
+/// Maximum cost: one second per byte.
 const PRICE_NS: RangeInclusive<u64> = 0..=1_000_000_000;
 
 impl Prices {

@@ -1,5 +1,5 @@
-//! What the meter promises, in virtual time: where a delay is planted it is charged, to the
-//! nanosecond, and no reading of one host's clock ever meets one of the other's.
+//! Guarantees of the meter, in virtual time: an injected delay is charged where it occurs, to the
+//! nanosecond, and clock readings of the two hosts are never mixed.
 
 use super::costs::ibm_pc;
 use super::experiments::{Equipment, Laboratory, SEED, WINDOW, open, personal_computer, world};
@@ -12,7 +12,7 @@ use protocols::meter::{Account, Costs, Meter, Quantity, Work};
 use protocols::time::{Duration, Instant};
 
 const KEYS: usize = 20;
-/// TM-233's costs stay the same for all work but the one in which a delay is planted.
+/// Injected delays. TM-233's costs stay the same for all work except the kind with the delay.
 const PLANTED_NS: [u64; 2] = [100_000, 1_000_000];
 
 fn laboratory(costs: Costs) -> Laboratory {
@@ -35,7 +35,7 @@ fn charged_beyond(work: Work, costs: &Costs, meter: &Meter) -> u64 {
 
 #[test]
 fn a_delay_that_is_planted_in_a_work_is_charged_to_its_layer_and_to_no_other() {
-    // A session moves no file; `rfc573::replay` plants there.
+    // A session moves no file; `rfc573::replay` injects delays there.
     let works = Work::ALL.iter().filter(|work| **work != Work::FileByte);
     for (work, planted_ns) in works.flat_map(|work| PLANTED_NS.map(|ns| (*work, ns))) {
         let costs = ibm_pc().with(work, ibm_pc().unit_ns(work) + planted_ns);
@@ -44,7 +44,7 @@ fn a_delay_that_is_planted_in_a_work_is_charged_to_its_layer_and_to_no_other() {
             let planted = planted_ns * meter.units(work);
             assert!(planted > 0, "nobody does {work:?}");
             for other in Work::ALL {
-                // The goal is a twentieth; in virtual time nothing is lost at all.
+                // The goal is a twentieth; in virtual time the error is zero.
                 assert_eq!(charged_beyond(*other, &costs, meter), 0, "{work:?} in {other:?}");
             }
             assert!(meter.charged(work.account()) >= planted);
@@ -69,8 +69,9 @@ fn the_accounts_are_all_the_time_that_has_passed() {
     }
 }
 
-/// All times that both hosts have measured: round trips by the person and by TCP, the wait for the
-/// link's acknowledgment, and what each account but the wait was charged. And how many there were.
+/// Returns all times that both hosts have measured, and their number: round trips measured by the
+/// user and by TCP, the wait for the link's acknowledgment, and the charges to each account except
+/// waiting.
 fn measured(server_is_ahead_by: Duration) -> (Vec<u64>, Vec<u64>) {
     let mut world = laboratory(ibm_pc());
     let clock = LocalClock { jump: server_is_ahead_by, ..LocalClock::default() };
@@ -98,9 +99,10 @@ proptest! {
     fn a_clock_that_is_years_ahead_of_the_others_changes_nothing_that_is_measured(
         ahead_s in 10..100_000_000_u64,
     ) {
-        // Were a stamp of one host subtracted from one of the other, the times would be off by
-        // the whole difference, or zero. The first sequence number depends on the clock (RFC 6528
-        // §3), and LLP may have to escape a byte of it, which takes some milliseconds of a run.
+        // If a timestamp of one host were subtracted from one of the other, the times would differ
+        // by the whole offset, or be zero. The initial sequence number depends on the clock (RFC
+        // 6528 §3), and LLP may have to escape a byte of it, which takes some milliseconds of a
+        // run.
         let (times, counts) = measured(Duration::from_secs(ahead_s));
         let (expected, expected_counts) = measured(Duration::ZERO);
         prop_assert_eq!(counts, expected_counts);

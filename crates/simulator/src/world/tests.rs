@@ -1,4 +1,4 @@
-//! What a world promises whatever runs in it.
+//! Guarantees of a world that hold for all applications.
 
 use super::*;
 use crate::faults::Faults;
@@ -17,7 +17,8 @@ const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 23;
 
-/// Sends a file and takes one; closes when it has sent its own and the peer has closed, or first.
+/// Sends a file and receives one; closes when it has sent its own and the peer has closed, or
+/// first.
 #[derive(Debug, Default)]
 struct Party {
     file: Vec<u8>,
@@ -55,7 +56,7 @@ impl Stream for Party {
 
 type Pair = World<Carried<Party>, Carried<Party>>;
 
-/// Every byte value, so that the link has something to escape.
+/// Contains every byte value, so that the link has bytes to escape.
 fn file(len: usize) -> Vec<u8> {
     (0..=255).cycle().take(len).collect()
 }
@@ -87,8 +88,8 @@ fn slip() -> Link {
 const CALLS: Opening =
     Opening::Active { local: IpAddr::V4(USER), remote: SocketAddr::new(IpAddr::V4(SERVER), PORT) };
 
-/// A line on which one packet of full size in eight goes wrong. On a much worse one two inverted
-/// bits of the same column leave a checksum as it was, and TCP gives up now and then.
+/// A line that damages one full-size packet in eight. On a much worse line two inverted bits of the
+/// same column leave a checksum unchanged, and TCP occasionally gives up.
 const BAD_LINE: Faults = Faults {
     loss_ppm: 100,
     duplication_ppm: 50,
@@ -101,7 +102,7 @@ fn finish(world: &mut Pair) {
     world
         .drive(|world| world.user.application.is_over() && world.server.application.is_over())
         .unwrap();
-    // What is still on the line arrives.
+    // Data that is still on the line arrives.
     world.run_until(world.now() + Duration::from_secs(60));
 }
 
@@ -188,7 +189,7 @@ fn a_world_that_has_come_to_its_end_is_stuck_if_more_is_wanted() {
 #[test]
 fn a_timer_that_was_overtaken_by_an_earlier_one_comes_to_nothing() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
-    // The SYN is out, and its link and its TCP wait for an answer that takes 50 ms.
+    // The SYN is sent, and its link and its TCP wait for an answer that takes 50 ms.
     world.run_until(Instant::from_nanos(6_000_000));
     for millis in 7..27 {
         let at = Instant::from_nanos(millis * 1_000_000);
@@ -210,7 +211,7 @@ fn time_does_not_go_back() {
 #[test]
 fn nothing_is_on_the_line_before_the_step_that_makes_it_has_ended() {
     let mut world = world(llp, CALLS, Faults::default(), 1);
-    // The user's first step opens the connection and its second, of 5 ms, makes the SYN.
+    // The user's first step opens the connection, and its second, of 5 ms, makes the SYN.
     for millis in 1..=4 {
         world.run_until(Instant::from_nanos(millis * 1_000_000));
     }

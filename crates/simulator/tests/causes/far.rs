@@ -1,8 +1,8 @@
-//! A far host that lets people in, echoes keys, shows screens, and gives and takes files; slowly,
-//! if it is so planted.
+//! A server that accepts logins, echoes keys, prints screenfuls, and sends and receives files, with
+//! optional injected delays.
 //!
-//! It understands single characters: `n` is a name, `x` a key, `s` asks for a screen; `d` and four
-//! bytes ask for a file of that length, `u` and four bytes announce one.
+//! It understands single characters: `n` is a user name, `x` a key, `s` requests a screenful; `d`
+//! and four bytes request a file of that length, `u` and four bytes announce one.
 
 use protocols::Cx;
 use protocols::station::{Application, Layers};
@@ -10,31 +10,31 @@ use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{ConnectionId, Event, Profile};
 use std::collections::VecDeque;
 
-/// What sort of a host it is.
+/// Parameters of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct FarSettings {
     pub(crate) profile: Profile,
-    /// Until it asks for a name.
+    /// Delay before the prompt for a user name.
     pub(crate) prompt: Duration,
-    /// From a name until it lets somebody in.
+    /// Delay from a user name to the acceptance of the login.
     pub(crate) login: Duration,
-    /// Before it answers anything.
+    /// Delay before each answer.
     pub(crate) think: Duration,
-    /// Bytes of each piece in which it writes a screen, and how long each takes.
+    /// Size of each piece of a screenful, in bytes, and the time to produce it.
     pub(crate) piece_bytes: usize,
-    /// It stops reading at so many bytes of a file, for so long.
+    /// Byte offset in a file at which the server stops reading, and for how long.
     pub(crate) pause: Option<(usize, Duration)>,
 }
 
 pub(crate) const PORT: u16 = 23;
-/// 24 lines of 80 cells, the last without its end, as a command prints them.
+/// 24 lines of 80 cells, the last without its line ending, as a command prints them.
 pub(crate) const SCREEN_BYTES: usize = 24 * 82 - 2;
 /// A shell echoes Return before the command writes.
 const RETURN: &[u8] = b"\r\n";
-/// What files and screens are made of: nothing that is an answer.
+/// Contents of files and screenfuls: distinct from any answer.
 const FILLER: u8 = b'.';
 
-/// What it does with what comes.
+/// State of the input parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
     Commands,
@@ -57,11 +57,11 @@ pub(crate) struct FarHost {
     reading: Reading,
     read_bytes: usize,
     paused_until: Option<Instant>,
-    /// What is to be written, and not before when.
+    /// Pending answers with the earliest times at which they are written.
     answers: VecDeque<(Instant, Vec<u8>)>,
-    /// What is left of a file that goes out.
+    /// Remaining bytes of an outgoing file.
     file_left: usize,
-    /// What TCP has not taken yet; the next piece is given when it has gone.
+    /// Data that TCP has not accepted yet; the next piece follows when it is empty.
     output: Vec<u8>,
     writes_again: bool,
 }
@@ -84,7 +84,7 @@ impl FarHost {
 
     fn answer(&mut self, text: &[u8], after: Duration, cx: &Cx<'_>) {
         let at = self.answers.back().map_or(cx.now, |(at, _)| (*at).max(cx.now));
-        // It does one thing after the other.
+        // Answers are sequential.
         self.answers.push_back((at + after, text.to_vec()));
     }
 
@@ -178,7 +178,7 @@ impl FarHost {
         if let Ok(taken) = layers.tcp.send(id, &self.output) {
             self.output.drain(..taken);
         }
-        // Each piece is a write of its own, which TCP sees before the next one.
+        // Each piece is a separate write, which TCP processes before the next one.
         let is_due = self.answers.front().is_some_and(|(at, _)| *at <= cx.now);
         self.writes_again = self.output.is_empty() && (is_due || self.file_left > 0);
     }
@@ -205,7 +205,7 @@ impl Application for FarHost {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        // While TCP takes no more there is nothing to be late for.
+        // While TCP accepts no data, there is no deadline.
         let answer = self.answers.front().map(|(at, _)| *at).filter(|_| self.output.is_empty());
         [answer, self.paused_until].into_iter().flatten().min()
     }

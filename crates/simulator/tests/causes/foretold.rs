@@ -1,14 +1,15 @@
-//! What a short probe foretells, beside what a longer session then takes: fifty ways drawn from a
-//! seed, of 19 kbit/s to 20 Mbit/s and 2 to 150 ms; and fifty that the model was not made on, of
+//! Predictions from a short probe, compared with a longer session: fifty paths drawn from a seed,
+//! of 19 kbit/s to 20 Mbit/s and 2 to 150 ms, and fifty that the model was not developed with, of
 //! 9,600 bit/s to 100 Mbit/s and 1 to 300 ms.
 //!
-//! And files over fifty long fast ways, of 40 to 200 Mbit/s and 50 to 200 ms, between hosts whose
-//! buffers grow: a sixteenth of each, in a connection of its own, is the probe, and slow start is most
-//! of it.
+//! Also files over fifty long fast paths, of 40 to 200 Mbit/s and 50 to 200 ms, between hosts whose
+//! buffers grow: the probe is a sixteenth of each file, in a separate connection, and slow start
+//! takes most of it.
 //!
-//! The probe has pieces of one line, of six and of eighteen, as that of `plumb measure`. The loaded part of the probe is four times as long as what the buffers of both ends hold: in a
-//! shorter one they are not full, and the echo beside it says too little. What is foretold of is
-//! five times as long.
+//! Like that of `plumb measure`, the probe has pieces of one line, of six and of eighteen. Its
+//! loaded part is four times as long as the contents of both ends' buffers: in a shorter one they
+//! do not fill, and the echo during it is not representative. The predicted transfer is five times
+//! as long.
 
 use crate::probe::Stage;
 use crate::scene::Scene;
@@ -20,28 +21,28 @@ use records::statistics::median;
 
 const TRIALS: u64 = 50;
 
-/// What a trial has foretold and then measured, ns.
+/// Predicted and measured times of a trial, ns.
 struct Trial {
     screenful: [u64; 2],
     loaded_echo: Option<[u64; 2]>,
     transfer: [u64; 2],
 }
 
-/// Draws from `least` to `most`, so that each doubling is as likely.
+/// Draws log-uniformly from `least` to `most`.
 fn drawn(chance: &mut Chance, least: f64, most: f64) -> f64 {
     let part = chance.below(1 << 20) as f64 / f64::from(1 << 20);
     least * (most / least).powf(part)
 }
 
-/// From where to where ways are drawn.
+/// Ranges from which paths are drawn.
 struct Ways {
     rates_bps: [f64; 2],
     trips_s: [f64; 2],
 }
 
-/// The model was made on these.
+/// Ranges that the model was developed with.
 const KNOWN: Ways = Ways { rates_bps: [19_200.0, 20e6], trips_s: [0.002, 0.150] };
-/// And not on these.
+/// Ranges beyond those.
 const UNKNOWN: Ways = Ways { rates_bps: [9_600.0, 100e6], trips_s: [0.001, 0.300] };
 
 fn trial(seed: u64, ways: &Ways) -> Trial {
@@ -81,12 +82,12 @@ fn trial(seed: u64, ways: &Ways) -> Trial {
     }
 }
 
-/// Returns by how much the first differs from the second, in thousandths.
+/// Returns the relative difference of the predicted from the measured time, in thousandths.
 fn error([foretold, measured]: [u64; 2]) -> u64 {
     foretold.abs_diff(measured) * 1_000 / measured.max(1)
 }
 
-/// Returns the median errors of fifty ways, in thousandths, and a table of them.
+/// Returns the errors of fifty paths, in thousandths, and a table of them.
 fn errors(first_seed: u64, ways: &Ways) -> (Vec<u64>, String) {
     let seeds = first_seed..first_seed + TRIALS;
     let trials: Vec<Trial> = seeds.map(|seed| trial(seed, ways)).collect();
@@ -112,8 +113,8 @@ fn row(name: &str, errors: &[u64]) -> String {
     format!("{name:20}   {whole:>4}.{tenth} %          {worse} of {count}\n")
 }
 
-/// Returns what a sixteenth of a file foretells of the whole, and what that takes, ns: over a long
-/// fast way, and with a new connection each.
+/// Returns the time of a file predicted from a sixteenth of it, and the measured time, ns: over a
+/// long fast path, with a new connection each.
 fn long_and_fast(seed: u64) -> [u64; 2] {
     let mut chance = Chance::from_seed(seed);
     let rate_bps = drawn(&mut chance, 40e6, 200e6);
@@ -133,7 +134,7 @@ fn long_and_fast(seed: u64) -> [u64; 2] {
     [model.flow_ns(whole.bytes), whole.elapsed_ns]
 }
 
-/// In thousandths.
+/// Maximum median error, in thousandths.
 const GOAL: u64 = 100;
 
 #[test]

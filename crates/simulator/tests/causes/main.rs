@@ -1,9 +1,9 @@
-//! Planted causes: in each session one thing is wrong, and the verdict has to name it first.
+//! Injected causes: each session has one defect, and the verdict must name it first.
 //!
-//! Each cause comes in three sizes, over three lengths of the network, drawn from three seeds. The
-//! table (`cargo test -p simulator --test causes -- --nocapture`) says how often each was named
-//! first, what was named instead, and what it was said to cost beside what it costs: the
-//! difference to the same session without it.
+//! Each cause is injected in three sizes, over three round-trip times, with three seeds. The table
+//! (`cargo test -p simulator --test causes -- --nocapture`) shows how often each was named first,
+//! what was named instead, and the reported cost relative to the true cost: the difference to the
+//! same session without the cause.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ use scene::Scene;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Returns how long that of which `cause` is a part took.
+/// Returns the duration of the quantity that `cause` is a part of.
 fn whole_ns(seen: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
     let mean = |samples: &[u64]| samples.iter().sum::<u64>() / (samples.len() as u64).max(1);
     match cause.of {
@@ -46,7 +46,7 @@ fn whole_ns(seen: &Observation, cause: &Cause, at: Option<usize>) -> u64 {
     }
 }
 
-/// How a cause fared.
+/// Results for one cause.
 #[derive(Default)]
 struct Score {
     trials: usize,
@@ -57,7 +57,7 @@ struct Score {
     sentence: String,
 }
 
-/// Plants a cause in one way, and notes what is said of it.
+/// Injects a cause into one session, and records the verdict.
 fn try_once(kind: Kind, size: usize, trip_ms: u64, seed: u64, score: &mut Score) {
     let (planted, control) = plant(kind, size, trip_ms, seed);
     let seen = planted.observe();
@@ -90,7 +90,7 @@ fn score(kind: Kind) -> Score {
     score
 }
 
-/// What is planted: the causes of a login's flows, keys and steps that a scene has.
+/// Injected causes: the causes of a login's flows, keys and steps that a scene supports.
 const PLANTED: [Kind; 21] = [
     Kind::NameServer,
     Kind::SlowPrompt,
@@ -157,6 +157,6 @@ fn a_sender_whose_originals_come_late_is_told_that_they_came_twice() {
     let upload = seen.transfers.last().unwrap();
     let counts = &upload.counts;
     let (again, told) = (counts.retransmissions.unwrap(), counts.duplicate_reports.unwrap());
-    // An acknowledgment tells of one of those that have come since the one before.
+    // An acknowledgment reports only one of the duplicates that arrived since the previous one.
     assert!(again > 5 && told * 2 >= again, "{counts:?}");
 }

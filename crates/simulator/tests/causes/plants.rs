@@ -1,4 +1,4 @@
-//! Twenty-one causes, each planted alone, in several sizes.
+//! Twenty-one causes, each injected alone, in several sizes.
 
 use crate::probe::Stage;
 use crate::scene::Scene;
@@ -7,11 +7,11 @@ use protocols::time::Duration;
 use protocols::transport::tcp::{Acknowledgment, ReceiveWindow, SendLimit};
 use records::verdict::Kind;
 
-/// How large a cause is planted, from the least on.
+/// Sizes of an injected cause, smallest first.
 pub(crate) const SIZES: [usize; 3] = [0, 1, 2];
-/// Round trips of the network, where the cause needs none of its own, ms.
+/// Round-trip times of the network, if the cause does not require its own, ms.
 pub(crate) const TRIPS_MS: [u64; 3] = [4, 12, 25];
-/// How the same is drawn anew.
+/// Seeds of the repetitions.
 pub(crate) const SEEDS: [u64; 3] = [1, 20, 300];
 
 const fn ms(count: u64) -> Duration {
@@ -22,7 +22,7 @@ const fn is_long(stage: Stage) -> bool {
     matches!(stage, Stage::Load { .. } | Stage::Download { .. } | Stage::Upload { .. })
 }
 
-/// Returns a session with the cause in it, and the same without it.
+/// Returns a session with the cause, and the same session without it.
 pub(crate) fn plant(kind: Kind, size: usize, trip_ms: u64, seed: u64) -> (Scene, Scene) {
     let healthy = Scene::healthy(ms(trip_ms), seed);
     match kind {
@@ -52,7 +52,7 @@ fn on_the_way(kind: Kind, size: usize, healthy: &Scene) -> (Scene, Scene) {
         Kind::Distance => {
             way.delay = [ms(50), ms(120), ms(300)][size];
             for scene in [&mut planted, &mut control] {
-                // A host for long ways has buffers for them.
+                // A host for long paths has buffers for them.
                 for profile in [&mut scene.near, &mut scene.far.profile] {
                     profile.send_limit = SendLimit::Bytes(4 << 20);
                     profile.receive_window = ReceiveWindow::Bytes(1 << 20);
@@ -83,7 +83,7 @@ fn on_the_way(kind: Kind, size: usize, healthy: &Scene) -> (Scene, Scene) {
         }
         Kind::Loss => {
             way.loss_ppm = [30_000, 50_000, 80_000][size];
-            // Where the network is short a loss costs next to nothing.
+            // On a short path a loss costs almost nothing.
             way.delay *= 2;
             control.way.delay = way.delay;
         }
@@ -98,7 +98,8 @@ fn on_the_way(kind: Kind, size: usize, healthy: &Scene) -> (Scene, Scene) {
             }
         }
         Kind::Reordering => {
-            // A window is full before what was held back has come: TCP mends all less at no cost.
+            // The window is full before the delayed packet arrives: with less reordering, TCP
+            // recovers without cost.
             way.reordering_ppm = [40_000, 50_000, 60_000][size];
             way.held_back = [ms(120), ms(140), ms(160)][size];
         }

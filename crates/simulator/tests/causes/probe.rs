@@ -1,5 +1,4 @@
-//! The near side: goes through a login, strikes keys, asks for screens and files, and notes when
-//! what came.
+//! The client: logs in, types keys, requests screenfuls and files, and records arrival times.
 
 use protocols::Cx;
 use protocols::application::Stream;
@@ -8,19 +7,19 @@ use protocols::terminal::Terminal;
 use protocols::time::{Duration, Instant};
 use records::verdict::Arrival;
 
-/// What the probe does, one after the other.
+/// Sequential stages of the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Prompt,
-    /// A handshake of TLS, of which this side computes for so long.
+    /// A TLS handshake in which the client computes for this time.
     Tls(Duration),
     Login,
-    /// So many keys, one at a time.
+    /// This many keys, one at a time.
     Echo(usize),
-    /// So many keys at a steady pace.
+    /// This many keys at a steady pace.
     Train(usize),
     Screenful,
-    /// A file, with keys struck beside it.
+    /// A file, with keys typed during it.
     Load {
         bytes: usize,
     },
@@ -33,7 +32,7 @@ pub(crate) enum Stage {
     Done,
 }
 
-/// What a stage has brought.
+/// Results of a stage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Brought {
     pub(crate) began: Option<Instant>,
@@ -57,9 +56,9 @@ pub(crate) struct Probe {
     wants_to_run: bool,
 }
 
-/// Between two keys, so that nothing of the one before is on its way.
+/// Interval between two keys, long enough that nothing of the first is in flight.
 const REST: Duration = Duration::from_millis(250);
-/// Between two keys of somebody who types fast.
+/// Interval between two keys of a fast typist.
 pub(crate) const PACE: Duration = Duration::from_millis(60);
 
 impl Probe {
@@ -139,7 +138,7 @@ impl Probe {
     fn end(&mut self, cx: &mut Cx<'_>) {
         self.now_of().ended = Some(cx.meter.busy_until().max(cx.now));
         self.at += 1;
-        // The far side is at rest before the next one begins.
+        // The server is idle before the next stage begins.
         self.next_at = Some(cx.now + REST);
         if matches!(self.stage(), Stage::Done) {
             self.next_at = None;

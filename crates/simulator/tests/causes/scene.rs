@@ -1,4 +1,4 @@
-//! A whole session in virtual time, and what can be known of it from the near side.
+//! A complete session in virtual time, and its observation from the client.
 
 use crate::far::{FarHost, FarSettings, PORT, SCREEN_BYTES};
 use crate::probe::{Probe, Stage};
@@ -18,10 +18,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MTU_BYTES: usize = 1_500;
-/// Every session ends long before.
+/// Time limit; every session ends long before.
 const LIMIT: Duration = Duration::from_secs(10_000);
 
-/// A session, with one thing wrong in it or none.
+/// A session with at most one defect.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     pub(crate) way: Way,
@@ -33,11 +33,11 @@ pub(crate) struct Scene {
     pub(crate) seed: u64,
 }
 
-/// Linux puts an acknowledgment off for so long.
+/// Delay of acknowledgments on Linux.
 const ACK_DELAY: Duration = Duration::from_millis(40);
 const WINDOW_BYTES: usize = 128 << 10;
 
-/// What both hosts' TCP is where nothing is wrong with it.
+/// TCP profile of both hosts without a defect.
 pub(crate) fn healthy_tcp() -> Profile {
     Profile {
         receive_window: ReceiveWindow::Bytes(WINDOW_BYTES),
@@ -49,7 +49,7 @@ pub(crate) fn healthy_tcp() -> Profile {
 }
 
 impl Scene {
-    /// A session in which nothing is wrong.
+    /// Makes a session without a defect.
     pub(crate) fn healthy(round_trip: Duration, seed: u64) -> Self {
         let file_bytes = 400_000;
         Self {
@@ -79,7 +79,7 @@ impl Scene {
         }
     }
 
-    /// Takes the stages away that `is_meant` means.
+    /// Removes the stages for which `is_meant` is true.
     pub(crate) fn without(mut self, is_meant: impl Fn(Stage) -> bool) -> Self {
         self.stages.retain(|stage| !is_meant(*stage));
         self
@@ -100,7 +100,7 @@ impl Scene {
         world
     }
 
-    /// Runs it, and returns what was seen.
+    /// Runs the session, and returns its observation.
     pub(crate) fn observe(&self) -> Observation {
         let mut world = self.world();
         let mut watch = Watch::default();
@@ -196,7 +196,7 @@ pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap()
 }
 
-/// What TCP and the meter say at one moment.
+/// Values of TCP and the meter at one time.
 #[derive(Clone, Debug)]
 struct Mark {
     status: Option<Status>,
@@ -211,9 +211,9 @@ struct Mark {
 struct Watch {
     opened_at: Option<Instant>,
     marks: Vec<Mark>,
-    /// What the far side had acknowledged, and when.
+    /// Acknowledged bytes over time.
     acknowledged: Vec<(Instant, u64)>,
-    /// The largest segment when the connection was new.
+    /// Maximum segment size when the connection was new.
     mss_bytes: Option<u64>,
     window_bytes: u32,
 }
@@ -249,7 +249,7 @@ impl Watch {
         }
     }
 
-    /// Returns what was acknowledged since `began`.
+    /// Returns the acknowledgments since `began`.
     fn acknowledged(&self, began: Instant) -> Vec<Arrival> {
         let pairs = self.acknowledged.iter().zip(self.acknowledged.iter().skip(1));
         let since = pairs.filter(|(_, (at, _))| *at > began);

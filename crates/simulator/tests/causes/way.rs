@@ -1,35 +1,35 @@
-//! What lies between the two hosts, with one thing wrong with it, or none.
+//! The path between the two hosts, with at most one defect.
 
 use protocols::chance::Chance;
 use protocols::time::{Duration, Instant};
 use simulator::Side;
 use simulator::medium::{Arrival, Medium};
 
-/// A way in both directions.
+/// Parameters of a path in both directions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
-    /// From one host to the other, without any wait.
+    /// One-way delay without queueing.
     pub(crate) delay: Duration,
-    /// Bits per second of its slowest link.
+    /// Rate of the slowest link, bit/s.
     pub(crate) rate_bps: u64,
-    /// Bytes that may wait for that link; what finds no room is dropped.
+    /// Queue of that link, bytes; packets that do not fit are dropped.
     pub(crate) queue_bytes: u64,
-    /// Packets lost, of a million.
+    /// Packet loss, in parts per million.
     pub(crate) loss_ppm: u32,
-    /// Packets held back, of a million, so that others overtake them.
+    /// Packets delayed so that others overtake them, in parts per million.
     pub(crate) reordering_ppm: u32,
-    /// For how long.
+    /// Delay of these packets.
     pub(crate) held_back: Duration,
-    /// Packets that are longer vanish.
+    /// Maximum length of a packet; longer ones vanish.
     pub(crate) hole_bytes: Option<usize>,
-    /// It carries one direction at a time, and needs so long to turn around.
+    /// Turnaround time of a half-duplex path.
     pub(crate) turnaround: Option<Duration>,
-    /// A bucket towards the near side: bytes that it holds, and the rate at which it fills.
+    /// Token bucket towards the client: its size in bytes, and its fill rate in bit/s.
     pub(crate) bucket: Option<(u64, u64)>,
 }
 
 impl Way {
-    /// Nothing is wrong with it: 10 Mbit/s and a queue of 20 ms.
+    /// Makes a path without a defect: 10 Mbit/s and a queue of 20 ms.
     pub(crate) const fn healthy(round_trip: Duration) -> Self {
         Self {
             delay: Duration::from_nanos(round_trip.as_nanos() as u64 / 2),
@@ -45,18 +45,18 @@ impl Way {
     }
 }
 
-/// The way at work.
+/// A path with its state.
 #[derive(Debug)]
 pub(crate) struct Travelling {
     way: Way,
-    /// When the slowest link is free again, towards the server and towards the user.
+    /// Times at which the slowest link is free again, towards the server and towards the user.
     free_at: [Instant; 2],
-    /// Who sent last, where one direction is carried at a time.
+    /// Side that sent last, if the path is half-duplex.
     direction: Side,
-    /// Bytes in the bucket, in parts of a millionth, and when that was so.
+    /// Tokens in the bucket, in millionths of a byte, and the time of that value.
     tokens: u128,
     filled_at: Instant,
-    /// When the last packet that was not held back arrives, each way.
+    /// Arrival time of the last packet that was not delayed, per direction.
     latest: [Instant; 2],
 }
 
@@ -79,7 +79,8 @@ impl Travelling {
         Duration::from_nanos(bytes as u64 * 8_000_000_000 / self.way.rate_bps)
     }
 
-    /// Returns when the last bit of `bytes` has left the slowest link, unless the queue is full.
+    /// Returns the time at which the last bit of `bytes` has left the slowest link; `None` if the
+    /// queue is full.
     fn through(&mut self, from: Side, bytes: usize, now: Instant) -> Option<Instant> {
         let serial = self.serial(bytes);
         let both = self.way.turnaround.is_some();
@@ -98,7 +99,7 @@ impl Travelling {
         Some(self.free_at[at])
     }
 
-    /// Returns when a packet has its tokens, unless so many wait for them already.
+    /// Returns the time at which a packet has its tokens; `None` if too many packets wait for them.
     fn with_tokens(&mut self, bytes: usize, at: Instant) -> Option<Instant> {
         let Some((size, rate_bps)) = self.way.bucket else { return Some(at) };
         let now = at.max(self.filled_at);
@@ -118,7 +119,7 @@ impl Travelling {
     }
 }
 
-/// So long a packet may wait for its tokens.
+/// Maximum time that a packet waits for its tokens.
 const BUCKET_WAIT: Duration = Duration::from_millis(30);
 
 impl Medium for Travelling {

@@ -1,16 +1,17 @@
-//! A transfer that did not end: what happened, and what it can have been.
+//! Diagnosis of a transfer that did not complete.
 //!
-//! Where the data connection was established and the server has said that it sends, and nothing came
-//! while shorter transfers or replies passed, long packets vanish on the path: Path MTU discovery fails
-//! where no ICMP arrives (RFC 2923). A server that hangs has the same marks if nothing short has passed.
-//! Where the data connection was not established in time, a firewall drops it, or its packets are lost.
+//! If the data connection was established, the server announced data, and none arrived while
+//! shorter transfers or replies passed, then long packets vanish on the path: path MTU discovery
+//! fails where no ICMP arrives (RFC 2923). A hung server shows the same symptoms if nothing short
+//! passed. If the data connection was not established in time, a firewall drops it, or its packets
+//! are lost.
 
 use super::observed::{Aborted, FileSession};
 use super::{data, waits};
 use crate::figures::{count, duration};
 use crate::verdict::cause::{Cause, Kind, Whole};
 
-/// Returns what ended the measurement, if a transfer did not end.
+/// Returns the reason why the measurement ended, if a transfer did not complete.
 pub(super) fn cause(session: &FileSession) -> Option<Cause> {
     let Aborted { transfer, why } = session.aborted.as_ref()?;
     let is_connected = transfer.connected_ns.is_some();
@@ -45,7 +46,7 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
                 count(moved)
             ),
         ),
-        // Behind the last segment of a flight nothing shows that it was lost.
+        // The loss of the last segments of a flight leaves no trace.
         (false, _) if is_lossy() => (
             Kind::Unknown,
             "Either packet loss or a server program that stopped",

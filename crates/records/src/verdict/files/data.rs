@@ -1,8 +1,8 @@
-//! What the data of a transfer waited for between its first and its last byte.
+//! Causes of waiting between the first and the last byte of a transfer.
 //!
-//! The causes are asked for in an order: first those that TCP counts (loss, reordering, a full window),
-//! then those that the shape of the data shows. A cause whose rival has the same marks is said to be
-//! possible only.
+//! The causes are tested in order: first those that TCP counts (loss, reordering, a full window),
+//! then those visible in the shape of the data. If another cause has the same symptoms, it is
+//! reported as only possible.
 
 use super::ftp_transfer::View;
 use super::limits;
@@ -16,7 +16,7 @@ use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction, Path};
 
-/// Returns what held up the data.
+/// Returns the causes that delayed the data.
 pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
     let rules: [fn(&View<'_>) -> Option<Cause>; 6] =
         [peer_window, limiter, disorder, loss, small_window, pauses];
@@ -34,7 +34,7 @@ pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
     found
 }
 
-/// Returns segments that were lost, as far as this side can tell.
+/// Returns the number of lost segments, as far as the local host can observe it.
 pub(super) fn lost(transfer: &FileTransfer) -> u64 {
     let tcp = &transfer.tcp;
     match transfer.direction {
@@ -50,14 +50,15 @@ pub(super) fn has_losses(transfer: &FileTransfer) -> bool {
     lost(transfer) > 0
 }
 
-/// Fewer duplicates may be a needless retransmission now and then.
+/// Fewer duplicates may be occasional spurious retransmissions.
 const FEWEST_DUPLICATES: u64 = 3;
-/// Of the segments that were sent again, one in so many came twice where nothing was lost.
+/// If at least this fraction of the retransmitted segments were duplicates, nothing was lost.
 const NEEDLESS_ONE_IN: u64 = 2;
-/// Of the segments that came out of order, one in so many came twice where a late one was sent again.
+/// If at least this fraction of the out-of-order segments were duplicates, late segments were
+/// retransmitted.
 const LATE_ONE_IN: u64 = 40;
 
-/// Returns whether packets of the session overtook each other: what was sent again had not been lost.
+/// Returns whether packets of the session were reordered: retransmitted segments had not been lost.
 pub(super) fn is_disordered(session: &FileSession) -> bool {
     let sum = |of: fn(&FileTransfer) -> Option<u64>, direction| {
         let those = session.transfers.iter().filter(|one| one.direction == direction);
@@ -74,28 +75,29 @@ pub(super) fn is_disordered(session: &FileSession) -> bool {
     is_sent_twice || is_overtaken || (late > 0 && came_twice)
 }
 
-/// A packet that is late by less may have waited for a processor, and one that was lost is sent again no
-/// sooner than after 200 ms (Linux), ns.
+/// Lateness that indicates a delayed packet, ns. Below it, the packet may have waited for a
+/// processor; above it, it may be a retransmission, which Linux sends after 200 ms at the earliest.
 const DELAYED_NS: std::ops::Range<u64> = 20_000_000..190_000_000;
-/// Fewer late replies may be chance.
+/// Fewer late replies may be coincidence.
 const FEWEST_DELAYED: usize = 3;
-/// Of the late replies so many parts of a hundred are late by as much.
+/// Minimum percentage of late replies with about the same delay.
 const DELAYED_ALIKE_PERCENT: u64 = 75;
 
-/// Returns the commands before the one that moves the file.
+/// Returns the commands before the one that starts the transfer.
 fn before_moving(exchanges: &[Exchange]) -> &[Exchange] {
     exchanges.split_last().map_or(&[], |(_, before)| before)
 }
 
-/// Returns whether the path delays some packets by about as much as others, where data came out of order: not
-/// more than every second reply is late, those to several commands are, and one of these commands is answered
-/// in time elsewhere. A slow server is slow each time.
+/// Returns whether the path delays some packets by about the same time, in a session in which data
+/// arrived out of order. At most every second reply may be late, replies to several commands must
+/// be late, and one of these commands must be answered in time elsewhere. A slow server is slow
+/// each time.
 fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     let is_late = |one: &FileTransfer| one.tcp.rcv_ooopack.max(one.tcp.reord_seen) > Some(0);
     if !session.transfers.iter().any(is_late) {
         return false;
     }
-    // The reply to the command that moves the file waits for the data connection.
+    // The reply to the command that starts the transfer waits for the data connection.
     let of_transfers = session.transfers.iter().map(|one| before_moving(&one.exchanges));
     let all = of_transfers.chain([session.login.as_slice()]);
     let late: Vec<(&str, u64)> = all
@@ -117,13 +119,14 @@ fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
     is_of_several && is_now_and_then && is_alike && is_minority
 }
 
-/// Longer transfers fill the queue in front of the slowest link, and lose what finds no room there.
+/// Longer transfers fill the queue in front of the slowest link, and lose packets when it
+/// overflows.
 const SHORT_BYTES: u64 = 262_144;
-/// So many short transfers with losses are no chance.
+/// This many short transfers with losses are not coincidence.
 const FEWEST_LOSSY: usize = 2;
 
-/// Returns what the path does to packets in all of a session, if it loses or delays many: also where no
-/// link is full.
+/// Returns the impairment of the path that affects the whole session, if it loses or delays many
+/// packets even where no link is full.
 pub(super) fn of_path(session: &FileSession, trip: u64) -> Option<Kind> {
     if is_disordered(session) || has_delayed_replies(session, trip) {
         return Some(Kind::Reordering);
@@ -161,10 +164,11 @@ fn disorder(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::Reordering, (ns, ns), "Reordering on the path", advice))
 }
 
-/// A queue that overflows delivers at the rate of its link for at least so many parts of a hundred.
+/// An overflowing queue delivers at the rate of its link for at least this percentage of the time.
 const BUSY_PERCENT: u64 = 35;
 
-/// Where short transfers lose nothing, losses that cost less than one part in so many are no cause.
+/// If short transfers lose nothing, losses that cost less than this fraction of the total are not a
+/// cause.
 const PROBING_ONE_IN: u64 = 3;
 
 fn loss(view: &View<'_>) -> Option<Cause> {
@@ -176,7 +180,7 @@ fn loss(view: &View<'_>) -> Option<Cause> {
     if let Some(cause) = policer::policer(view) {
         return Some(cause);
     }
-    // Slow start ends with the losses of a full queue: that is how TCP finds the rate of a path.
+    // Slow start ends with losses at a full queue: that is how TCP finds the rate of a path.
     let is_of_a_queue = ns < view.transfer.total_ns / PROBING_ONE_IN || policer::fills_queue(view);
     if !view.is_lossy && is_of_a_queue {
         return None;
@@ -202,33 +206,33 @@ fn loss(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::Loss, (ns, ns), "Packet loss", advice))
 }
 
-/// Behind a token bucket the data is so even at least, in parts of a hundred.
+/// Minimum evenness of the data behind a token bucket, percent.
 const EVEN_PERCENT: u64 = 60;
-/// What passes a full bucket is so many times faster than the rest.
+/// Data that passes a full bucket is this many times faster than the rest.
 const FASTER: u64 = 3;
-/// So many segments say something about a rate.
+/// Minimum number of segments that show a rate.
 pub(super) const FEWEST_SEGMENTS: u64 = 5;
-/// What is faster than the rest saves at least so much, ns, or a late reader made it.
+/// Minimum time that the faster part must save, ns; less can be due to a late reader.
 const LEAST_SAVED_NS: u64 = 25_000_000;
 
-/// A token bucket: what passed it at once, and the rate behind it.
+/// A token bucket: the bytes that passed at once, and the rate after them.
 struct Bucket {
     bytes: u64,
     after_bps: u64,
 }
 
-/// So many segments that pass a slow link at once show that it is none.
+/// If this many segments pass at once, the link is not slow.
 const FEWEST_AT_ONCE: u64 = 2;
 
-/// What a smaller transfer needs to show a rate.
+/// Requirements on a smaller transfer to show a rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Least {
     pub(super) segments: u64,
-    /// What it saves by being faster than the rest, ns.
+    /// Time saved by being faster than the rest, ns.
     pub(super) saved_ns: u64,
 }
 
-/// Returns the largest smaller transfer that came much faster than `line_bps`, in bytes.
+/// Returns the size of the largest smaller transfer that was much faster than `line_bps`, in bytes.
 pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least: Least) -> Option<u64> {
     let smaller = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction
@@ -239,15 +243,15 @@ pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least: Least) -> Opt
         let mss = view.shape.mss;
         let behind = other.bytes.checked_sub(mss).filter(|_| other.bytes > mss * least.segments)?;
         let slow_ns = serial_ns(behind, line_bps);
-        // The round trips of slow start are in it.
+        // The round trips of slow start are included.
         let took_ns = match other.arrivals.is_empty() {
             true => other.last_byte_ns?.checked_sub(other.first_byte_ns?)?,
             false => span_ns(&other.arrivals)?,
         };
-        // What had come before it was read says nothing of a rate.
+        // Data that had arrived before it was read shows no rate.
         let waited_ns = waits::steps(other, view.trip, 0).first_byte_ns;
         let usual_ns = view.steps.first_byte_ns;
-        // A reader that waited for its processor found them together.
+        // A reader that waited for its processor found the segments together.
         let took_ns = took_ns
             .saturating_add(waited_ns.saturating_sub(usual_ns))
             .saturating_add(other.own_wait_ns.unwrap_or(0));
@@ -258,7 +262,7 @@ pub(super) fn passed_before(view: &View<'_>, line_bps: u64, least: Least) -> Opt
     passed.max()
 }
 
-/// Returns the bucket whose emptiness the data shows.
+/// Returns the bucket that ran empty during the transfer, if the data shows one.
 fn bucket(view: &View<'_>) -> Option<Bucket> {
     let arrivals = &view.transfer.arrivals;
     let line_bps = view.shape.line_bps.filter(|_| limits::is_full(view));
@@ -273,10 +277,10 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     let saved_ns = serial_ns(knee.bytes, knee.after_bps);
     let is_long = saved_ns >= view.trip.saturating_mul(2).max(LEAST_SAVED_NS);
     let is_even = evenness_percent(arrivals, knee.bytes)? >= EVEN_PERCENT;
-    // The first segments of a window pass at once, too.
+    // The first segments of a window also pass at once.
     let is_beyond_a_flight = knee.bytes >= view.shape.mss.saturating_mul(FEWEST_SEGMENTS);
-    // Most of the bytes may have passed at once, so that the rest is what the limiter makes slow: packet by
-    // packet, and not in the blocks of a program.
+    // Most of the bytes may have passed at once, so that only the rest is slowed by the limiter:
+    // packet by packet, and not in the blocks of a program.
     let rest_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
     let is_slow =
         rest_ns.saturating_mul(100) >= view.shape.span_ns.saturating_mul(limits::FULL_PERCENT);
@@ -287,7 +291,7 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
         .then_some(Bucket { bytes: knee.bytes, after_bps: knee.after_bps })
 }
 
-/// Returns the median size of the arrivals behind the first `bytes`.
+/// Returns the median size of the arrivals after the first `bytes`.
 fn arrivals_behind(arrivals: &[Arrival], bytes: u64) -> Option<u64> {
     let mut so_far = 0_u64;
     let behind = arrivals.iter().skip_while(|one| {
@@ -315,31 +319,32 @@ fn limiter(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
 }
 
-/// A window that is so many times what it explains is another's.
+/// A window is the limit if it explains at least this fraction of the time, as a divisor.
 const WINDOW_FACTOR: u64 = 2;
 
-/// Returns what would be gained if nothing but slow start held up the data, ns: the acknowledgments of a
-/// window show no link.
+/// Returns the time saved if only slow start delayed the data, ns: acknowledgments of a window do
+/// not show a link.
 pub(super) fn without_window_ns(view: &View<'_>) -> u64 {
     let least_ns = Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
     view.shape.span_ns.saturating_sub(least_ns)
 }
 
-/// Returns what it costs that the server's window is full: it is small, or its program reads slowly.
+/// Returns the cost of the server's full window: it is small, or its program reads slowly.
 fn peer_window(view: &View<'_>) -> Option<Cause> {
     if view.transfer.direction == Direction::Incoming {
         return None;
     }
     let full_ns = view.transfer.tcp.rwnd_limited_ns.filter(|ns| *ns >= view.shape.span_ns / 3)?;
     let [_, window] = view.transfer.peer_window_bytes.filter(|[_, window]| *window > 0)?;
-    // A window that takes all of the file has only grown to that meanwhile.
+    // A window larger than the file has only grown to that size meanwhile.
     if window >= view.transfer.bytes {
         return None;
     }
     let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
     let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
     let ns = without_window_ns(view);
-    // A window that opens once in a round trip is small; one that stays shut for longer is not read.
+    // A window that opens once per round trip is small; one that stays closed for longer is not
+    // read.
     if by_window_ns.saturating_mul(WINDOW_FACTOR) >= view.shape.span_ns {
         let advice = format!(
             "{} bytes may be on their way in each round trip of {}: a larger receive buffer there \
@@ -350,7 +355,7 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
         let subject = "The server's small receive window";
         return Some(view.cause(Kind::SmallWindow, (ns, ns), subject, advice));
     }
-    // A window that grows with what is read is full now and then at first.
+    // A window that grows as it is read is occasionally full at first.
     if full_ns < view.shape.span_ns / 2 {
         return None;
     }
@@ -365,17 +370,17 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::SlowReader, (ns, ns), "The slow reader at the server", advice))
 }
 
-/// With fewer round trips no window is told from slow start.
+/// With fewer round trips a window cannot be distinguished from slow start.
 const FEWEST_TRIPS: usize = 4;
-/// So many parts of a hundred of the round trips bring as much as each other.
+/// Minimum percentage of round trips that bring equal amounts.
 const ALIKE_PERCENT: u64 = 60;
 
-/// The first round trips bring no more windows than so many: one more where a packet is late.
+/// Maximum number of windows in the first round trips: one more if a packet is late.
 const OPENING_TRIPS: usize = 3;
 const OPENING_WINDOWS: u64 = 4;
 
-/// Returns how many bytes come in each round trip, if that is the same in most of them, and they come
-/// at its beginning: a link that is full spreads them over all of it.
+/// Returns the bytes per round trip, if most round trips bring equal amounts at their beginning; a
+/// full link spreads the bytes over the round trip.
 fn is_in_windows(view: &View<'_>) -> Option<u64> {
     let arrivals = &view.transfer.arrivals;
     let periods = per_period(arrivals, view.trip);
@@ -385,10 +390,10 @@ fn is_in_windows(view: &View<'_>) -> Option<u64> {
     let (median, alike) = alike_percent(&periods)?;
     let first = per_period(arrivals, view.trip / 4).first().copied()?;
     let mean = view.shape.bytes / u64::try_from(periods.len()).ok()?;
-    // A bucket lets more than that pass at first.
+    // A bucket initially lets more than that pass.
     let is_at_once =
         first.saturating_mul(10) >= mean.saturating_mul(6) && first <= mean.saturating_mul(2);
-    // A bucket lets more than a window pass in the first round trips together, too.
+    // A bucket also lets more than a window pass in the first round trips together.
     let opening =
         periods.iter().take(OPENING_TRIPS).fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
     let is_constant = opening <= median.saturating_mul(OPENING_WINDOWS);
@@ -397,10 +402,10 @@ fn is_in_windows(view: &View<'_>) -> Option<u64> {
     (alike >= ALIKE_PERCENT && is_at_once && is_constant && is_several).then_some(median)
 }
 
-/// Linux offers at most this much of a new connection's buffer, bytes: a window of more grows.
+/// Linux initially offers at most this much of a connection's buffer, bytes: a larger window grows.
 const INITIAL_WINDOW: u64 = 50_000;
 
-/// Returns what it costs that a window or a buffer on either side holds less than the path does.
+/// Returns the cost of a window or buffer, on either host, that is smaller than the path needs.
 fn small_window(view: &View<'_>) -> Option<Cause> {
     if view.transfer.direction == Direction::Outgoing {
         return own_send_buffer(view);
@@ -449,13 +454,13 @@ fn own_send_buffer(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::SmallSendBuffer, (ns, ns), "This host's small send buffer", advice))
 }
 
-/// Fewer pauses are chance.
+/// Fewer pauses may be coincidence.
 const FEWEST_PAUSES: usize = 3;
 
-/// A link or a limiter lets so many segments pass at once at most, and a program writes more.
+/// Maximum number of segments that a link or a limiter passes at once; a program writes more.
 const LINK_SEGMENTS: u64 = 2;
 
-/// Returns what it costs that the sender's program pauses: silences that are no round trips, while
+/// Returns the cost of pauses of the sending program: silences that are not round trips, while
 /// nothing was lost and no window was full.
 fn pauses(view: &View<'_>) -> Option<Cause> {
     let is_of_the_path = view.is_lossy || view.is_disordered || has_losses(view.transfer);
@@ -475,7 +480,7 @@ fn pauses(view: &View<'_>) -> Option<Cause> {
     let gain_ns = view.excess_ns().min(view.shape.pauses_ns());
     let typical = not_of_a_trip.iter().map(|pause| pause.bytes).collect::<Vec<_>>();
     let typical = crate::statistics::median(&typical).unwrap_or(0);
-    // Packets that come apart are those of a link or of a limiter.
+    // Packets that arrive singly are spaced by a link or a limiter.
     if !is_one && typical <= view.shape.mss.saturating_mul(LINK_SEGMENTS) {
         return None;
     }

@@ -1,8 +1,8 @@
-//! What one transfer by FTP waited for.
+//! Causes of waiting in one FTP transfer.
 //!
-//! The steps up to the first byte and after the last one are charged with what they take beyond their
-//! round trips. Of the data in between that is its time beyond slow start and the slowest link, and one
-//! cause has it: the one whose marks are there and whose rivals are excluded.
+//! The steps before the first byte and after the last one are charged with their time beyond their
+//! round trips. The time of the data in between beyond slow start and the slowest link is charged
+//! to a single cause: the one whose symptoms are present and whose alternatives are excluded.
 
 use super::observed::{FileSession, FileTransfer};
 use super::opening::{FAR_AWAY_NS, is_of_the_path};
@@ -14,7 +14,7 @@ use crate::verdict::Direction;
 use crate::verdict::cause::{Cause, Kind, Whole};
 use crate::verdict::traffic::serial_ns;
 
-/// A transfer that is being explained.
+/// A transfer under analysis.
 pub(super) struct View<'a> {
     pub(super) session: &'a FileSession,
     pub(super) transfer: &'a FileTransfer,
@@ -23,7 +23,7 @@ pub(super) struct View<'a> {
     pub(super) steps: Steps,
     /// Packets of the session were lost.
     pub(super) is_lossy: bool,
-    /// Packets of the session overtook each other.
+    /// Packets of the session were reordered.
     pub(super) is_disordered: bool,
 }
 
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         Self { session, transfer, trip, shape, steps, is_lossy, is_disordered }
     }
 
-    /// Returns a cause that costs `cost_ns`, and without which `gain_ns` would be gained.
+    /// Makes a cause that costs `cost_ns`, and whose removal would save `gain_ns`.
     pub(super) fn cause(
         &self,
         kind: Kind,
@@ -59,12 +59,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns how long the data takes beyond slow start and the slowest link, ns.
+    /// Returns the time of the data beyond slow start and the slowest link, ns.
     pub(super) fn excess_ns(&self) -> u64 {
         self.shape.span_ns.saturating_sub(self.shape.least_ns(self.trip))
     }
 
-    /// Returns the verb of the command that moves the file.
+    /// Returns the command that starts the transfer.
     fn verb(&self) -> &'static str {
         match self.transfer.direction {
             Direction::Incoming => "RETR",
@@ -78,14 +78,15 @@ fn first_line_ns(transfer: &FileTransfer, shape: &Shape) -> u64 {
     shape.line_bps.map_or(0, |rate| serial_ns(first, rate))
 }
 
-/// A share of a transfer in which this side waited for a processor hides everything else.
+/// If the local host waited for a processor for at least this fraction of a transfer, that hides
+/// all other causes.
 const STARVED_ONE_IN: u64 = 3;
 /// A shorter wait for a processor is no cause, ns.
 const LEAST_STARVED_NS: u64 = 250_000_000;
-/// Time without an explanation is said from here on, ns.
+/// Minimum unexplained time that is reported, ns.
 const LEAST_UNKNOWN_NS: u64 = 500_000_000;
 
-/// Returns why `transfer` takes long.
+/// Returns the causes of the duration of `transfer`.
 pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) -> Vec<Cause> {
     let view = View::of(session, transfer, trip);
     let processor = processor(&view);
@@ -100,7 +101,7 @@ pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) 
     let data_ns = of_data.iter().map(|cause| cause.cost_ns).max().unwrap_or(0);
     found.append(&mut of_data);
     found.extend(limits::distance(&view, has_data_cause));
-    // Time that slow start, the link and the round trips explain is known, too.
+    // Time explained by slow start, the link and the round trips is also known.
     let known_ns = trips_ns(&view)
         .saturating_add(of_steps)
         .saturating_add(data_ns.max(view.shape.least_ns(trip)).max(trip_bound_ns(&view)));
@@ -109,13 +110,13 @@ pub(super) fn causes(session: &FileSession, transfer: &FileTransfer, trip: u64) 
     found
 }
 
-/// Returns what loss and reordering cost a transfer that is not the largest.
+/// Returns the cost of loss and reordering in a transfer that is not the largest.
 pub(super) fn by_chance(session: &FileSession, transfer: &FileTransfer, trip: u64) -> Vec<Cause> {
     let is_of_chance = |cause: &Cause| matches!(cause.kind, Kind::Loss | Kind::Reordering);
     causes(session, transfer, trip).into_iter().filter(is_of_chance).collect()
 }
 
-/// Returns how long the data is on its way where nothing but round trips holds it up, ns.
+/// Returns the time of the data if only round trips delay it, ns.
 fn trip_bound_ns(view: &View<'_>) -> u64 {
     let trip = view.trip;
     let of_a_trip = |ns: u64| ns <= trip.saturating_add(trip / 4);
@@ -124,14 +125,14 @@ fn trip_bound_ns(view: &View<'_>) -> u64 {
     pauses_ns.saturating_add(view.shape.line_ns())
 }
 
-/// Returns how long the round trips of the transfer's steps take, ns.
+/// Returns the total round-trip time of the transfer's steps, ns.
 fn trips_ns(view: &View<'_>) -> u64 {
     view.trip.saturating_mul(view.steps.trips.saturating_add(1))
 }
 
 fn processor(view: &View<'_>) -> Cause {
-    // Waits of several threads add up, so that little of it says nothing. What the round trips take is not
-    // gained without them.
+    // Waits of several threads add up, so small values are not significant. Removing the waits does
+    // not save the round trips.
     let waited_ns = view.transfer.own_wait_ns.unwrap_or(0);
     let beyond_trips_ns = view.transfer.total_ns.saturating_sub(trips_ns(view));
     let ns = if waited_ns >= LEAST_STARVED_NS { waited_ns.min(beyond_trips_ns) } else { 0 };
@@ -141,7 +142,7 @@ fn processor(view: &View<'_>) -> Cause {
     view.cause(Kind::OwnProcessor, (ns, ns), "This host's busy processor", advice)
 }
 
-/// Returns the time for which nothing has an explanation, if that is at least half of the transfer.
+/// Returns the unexplained time as a cause, if it is at least half of the transfer.
 fn unknown(view: &View<'_>, known_ns: u64) -> Option<Cause> {
     let left_ns = view.transfer.total_ns.saturating_sub(known_ns);
     if view.is_lossy || view.is_disordered || data::has_losses(view.transfer) {
@@ -164,7 +165,7 @@ fn unknown(view: &View<'_>, known_ns: u64) -> Option<Cause> {
     Some(view.cause(Kind::Unknown, (left_ns, left_ns), "An unknown cause", advice))
 }
 
-/// Returns what the steps before and after the data cost.
+/// Returns the costs of the steps before and after the data.
 fn steps(view: &View<'_>) -> Vec<Cause> {
     let (steps, trip) = (&view.steps, duration(view.trip));
     let mut found = Vec::new();
@@ -201,11 +202,12 @@ fn steps(view: &View<'_>) -> Vec<Cause> {
     found.into_iter().map(|cause| by_the_path(view, cause)).collect()
 }
 
-/// A lost packet of the control connection is sent again no sooner than after so long (Linux), ns.
+/// Minimum time after which a lost packet of the control connection is retransmitted (Linux), ns.
 const REPAIR_NS: u64 = 190_000_000;
 
-/// Returns whether a step that is late by `ns` in one transfer may have waited for a packet: in a session
-/// that loses or delays packets everywhere, or for a timer beside losses that are not those of a full queue.
+/// Returns whether a step that is late by `ns` in one transfer may have waited for a packet: in a
+/// session that loses or delays packets everywhere, or for a timer if there are losses not due to a
+/// full queue.
 fn may_be_of_the_path(view: &View<'_>, ns: u64) -> bool {
     let is_lost_elsewhere = view.session.transfers.iter().any(data::has_losses)
         && !policer::fills_queue(view)
@@ -213,12 +215,13 @@ fn may_be_of_the_path(view: &View<'_>, ns: u64) -> bool {
     view.is_lossy || view.is_disordered || is_lost_elsewhere
 }
 
-/// A SYN is sent again after one second (RFC 6298 section 2.1).
+/// A SYN is retransmitted after one second (RFC 6298 section 2.1).
 const SYN_TIMEOUT_NS: u64 = 950_000_000;
-/// An upload's last reply that grows with the file so much is the time to store it.
+/// If the delay of an upload's last reply grows by this factor with the file, it is the time to
+/// store the file.
 const GROWS_TIMES: u64 = 2;
 
-/// Returns what the last reply costs, or the program that still stores what was acknowledged.
+/// Returns the cost of the last reply, or of the program that still stores acknowledged data.
 fn last_reply(view: &View<'_>) -> Option<Cause> {
     let ns = view.steps.last_reply_ns;
     let others = view.session.transfers.iter().filter(|other| {
@@ -246,8 +249,8 @@ fn last_reply(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::LateLastReply, (ns, ns), "The server's last reply (226)", advice))
 }
 
-/// Returns what a step costs where packets are lost or late: unless most transfers have it, it is one
-/// of those packets.
+/// Attributes the cost of a step to the path if packets are lost or late, unless most transfers
+/// have that cost.
 fn by_the_path(view: &View<'_>, cause: Cause) -> Cause {
     let (kind, subject) = match view.is_disordered {
         true => (Kind::Reordering, "Reordering on the path"),
@@ -265,7 +268,7 @@ fn by_the_path(view: &View<'_>, cause: Cause) -> Cause {
     Cause { kind, subject: subject.to_owned(), advice, ..cause }
 }
 
-/// Returns whether most transfers of the session have at least half of a step's cost.
+/// Returns whether most transfers of the session have at least half of the cost in this step.
 fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
     let those = view.session.transfers.iter().filter(|other| {
         other.direction == view.transfer.direction && !std::ptr::eq(*other, view.transfer)
@@ -281,11 +284,11 @@ fn is_usual(view: &View<'_>, cause: &Cause) -> bool {
     });
     let late: Vec<u64> = late.collect();
     let usual = late.iter().filter(|ns| **ns >= cause.cost_ns / 2).count();
-    // With no other transfer nothing shows that a step is not always late.
+    // Without other transfers, the step may always be late.
     late.is_empty() || usual * 2 > late.len()
 }
 
-/// Returns whether the round trip is long enough to be said.
+/// Returns whether the round trip is long enough to be reported.
 pub(super) fn is_far(view: &View<'_>) -> bool {
     view.trip >= FAR_AWAY_NS
 }

@@ -1,4 +1,4 @@
-//! The limits of a path that nobody can fix on either host: its round-trip time and its rate.
+//! Limits of a path that cannot be fixed on either host: its round-trip time and its rate.
 
 use super::data;
 use super::ftp_transfer::{View, is_far};
@@ -9,19 +9,19 @@ use crate::prediction::Model;
 use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{rate_bps, serial_ns};
 
-/// A transfer that takes less than this is not looked at: its link is always what limits it, ns.
+/// Shorter transfers are ignored, because they are always limited by the link, ns.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
-/// A link is full if its packets take so many parts of a hundred of the data's time.
+/// A link is full if its packets take at least this percentage of the data's time.
 pub(super) const FULL_PERCENT: u64 = 60;
 /// Headers of TCP and IP with the timestamp option (RFC 7323).
 const HEADER_BYTES: u64 = 52;
-/// Segments are small if full ones were so many times longer.
+/// Segments are small if full ones would be this many times longer.
 const SMALL_FACTOR: u64 = 3;
 
 /// Returns whether packets follow each other at the rate of a link for most of the time.
 pub(super) fn is_full(view: &View<'_>) -> bool {
     let shape = &view.shape;
-    // Behind holes a rate is seen that is the sender's, unless a queue spaced what came before them.
+    // Behind holes the observed rate is the sender's, unless a queue spaced the previous segments.
     let is_of_the_sender = data::has_losses(view.transfer)
         && policer::is_in_bursts(view)
         && spaced_bps(view.transfer, shape.mss).is_none();
@@ -32,26 +32,26 @@ pub(super) fn is_full(view: &View<'_>) -> bool {
 /// Returns the rate of the slowest link if it is full.
 fn full_line_bps(view: &View<'_>) -> Option<u64> {
     let shape = &view.shape;
-    // Where losses empty a queue that was full, the link is no faster than the data is on the average.
+    // If losses empty a full queue, the link is no faster than the average rate of the data.
     let mean_bps = rate_bps(shape.bytes, shape.span_ns);
     let queued_bps =
         mean_bps.filter(|_| policer::fills_queue(view) && data::has_losses(view.transfer));
     queued_bps.or_else(|| shape.line_bps.filter(|_| is_full(view)))
 }
 
-/// Returns how long the data takes without the link: the round trips of slow start, ns.
+/// Returns the time of the data without the link: the round trips of slow start, ns.
 fn without_line_ns(view: &View<'_>) -> u64 {
     Model::bare(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes)
 }
 
-/// Returns what the rate of the slowest link costs, and the headers of small segments on it.
+/// Returns the cost of the rate of the slowest link, or of the headers of small segments on it.
 pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
     let shape = &view.shape;
     let Some(line_bps) = full_line_bps(view) else { return Vec::new() };
     let mut found = Vec::new();
     let line_ns = serial_ns(shape.bytes, line_bps).min(shape.span_ns);
     if let Some(cause) = small_segments(view, line_ns, line_bps).filter(Cause::stands_out) {
-        // The link is as slow as it is, and its headers are what can be spared.
+        // The rate of the link is fixed; only its header overhead can be reduced.
         return vec![cause];
     }
     if view.transfer.total_ns >= LONG_TRANSFER_NS {
@@ -90,8 +90,8 @@ fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause>
     Some(view.cause(Kind::SmallPackets, (ns, ns), "The header of each small segment", advice))
 }
 
-/// Returns what the round trips of a long path cost: those up to the first byte, and those of slow
-/// start, or of all data that nothing else has held up.
+/// Returns the cost of the round trips of a long path: those before the first byte, and those of
+/// slow start or, if nothing else delayed the data, of all data.
 pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
     if !is_far(view) {
         return None;

@@ -1,13 +1,13 @@
-//! Why transfers of files take long: rules of their own for FTP and TFTP.
+//! Causes of long file transfers: separate rules for FTP and TFTP.
 //!
 //! ```text
-//! observed       what the client has seen
+//! observed       observations of the client
 //! opening        the steps of FTP before the first transfer
 //! waits          replies of the control connection beyond their round trips
-//! ftp_transfer   one transfer by FTP: its steps, its data, and what nothing explains
+//! ftp_transfer   one transfer by FTP: its steps, its data, and unexplained time
 //! shape          rate and pauses of the data
-//! aborted        a transfer that did not end
-//! data           what held up the data: loss, reordering, limiter, windows, pauses
+//! aborted        a transfer that did not complete
+//! data           delays of the data: loss, reordering, limiter, windows, pauses
 //! policer        a rate limiter that drops
 //! limits         round trips and the slowest link
 //! tftp_transfer  transfers by TFTP
@@ -32,7 +32,7 @@ pub use observed::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protoc
 use super::Direction;
 use super::cause::{self, Cause, Kind, Whole};
 
-/// Returns why a session with a file server takes long, what costs most first.
+/// Returns the causes of the duration of a file server session, highest weight first.
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
     let found = match session.protocol {
         Protocol::Ftp => of_ftp(session),
@@ -50,21 +50,22 @@ pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
     ranked
 }
 
-/// A limit of the path counts half of a cause that can be fixed on a host.
+/// Factor that restores part of the discounted weight of a limit: it then counts half of a cause
+/// that can be fixed on a host.
 const LIMIT_PARTS: u64 = 2;
 
-/// Returns what `cause` counts beside others: a limit half, and not a quarter as in a login, where it
-/// is there in each echo.
+/// Returns the weight of `cause`: a limit counts half, and not a quarter as in a login, where it
+/// affects each echo.
 fn weight(cause: &Cause) -> u64 {
     let weight = cause.weight();
     if cause.kind.is_limit() { weight.saturating_mul(LIMIT_PARTS) } else { weight }
 }
 
-/// A step that takes so much beyond its round trips is said however small its share is, ns.
+/// Time beyond its round trips above which a step is reported whatever its share, ns.
 const LONG_STEP_NS: u64 = 1_000_000_000;
 
-/// Returns whether `cause` is said although it is a small part of its whole: a step took very long, or
-/// a timer ran out.
+/// Returns whether `cause` is reported although it is a small part of its total: a step took very
+/// long, or a timer expired.
 fn is_overriding(session: &FileSession, cause: &Cause) -> bool {
     let is_step = !matches!(cause.kind, Kind::Distance | Kind::LineRate | Kind::LockStep);
     let has_timed_out = session.transfers.iter().any(|one| one.timeouts.is_some_and(|n| n > 0));
@@ -81,14 +82,14 @@ fn of_ftp(session: &FileSession) -> Vec<Cause> {
         let those = session.transfers.iter().filter(|one| one.direction == direction);
         let Some(largest) = those.clone().max_by_key(|one| one.bytes) else { continue };
         found.extend(ftp_transfer::causes(session, largest, trip_ns));
-        // Loss and disorder meet short transfers by chance, and long ones may pass.
+        // Loss and reordering affect short transfers randomly, and may spare long ones.
         let others = those.filter(|one| !std::ptr::eq(*one, largest) && of_path.is_some());
         found.extend(others.flat_map(|one| ftp_transfer::by_chance(session, one, trip_ns)));
     }
     without_consequences(found)
 }
 
-/// Returns `found` without the losses that a limiter makes, in either direction.
+/// Returns `found` without the losses that a rate limiter causes, in either direction.
 fn without_consequences(mut found: Vec<Cause>) -> Vec<Cause> {
     let is_limited = |cause: &Cause| cause.kind == Kind::RateLimiter && cause.stands_out();
     if found.iter().any(is_limited) {

@@ -1,7 +1,7 @@
-//! What the client of a file server has seen: the steps of the session and of each transfer.
+//! Observations of a file server's client: the steps of the session and of each transfer.
 //!
-//! All times of a transfer count from the moment at which it was asked for, by one clock of this host.
-//! What is not known is `None` or empty, and never zero.
+//! All times of a transfer count from its request, by one clock of the local host. Unknown values
+//! are `None` or empty, never zero.
 
 use crate::transfer::Tcp;
 use crate::verdict::{Arrival, Direction};
@@ -21,121 +21,121 @@ pub enum Protocol {
 pub struct FileSession {
     /// The protocol.
     pub protocol: Protocol,
-    /// Name to address, ns.
+    /// Name resolution, ns.
     pub resolve_ns: Option<u64>,
     /// First SYN to established control connection, ns.
     pub connect_ns: Option<u64>,
-    /// The handshake of TLS, ns.
+    /// TLS handshake, ns.
     pub tls_ns: Option<u64>,
     /// From the established control connection to the greeting, ns.
     pub greeting_ns: Option<u64>,
     /// From the established control connection to the end of the login without TLS, ns.
     pub login_ns: Option<u64>,
-    /// The commands of the login with their replies; times count from the connection.
+    /// Commands of the login with their replies; times count from the connection.
     pub login: Vec<Exchange>,
-    /// For how long threads of this process waited for a processor until then, ns.
+    /// Time for which threads of this process waited for a processor during the login, ns.
     pub login_wait_ns: Option<u64>,
-    /// The transfers, in their order.
+    /// Transfers in chronological order.
     pub transfers: Vec<FileTransfer>,
-    /// The beginning of a transfer by TFTP with shorter blocks, one at a time: what tells a slow link
+    /// Beginning of a TFTP transfer with shorter blocks, one at a time, to distinguish a slow link
     /// from a slow server.
     pub control: Option<FileTransfer>,
-    /// The transfer that did not end, and ended the measurement.
+    /// Transfer that did not complete, and ended the measurement.
     pub aborted: Option<Aborted>,
 }
 
-/// A command of the control connection, and its reply.
+/// A command on the control connection, and its reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// The verb of the command.
+    /// Verb of the command.
     pub verb: String,
-    /// When it was sent, ns.
+    /// Time at which it was sent, ns.
     pub sent_ns: u64,
-    /// When the preliminary reply (1yz) was read, ns.
+    /// Time at which the preliminary reply (1yz) was read, ns.
     pub preliminary_ns: Option<u64>,
-    /// When the last reply was read, ns.
+    /// Time at which the final reply was read, ns.
     pub replied_ns: Option<u64>,
 }
 
 /// One transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTransfer {
-    /// Which way the file went.
+    /// Direction of the file.
     pub direction: Direction,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Until its last reply was read, ns.
+    /// Time at which its final reply was read, ns.
     pub total_ns: u64,
-    /// The commands and their replies.
+    /// Commands with their replies.
     pub exchanges: Vec<Exchange>,
-    /// When the data connection was established, or TFTP's options were acknowledged, ns.
+    /// Time at which the data connection was established, or TFTP's options were acknowledged, ns.
     pub connected_ns: Option<u64>,
-    /// When the first byte came, or was given to TCP, ns.
+    /// Time at which the first byte arrived, or was passed to TCP, ns.
     pub first_byte_ns: Option<u64>,
-    /// When the last byte came, or was acknowledged, ns.
+    /// Time at which the last byte arrived, or was acknowledged, ns.
     pub last_byte_ns: Option<u64>,
-    /// When how many bytes came, or were acknowledged. Empty if unknown.
+    /// Arrivals, or acknowledgments, of bytes. Empty if unknown.
     pub arrivals: Vec<Arrival>,
-    /// When how many data segments came, also those behind one that is missing, sampled every few
-    /// milliseconds: `bytes` counts segments here. Empty if unknown, and for a file that goes out.
+    /// Arrivals of data segments, including those behind a missing one, sampled every few
+    /// milliseconds: `bytes` counts segments here. Empty if unknown, and for uploads.
     pub segments: Vec<Arrival>,
-    /// Bytes that had come in order, or were acknowledged, when the first loss was noted; sampled
-    /// every few milliseconds.
+    /// Bytes received in order, or acknowledged, when the first loss was noticed; sampled every few
+    /// milliseconds.
     pub first_loss_bytes: Option<u64>,
-    /// TCP of the data connection at its end.
+    /// TCP statistics of the data connection at its end.
     pub tcp: DataTcp,
-    /// The smallest and the largest receive window that the peer offered while data was sent, bytes.
+    /// Minimum and maximum receive window that the peer offered while data was sent, bytes.
     pub peer_window_bytes: Option<[u64; 2]>,
-    /// The smoothed round trip that a quarter of the samples exceeds while data was sent, ns.
+    /// Upper quartile of the smoothed round-trip time while data was sent, ns.
     pub upper_rtt_ns: Option<u64>,
-    /// The receive window that this side offered at the end, bytes.
+    /// Receive window that the local host offered at the end, bytes.
     pub own_window_bytes: Option<u64>,
-    /// Segments that came twice, as the kernel counted them on all connections.
+    /// Duplicate segments received, as counted by the kernel over all connections.
     pub duplicates_in: Option<u64>,
-    /// For how long threads of this process waited for a processor, ns.
+    /// Time for which threads of this process waited for a processor, ns.
     pub own_wait_ns: Option<u64>,
-    /// Bytes of a block of TFTP.
+    /// Block size of TFTP, bytes.
     pub block_bytes: Option<u64>,
-    /// Blocks that TFTP sends before it waits for an acknowledgment.
+    /// Number of blocks that TFTP sends before it waits for an acknowledgment.
     pub window_blocks: Option<u64>,
-    /// Blocks that came twice or were sent again.
+    /// Blocks received twice or retransmitted.
     pub repeated_blocks: Option<u64>,
-    /// Times that this side waited for its timer.
+    /// Timeouts of the local host.
     pub timeouts: Option<u64>,
 }
 
-/// What TCP of this side has counted on a data connection; the names of the kernel's `tcp_info`.
+/// Local TCP statistics of a data connection; names as in the kernel's `tcp_info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataTcp {
-    /// The shortest round trip, ns.
+    /// Minimum round-trip time, ns.
     pub min_rtt_ns: Option<u64>,
-    /// The smoothed round trip, ns.
+    /// Smoothed round-trip time, ns.
     pub rtt_ns: Option<u64>,
-    /// Largest segment out, bytes.
+    /// Maximum segment size for sending, bytes.
     pub snd_mss: Option<u64>,
-    /// Largest segment in, as estimated, bytes.
+    /// Estimated maximum segment size for receiving, bytes.
     pub rcv_mss: Option<u64>,
     /// Path MTU, bytes.
     pub pmtu: Option<u64>,
-    /// Segments with data in.
+    /// Data segments received.
     pub data_segs_in: Option<u64>,
-    /// Segments with data out.
+    /// Data segments sent.
     pub data_segs_out: Option<u64>,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub total_retrans: Option<u64>,
-    /// Duplicates that the peer reported.
+    /// Duplicates that the peer reported (D-SACK).
     pub dsack_dups: Option<u64>,
-    /// Reorderings seen.
+    /// Reordering events detected.
     pub reord_seen: Option<u64>,
-    /// Segments in out of order.
+    /// Segments received out of order.
     pub rcv_ooopack: Option<u64>,
     /// Time with data in flight, ns.
     pub busy_ns: Option<u64>,
-    /// Of it: the peer's window was full, ns.
+    /// Part of `busy_ns` with the peer's receive window full, ns.
     pub rwnd_limited_ns: Option<u64>,
-    /// Of it: the send buffer was too small, ns.
+    /// Part of `busy_ns` limited by the send buffer, ns.
     pub sndbuf_limited_ns: Option<u64>,
-    /// Receive buffer, bytes.
+    /// Receive buffer size, bytes.
     pub rcvbuf: Option<u64>,
 }
 
@@ -162,11 +162,11 @@ impl From<&Tcp> for DataTcp {
     }
 }
 
-/// A transfer that did not end.
+/// A transfer that did not complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aborted {
-    /// What is known of it, until it was ended.
+    /// Known values of the transfer up to its end.
     pub transfer: FileTransfer,
-    /// What ended it: a sentence without its end.
+    /// Reason for its end: a sentence without a final period.
     pub why: String,
 }

@@ -1,26 +1,28 @@
-//! The steps of an FTP session before its first transfer.
+//! Causes of waiting before the first transfer of an FTP session.
 //!
-//! Each step takes at least one round trip, which is the path's. What a step takes beyond that is the
-//! name server's or the server's. The greeting is a step of its own: a server that is silent after the
-//! connection is established waits for something else than the check of a password.
+//! Each step takes at least one round trip of the path. Time beyond that is charged to the name
+//! server or the server. The greeting is a separate step: a server that is silent after the
+//! connection is established does not wait for the check of a password.
 
 use super::observed::{Exchange, FileSession};
 use super::waits;
 use crate::figures::{count, duration};
 use crate::verdict::cause::{Cause, Kind, Whole};
 
-/// A SYN is sent again after one second (RFC 6298 section 2.1); its timer has a grain.
+/// A SYN is retransmitted after one second (RFC 6298 section 2.1), less the granularity of the
+/// timer.
 const SYN_TIMEOUT_NS: u64 = 950_000_000;
-/// A round trip shorter than this is near: 5,000 km of fibre there and back.
+/// Round-trip times below this are near: 5,000 km of fiber in each direction.
 pub(super) const FAR_AWAY_NS: u64 = 50_000_000;
-/// The round trips of a handshake of TLS 1.2 (RFC 5246 section 7.3); TLS 1.3 needs one.
+/// Round trips of a TLS 1.2 handshake (RFC 5246 section 7.3); TLS 1.3 needs one.
 const TLS_TRIPS: u64 = 2;
 /// Commands by which a user logs in (RFC 959 section 4.1.1).
 const LOGIN_VERBS: [&str; 3] = ["USER", "PASS", "ACCT"];
 
-/// Returns what the steps cost, with `trip_ns` as the round trip of the path.
+/// Returns the costs of the steps, with `trip_ns` as the round-trip time of the path.
 ///
-/// Where the data shows that packets are lost or late (`of_path`), so may the packets of these steps be.
+/// If the data shows that packets are lost or late (`of_path`), packets of these steps may be
+/// affected, too.
 pub(super) fn causes(
     session: &FileSession,
     trip_ns: Option<u64>,
@@ -42,14 +44,14 @@ pub(super) fn causes(
     }
 }
 
-/// How late the repair of a lost packet of a control connection is, ns: timers begin at 200 ms in most
-/// kernels and at a second where no round trip is known (RFC 6298), and double.
+/// Delays due to the repair of a lost packet on a control connection, ns: timers start at 200 ms in
+/// most kernels, or at one second if the round-trip time is unknown (RFC 6298), and double.
 const REPAIRS_NS: [std::ops::RangeInclusive<u64>; 3] =
     [0..=700_000_000, 950_000_000..=1_150_000_000, 2_950_000_000..=3_250_000_000];
-/// Longer than this no packet is overtaken, ns.
+/// Maximum delay of a reordered packet, ns.
 const LATEST_PACKET_NS: u64 = 500_000_000;
 
-/// Returns whether what the path does to packets can make a step so late.
+/// Returns whether the impairment `kind` of the path can delay a step by `late_ns`.
 pub(super) fn is_of_the_path(kind: Kind, late_ns: u64) -> bool {
     match kind {
         Kind::Reordering => late_ns <= LATEST_PACKET_NS,
@@ -57,7 +59,7 @@ pub(super) fn is_of_the_path(kind: Kind, late_ns: u64) -> bool {
     }
 }
 
-/// Returns a late step of the server as what the path has done to its packets.
+/// Attributes a late step of the server to the path, if its impairment can explain the delay.
 fn by_the_path(cause: Cause, kind: Kind) -> Cause {
     let is_step = matches!(cause.kind, Kind::SlowGreeting | Kind::SlowLogin | Kind::SlowCommand);
     if !is_step || !is_of_the_path(kind, cause.cost_ns) {
@@ -145,7 +147,7 @@ impl Steps<'_> {
         self.cause(Kind::SlowLogin, ns, "The server's login check", advice)
     }
 
-    /// Returns what the command of the login costs that is answered last, beside user and password.
+    /// Returns the cost of the command answered last during the login, besides user and password.
     fn slowest_command(&self) -> Option<Cause> {
         let others = self.session.login.iter();
         let others = others.filter(|one| !LOGIN_VERBS.contains(&one.verb.as_str()));
@@ -199,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Returns a login over a path of 20 ms whose greeting and password take so long, ms.
+    /// Returns a login over a path of 20 ms with the given delays of greeting and password, ms.
     fn session(greeting_ms: u64, password_ms: u64) -> FileSession {
         let user_at = greeting_ms + 20;
         let granted_at = user_at + password_ms;

@@ -1,10 +1,10 @@
 //! A rate limiter that drops: a token bucket without a queue.
 //!
-//! Segments pass at the rate of the sender until the bucket is empty, and are dropped from then on until
-//! there are tokens again. So they arrive in bursts, as those of a sender without a limit, and losses
-//! come as chance does not make them: the first one behind as many bytes in each transfer, and as many
-//! bytes in the time of each burst. Behind a link that is full, whose queue drops as well, segments
-//! follow each other without silences.
+//! Segments pass at the rate of the sender until the bucket is empty; from then on they are dropped
+//! until there are tokens again. They arrive in bursts, like those of an unlimited sender, and
+//! losses are not random: the first one is after the same number of bytes in each transfer, and the
+//! bytes of each burst are proportional to its time. Behind a full link, whose queue also drops,
+//! segments follow each other without silences.
 
 use super::data::{self, FEWEST_SEGMENTS, Least, has_losses, lost};
 use super::ftp_transfer::View;
@@ -15,16 +15,17 @@ use crate::verdict::cause::{Cause, Kind};
 use crate::verdict::traffic::{rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
 
-/// Into so many parts the time of a policed transfer is cut.
+/// Number of parts into which the time of a policed transfer is divided.
 const PARTS: u64 = 12;
-/// So many parts of a hundred of these bring as much as each other.
+/// Minimum percentage of parts that bring equal amounts.
 const ALIKE_PERCENT: u64 = 60;
-/// From so many parts of a hundred on, what is sent again was dropped on purpose, or in a full queue.
+/// Percentage of retransmissions above which the drops are deliberate, or due to a full queue.
 const HEAVY_PERCENT: u64 = 15;
-/// What passes a full bucket saves at least so much, ns.
+/// Minimum time saved by the data that passes a full bucket, ns.
 const LEAST_SAVED_NS: u64 = 8_000_000;
 
-/// Returns what a token bucket costs that drops: at once, or what finds no room in a short queue.
+/// Returns the cost of a token bucket that drops segments, either at once or when its short queue
+/// is full.
 pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns)?;
@@ -43,7 +44,7 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
         || "little passes at once".to_owned(),
         |bytes| format!("about {} bytes pass at once without loss", count(bytes)),
     );
-    // What a queue spaces comes without silences, and is dropped where the queue is full.
+    // Segments spaced by a queue arrive without silences, and are dropped when the queue is full.
     let is_queue = passed.is_some() && !bursts.are_most;
     let (subject, dropped, instead) = match is_queue {
         true => (
@@ -65,14 +66,14 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     Some(view.cause(Kind::RateLimiter, (ns, ns), subject, advice))
 }
 
-/// A queue holds so many full segments at least.
+/// Minimum capacity of a queue, in full segments.
 const QUEUE_SEGMENTS: u64 = 6;
-/// A receiver that delays its acknowledgments makes a round trip longer by no more than this on the
-/// average, ns.
+/// Maximum increase of the average round-trip time by delayed acknowledgments of a receiver, ns.
 const DELAYED_ACK_NS: u64 = 30_000_000;
 
-/// Returns whether a file that goes out fills a queue of the path for a quarter of its time and more: its
-/// round trips grow by what the queue holds, and a limiter that drops does not make them longer.
+/// Returns whether an upload fills a queue of the path for at least a quarter of its time: its
+/// round trips then grow by the contents of the queue, whereas a limiter that drops does not
+/// lengthen them.
 pub(super) fn fills_queue(view: &View<'_>) -> bool {
     let shape = &view.shape;
     let mean_bps = rate_bps(shape.bytes, shape.span_ns);
@@ -82,26 +83,26 @@ pub(super) fn fills_queue(view: &View<'_>) -> bool {
     })
 }
 
-/// Segments that passed a queue arrive at no more than this multiple of the mean rate, which the repair of
-/// losses makes smaller.
+/// Segments that passed a queue arrive at up to this multiple of the mean rate, which the repair of
+/// losses reduces.
 const SPACED_FACTOR: u64 = 2;
 
-/// Returns whether the segments before the first loss have passed a queue: they come about as slowly as the
-/// rest.
+/// Returns whether the segments before the first loss have passed a queue: they arrive about as
+/// slowly as the rest.
 fn is_spaced(view: &View<'_>) -> bool {
     let mean_bps = rate_bps(view.shape.bytes, view.shape.span_ns).unwrap_or(0);
     spaced_bps(view.transfer, view.shape.mss)
         .is_some_and(|bps| bps <= mean_bps.saturating_mul(SPACED_FACTOR))
 }
 
-/// Returns whether the parts of the time bring as much as each other.
+/// Returns whether the parts of the time bring equal amounts.
 fn is_even(view: &View<'_>) -> bool {
     let parts = per_period(&view.transfer.arrivals, view.shape.span_ns / PARTS);
     alike_percent(&parts).is_some_and(|(_, alike)| alike >= ALIKE_PERCENT)
 }
 
-/// Returns whether a large part of a file that goes out is dropped. A link that is full drops what
-/// finds no room in its queue, and is full all the same.
+/// Returns whether a large part of an upload is dropped. A full link drops segments when its queue
+/// overflows, but stays full.
 fn is_heavy(view: &View<'_>) -> bool {
     let sent_again = lost(view.transfer).saturating_mul(100);
     let sent = view.transfer.tcp.data_segs_out;
@@ -110,11 +111,11 @@ fn is_heavy(view: &View<'_>) -> bool {
         && sent.is_some_and(|sent| sent_again >= sent.saturating_mul(HEAVY_PERCENT))
 }
 
-/// First losses behind as many bytes differ by one part in so many.
+/// Relative tolerance of the position of the first loss, as a divisor.
 const SAME_PLACE_ONE_IN: u64 = 6;
 
-/// Returns behind how many bytes the first segment is lost, if that is so in all larger transfers, and
-/// smaller ones lose none.
+/// Returns the number of bytes before the first lost segment, if it is the same in all larger
+/// transfers, and smaller ones lose none.
 fn first_loss_bytes(view: &View<'_>) -> Option<u64> {
     let place = view.transfer.first_loss_bytes?;
     let slack = place / SAME_PLACE_ONE_IN;
@@ -131,36 +132,37 @@ fn first_loss_bytes(view: &View<'_>) -> Option<u64> {
     (is_long && is_limit && !smaller.into_iter().any(has_losses)).then_some(place)
 }
 
-/// A silence between bursts is no shorter than this, ns: samples are several milliseconds apart.
+/// Minimum silence between bursts, ns: samples are several milliseconds apart.
 const LEAST_SILENCE_NS: u64 = 12_000_000;
-/// So many segments are a burst: on a slow link they come one at a time.
+/// Minimum number of segments of a burst: on a slow link they arrive singly.
 const BURST_SEGMENTS: u64 = 2;
-/// A sender waits for acknowledgments for no more than so many round trips.
+/// Maximum number of round trips that a sender waits for acknowledgments.
 const SILENCE_TRIPS: u64 = 3;
-/// Bursts are most if the silences before them take so many parts of a hundred of the time.
+/// Bursts dominate if the silences before them take at least this percentage of the time.
 const SILENT_PERCENT: u64 = 50;
 
-/// What arrives between silences.
+/// Data that arrives between silences.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     begin_ns: u64,
     end_ns: u64,
-    /// Segments, or bytes where these are not known.
+    /// Segments, or bytes if segments are not known.
     units: u64,
 }
 
 /// The bursts of a transfer.
 struct Bursts {
     all: Vec<Burst>,
-    /// Whether the silences before bursts take most of the time, as behind no full link.
+    /// Whether the silences before bursts take most of the time, which does not happen behind a
+    /// full link.
     are_most: bool,
 }
 
 impl Bursts {
-    /// Returns the bursts between silences of `silence_ns` and more.
+    /// Finds the bursts between silences of at least `silence_ns`.
     fn of(view: &View<'_>, silence_ns: u64) -> Self {
         let transfer = view.transfer;
-        // What was read behind a hole says nothing of when it came.
+        // The time at which data behind a hole is read does not show when it arrived.
         let is_by_segment = !transfer.segments.is_empty();
         let arrivals = if is_by_segment { &transfer.segments } else { &transfer.arrivals };
         let unit = if is_by_segment { 1 } else { view.shape.mss.max(1) };
@@ -168,7 +170,7 @@ impl Bursts {
         let all = bursts(arrivals, silence_ns);
         let silences =
             all.iter().zip(all.iter().skip(1)).filter(|(_, next)| next.units >= least_units);
-        // What is longer than round trips and shorter than timers is a queue's, or a program's.
+        // A silence longer than round trips and shorter than timers is due to a queue or a program.
         let of_trips_ns = view.trip.saturating_mul(SILENCE_TRIPS);
         let silent_ns = silences
             .map(|(before, next)| next.begin_ns.saturating_sub(before.end_ns))
@@ -180,8 +182,8 @@ impl Bursts {
         Self { all, are_most }
     }
 
-    /// Returns whether so many parts of a hundred of the bursts bring as much as each other for the time
-    /// since the burst before.
+    /// Returns whether at least `percent` % of the bursts bring about the same amount per time
+    /// since the previous burst.
     fn are_alike(&self, percent: u64) -> bool {
         let pairs = self.all.iter().zip(self.all.iter().skip(1));
         let rates: Vec<u64> = pairs
@@ -193,7 +195,7 @@ impl Bursts {
     }
 }
 
-/// Returns `arrivals` as bursts between silences of `silence_ns` and more.
+/// Splits `arrivals` into bursts between silences of at least `silence_ns`.
 fn bursts(arrivals: &[Arrival], silence_ns: u64) -> Vec<Burst> {
     let mut all: Vec<Burst> = Vec::new();
     for one in arrivals {
@@ -208,26 +210,27 @@ fn bursts(arrivals: &[Arrival], silence_ns: u64) -> Vec<Burst> {
     all
 }
 
-/// Returns whether segments arrive in bursts between silences, as nothing behind a full link does.
+/// Returns whether segments arrive in bursts between silences, which does not happen behind a full
+/// link.
 pub(super) fn is_in_bursts(view: &View<'_>) -> bool {
     Bursts::of(view, LEAST_SILENCE_NS.max(view.trip / 2)).are_most
 }
 
-/// A silence of a retransmission timer is no shorter than this, ns (Linux waits for 200 ms and more), nor
-/// than two round trips.
+/// Minimum silence of a retransmission timer, ns: Linux waits for at least 200 ms. It is also at
+/// least two round trips.
 const TIMER_NS: u64 = 150_000_000;
-/// Fewer bursts are alike by chance.
+/// Fewer bursts may be alike by coincidence.
 const FEWEST_BURSTS: usize = 5;
-/// So many parts of a hundred of the bursts of a policer are alike.
+/// Minimum percentage of a policer's bursts that are alike.
 const CYCLES_ALIKE_PERCENT: u64 = 75;
 
-/// Returns whether what arrives between retransmission timers is what the tokens of that time allow.
+/// Returns whether the data between retransmission timeouts matches the tokens of that time.
 fn is_in_cycles(view: &View<'_>) -> bool {
     let bursts = Bursts::of(view, TIMER_NS.max(view.trip.saturating_mul(2)));
     let count = u64::try_from(bursts.all.len()).unwrap_or(u64::MAX);
     bursts.all.len() >= FEWEST_BURSTS
         && bursts.are_most
         && bursts.are_alike(CYCLES_ALIKE_PERCENT)
-        // A program that pauses as regularly loses nothing.
+        // A program that pauses as regularly loses no segments.
         && lost(view.transfer) >= count / 2
 }

@@ -1,10 +1,10 @@
-//! The shape of the data of one transfer: at which rate it comes, and where it stands still.
+//! The shape of the data of one transfer: its rate and its pauses.
 //!
-//! A link that is full delivers packet after packet, each after the time that it takes there. What
-//! comes as several packets at once after a silence was not held up by a link, but by the program, a
-//! window or the sender's congestion control: such a gap is a pause, and says nothing of a rate. Behind
-//! segmentation offload a link delivers several segments at once as well, but each burst after the time
-//! that its own bytes take.
+//! A full link delivers packet after packet, each after its transmission time. If several packets
+//! arrive at once after a silence, they were delayed by the program, a window or the sender's
+//! congestion control instead of a link: such a gap is a pause, and shows no rate. With
+//! segmentation offload a link also delivers several segments at once, but each burst after the
+//! transmission time of its own bytes.
 
 use super::data::has_losses;
 use super::observed::FileTransfer;
@@ -13,48 +13,48 @@ use crate::statistics;
 use crate::verdict::traffic::{burst_rate_bps, gaps, rate_bps, serial_ns, span_ns};
 use crate::verdict::{Arrival, Direction};
 
-/// A silence before several packets is a pause from here on, ns; below it the reader may have waited
-/// for a processor.
+/// Minimum silence before several packets that counts as a pause, ns; after a shorter one the
+/// reader may have waited for a processor.
 const LEAST_JUMP_NS: u64 = 5_000_000;
-/// The same of acknowledgments, which are sampled every few milliseconds.
+/// The same for acknowledgments, which are sampled every few milliseconds.
 const LEAST_SAMPLED_JUMP_NS: u64 = 12_000_000;
-/// So many segments at once were not sent by a full link.
+/// This many segments at once were not sent by a full link,
 const JUMP_SEGMENTS: u64 = 3;
-/// Nor are so many bytes, where segments are small.
+/// nor were this many bytes, if segments are small.
 const JUMP_BYTES: u64 = 3_000;
-/// A pause beyond the link's time is no shorter than this, ns.
+/// Minimum length of a pause beyond the transmission time, ns.
 const LEAST_PAUSE_NS: u64 = 4_000_000;
-/// Where no segment is known: the least that every host takes.
+/// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
 
-/// A silence of the data.
+/// A silence in the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
-    /// When it began, ns since the first arrival.
+    /// Start time, ns since the first arrival.
     pub(super) at_ns: u64,
-    /// How long it took, ns.
+    /// Length, ns.
     pub(super) ns: u64,
-    /// Bytes that had come since the pause before.
+    /// Bytes received since the previous pause.
     pub(super) bytes: u64,
 }
 
-/// The data of a transfer.
+/// Shape of the data of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// First to last arrival, ns.
+    /// Time from the first to the last arrival, ns.
     pub(super) span_ns: u64,
-    /// Bytes behind the first arrival.
+    /// Bytes after the first arrival.
     pub(super) bytes: u64,
-    /// Data bytes of a segment.
+    /// Data bytes per segment.
     pub(super) mss: u64,
-    /// The rate at which packets follow each other, bit/s; `None` where that is too fast to tell.
+    /// Rate at which packets follow each other, bit/s; `None` if it is too fast to measure.
     pub(super) line_bps: Option<u64>,
-    /// The silences.
+    /// Silences in the data.
     pub(super) pauses: Vec<Pause>,
 }
 
 impl Shape {
-    /// Returns the shape of `transfer` over a path of `trip_ns`.
+    /// Computes the shape of `transfer` over a path of `trip_ns`.
     pub(super) fn of(transfer: &FileTransfer, trip_ns: u64) -> Self {
         let arrivals = &transfer.arrivals;
         let is_incoming = transfer.direction == Direction::Incoming;
@@ -85,32 +85,32 @@ impl Shape {
         Self { span_ns: span_ns(arrivals).unwrap_or(0), bytes, mss, line_bps, pauses }
     }
 
-    /// Returns how long the bytes take at the rate at which packets follow each other, ns.
+    /// Returns the time of the bytes at the rate at which packets follow each other, ns.
     pub(super) fn line_ns(&self) -> u64 {
         self.line_bps.map_or(0, |rate| serial_ns(self.bytes, rate))
     }
 
-    /// Returns how long all pauses take, ns.
+    /// Returns the total length of all pauses, ns.
     pub(super) fn pauses_ns(&self) -> u64 {
         self.pauses.iter().fold(0, |sum, pause| sum.saturating_add(pause.ns))
     }
 
-    /// Returns how long the data takes at least with slow start and the link, ns.
+    /// Returns the minimum time of the data with slow start and the link, ns.
     pub(super) fn least_ns(&self, trip_ns: u64) -> u64 {
         let model = Model { rate_bps: self.line_bps, ..Model::bare(trip_ns, self.mss) };
         model.flow_ns(self.bytes).max(self.line_ns())
     }
 }
 
-/// Bytes that follow each other sooner belong to one burst, ns: a reader may be late by as much.
+/// Bytes closer together than this belong to one burst, ns: a reader may be late by that time.
 const BURST_GAP_NS: u64 = 300_000;
-/// With fewer bursts nothing is said of their rate.
+/// Minimum number of bursts that show a rate.
 const FEWEST_BURSTS: usize = 20;
-/// So many parts of a hundred of the bursts must differ in size: a program that pauses, or a window that
-/// opens, makes as large ones each time.
+/// Minimum percentage of bursts that differ in size: a program that pauses, or a window that opens,
+/// sends bursts of equal size.
 const UNLIKE_PERCENT: usize = 30;
 
-/// Returns the silences, ns, each with the burst at its end, bytes.
+/// Returns the silences, ns, each with the bytes of the burst at its end.
 fn bursts(arrivals: &[Arrival]) -> Vec<(u64, u64)> {
     let mut found: Vec<(u64, u64)> = Vec::new();
     for (_, gap, bytes) in gaps(arrivals) {
@@ -122,7 +122,7 @@ fn bursts(arrivals: &[Arrival]) -> Vec<(u64, u64)> {
     found
 }
 
-/// Returns whether bursts of different sizes come at one rate, each after the time that its bytes take.
+/// Returns whether bursts of different sizes arrive at one rate, each after its transmission time.
 fn are_of_a_link(bursts: &[(u64, u64)]) -> bool {
     let rates: Vec<u64> = bursts.iter().filter_map(|(gap, bytes)| rate_bps(*bytes, *gap)).collect();
     let sizes: Vec<u64> = bursts.iter().map(|(_, bytes)| *bytes).collect();
@@ -137,25 +137,25 @@ fn are_of_a_link(bursts: &[(u64, u64)]) -> bool {
         && unlike * 100 >= bursts.len() * UNLIKE_PERCENT
 }
 
-/// Of the bytes, one part in so many must have come without a jump, or their rate says nothing.
+/// Minimum fraction of the bytes that must arrive without a jump to show a rate.
 const STEADY_ONE_IN: u64 = 4;
 
-/// So many parts of a hundred must be alike where data has holes.
+/// Minimum percentage of parts that must be alike if the data has holes.
 const ALIKE_PERCENT: u64 = 60;
-/// Segments that follow each other on a link do so at rates that differ by one part in so many.
+/// Relative tolerance of the rate of segments that follow each other on a link, as a divisor.
 const EVEN_ONE_IN: u64 = 6;
-/// Into so many parts the time of data with holes is cut.
+/// Number of parts into which the time of data with holes is divided.
 const PARTS: u64 = 12;
-/// Parts that are faster than this many of a hundred are taken for those of a full link.
+/// Percentile of the parts' rates that is taken for the rate of a full link.
 const FAST_PERCENTILE: u8 = 90;
 
-/// Into so many parts a round trip is cut to see whether segments come in all of it.
+/// Number of parts into which a round trip is divided to check that segments arrive in all of it.
 const TRIP_PARTS: u64 = 4;
-/// Fewer segments in such a part are as many by chance.
+/// With fewer segments per part, equal numbers may be coincidence.
 const FEWEST_IN_PART: u64 = 5;
 
-/// Returns the rate of a link that is full although segments are lost: as many come in each part of a
-/// round trip. Where losses make the congestion window small, segments come in bursts.
+/// Returns the rate of a link that is full although segments are lost: equal numbers arrive in each
+/// part of a round trip. If losses keep the congestion window small, segments arrive in bursts.
 fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64> {
     let part_ns = trip_ns / TRIP_PARTS;
     let (segments, alike) = alike_percent(&per_period(&transfer.segments, part_ns))?;
@@ -163,11 +163,12 @@ fn full_link_bps(transfer: &FileTransfer, mss: u64, trip_ns: u64) -> Option<u64>
     rate_bps(segments.saturating_mul(mss), part_ns).filter(|_| is_full)
 }
 
-/// Fewer segments before the first loss say nothing of a rate.
+/// Minimum number of segments before the first loss that show a rate.
 const FEWEST_SPACED: u64 = 20;
 
-/// Returns the rate at which the segments of a download before its first loss follow each other, if a queue
-/// spaces them: where they come in bursts that are read at once, nothing is known of the gaps in these.
+/// Returns the rate at which the segments of a download follow each other before its first loss, if
+/// a queue spaces them. If they arrive in bursts that are read at once, the gaps within a burst are
+/// unknown.
 pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
     let place = transfer.first_loss_bytes.filter(|_| transfer.direction == Direction::Incoming)?;
     let mut so_far = 0_u64;
@@ -182,8 +183,8 @@ pub(super) fn spaced_bps(transfer: &FileTransfer, mss: u64) -> Option<u64> {
     burst_rate_bps(&before).filter(|_| is_long && is_read_apart)
 }
 
-/// Returns the rate of the link behind data with holes, which a small congestion window makes slow as
-/// well: segments that come alone do so evenly on a link, and otherwise all of the time is alike.
+/// Returns the rate of the link behind data with holes, which may also be slow because of a small
+/// congestion window: single segments must be evenly spaced, or else all parts of the time alike.
 fn rate_with_holes_bps(
     arrivals: &[Arrival],
     steady: &[(u64, u64)],
@@ -207,11 +208,12 @@ fn rate_with_holes_bps(
     if is_incoming {
         return steady_rate_bps(steady.to_vec(), bytes).filter(|_| alike >= ALIKE_PERCENT);
     }
-    // Samples are too coarse to show packets: the link is no slower than the fastest parts.
+    // Samples are too coarse to show packets: the link is at least as fast as the fastest parts.
     rate_bps(statistics::percentile(&parts, FAST_PERCENTILE)?, part_ns)
 }
 
-/// Returns the rate at which half of the bytes of `steady` come or faster, gap and bytes each.
+/// Returns the rate that the faster half of the bytes of `steady`, pairs of gap and bytes, reach or
+/// exceed.
 fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
     let sum = steady.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
     if sum < all / STEADY_ONE_IN {
@@ -228,7 +230,7 @@ fn steady_rate_bps(mut steady: Vec<(u64, u64)>, all: u64) -> Option<u64> {
     None
 }
 
-/// Returns the gaps that are pauses by `length_ns`.
+/// Returns the gaps for which `length_ns` returns the length of a pause.
 fn pauses(arrivals: &[Arrival], length_ns: impl Fn(u64, u64) -> Option<u64>) -> Vec<Pause> {
     let first_ns = arrivals.first().map_or(0, |first| first.at_ns);
     let mut since = arrivals.first().map_or(0, |first| first.bytes);
@@ -245,14 +247,14 @@ fn pauses(arrivals: &[Arrival], length_ns: impl Fn(u64, u64) -> Option<u64>) -> 
     found
 }
 
-/// Returns the bytes of each `period_ns` of the data, from its first arrival on, without the last one,
-/// which is not full.
+/// Returns the bytes of each `period_ns` of the data, from its first arrival on, without the last
+/// period, which is incomplete.
 pub(super) fn per_period(arrivals: &[Arrival], period_ns: u64) -> Vec<u64> {
     let Some((first, period_ns)) = arrivals.first().zip((period_ns > 0).then_some(period_ns))
     else {
         return Vec::new();
     };
-    // Far more periods than arrivals have no shape.
+    // If there are far more periods than arrivals, they show no shape.
     let most = arrivals.len().saturating_mul(64);
     let mut periods: Vec<u64> = Vec::new();
     for arrival in arrivals {
@@ -272,7 +274,7 @@ pub(super) fn per_period(arrivals: &[Arrival], period_ns: u64) -> Vec<u64> {
     periods
 }
 
-/// Returns how many of 100 of `values` differ from their median by no more than a third of it.
+/// Returns the median of `values`, and the percentage that differ from it by at most a third.
 pub(super) fn alike_percent(values: &[u64]) -> Option<(u64, u64)> {
     let median = statistics::median(values)?;
     let alike = values.iter().filter(|value| value.abs_diff(median) <= median / 3).count();

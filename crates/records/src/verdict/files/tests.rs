@@ -1,4 +1,4 @@
-//! The rules of the data of a transfer, on both sides of what they ask for.
+//! Tests of the data transfer rules, on both sides of their thresholds.
 
 use super::*;
 use crate::verdict::Arrival;
@@ -12,7 +12,7 @@ fn exchange(verb: &str, sent_ns: u64, preliminary_ns: Option<u64>, replied_ns: u
     Exchange { verb: verb.to_owned(), sent_ns, preliminary_ns, replied_ns: Some(replied_ns) }
 }
 
-/// Returns a download whose data comes as `gaps` of time and bytes say, after three round trips.
+/// Returns a download whose data arrives with `gaps` (time, bytes), after three round trips.
 fn download(gaps: &[(u64, u64)]) -> FileTransfer {
     let mut at_ns = 3 * TRIP;
     let mut arrivals = Vec::new();
@@ -48,7 +48,7 @@ fn first(transfers: Vec<FileTransfer>) -> Option<(Kind, u64)> {
     causes(&session).first().map(|cause| (cause.kind, cause.gain_ns / MS))
 }
 
-/// Returns packets as a link delivers them.
+/// Returns packets as delivered by a link.
 fn on_a_link(packets: usize, each_ns: u64) -> Vec<(u64, u64)> {
     let mut gaps = vec![(0, MSS)];
     gaps.resize(packets, (each_ns, MSS));
@@ -59,7 +59,7 @@ fn on_a_link(packets: usize, each_ns: u64) -> Vec<(u64, u64)> {
 fn packets_that_follow_each_other_are_the_slowest_link() {
     let Some((kind, gain_ms)) = first(vec![download(&on_a_link(200, 11 * MS))]) else { panic!() };
     assert_eq!(kind, Kind::LineRate);
-    // Without the link the round trips of slow start are left.
+    // Without the link, the round trips of slow start remain.
     assert!((1_900..2_200).contains(&gain_ms), "{gain_ms}");
 }
 
@@ -73,12 +73,12 @@ fn what_passed_at_once_before_is_a_bucket() {
     let mut small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
     let large = download(&on_a_link(200, 11 * MS));
     assert_eq!(first(vec![small.clone(), large.clone()]).unwrap().0, Kind::RateLimiter);
-    // A first byte that was read late says nothing of a rate.
+    // A first byte that was read late does not show a rate.
     small.first_byte_ns = Some(3 * TRIP + 150 * MS);
     assert_eq!(first(vec![small, large]).unwrap().0, Kind::LineRate);
 }
 
-/// Returns windows of two segments, one in each round trip.
+/// Returns windows of two segments, one per round trip.
 fn in_windows() -> Vec<(u64, u64)> {
     let mut gaps = vec![(0, 2 * MSS)];
     gaps.resize(40, (TRIP + MS / 10, 2 * MSS));
@@ -113,8 +113,8 @@ fn silences_that_are_no_round_trips_are_the_server_s() {
     assert_ne!(blocks(TRIP).map(|(kind, _)| kind), Some(Kind::SlowDisk));
 }
 
-/// Returns a transfer whose segments come in bursts of so many, each so long after the one before, and
-/// which first loses one behind `place` bytes.
+/// Returns a transfer whose segments arrive in `bursts` (time since the previous burst, segments),
+/// with the first loss after `place` bytes.
 fn in_bursts(bursts: &[(u64, u64)], place: u64) -> FileTransfer {
     let read: Vec<(u64, u64)> =
         bursts.iter().map(|(gap, segments)| (*gap, segments * MSS)).collect();
@@ -128,7 +128,7 @@ fn in_bursts(bursts: &[(u64, u64)], place: u64) -> FileTransfer {
     transfer
 }
 
-/// Returns a burst in each round trip, whose size goes up and down as a congestion window does.
+/// Returns one burst per round trip, whose size rises and falls like a congestion window.
 fn sawtooth() -> Vec<(u64, u64)> {
     (0..60).map(|at| (TRIP, 6 + at % 7)).collect()
 }
@@ -140,7 +140,7 @@ fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
     let larger = in_bursts(&sawtooth(), 42_000);
     let found = first(vec![whole.clone(), smaller.clone(), larger.clone()]).unwrap();
     assert_eq!(found.0, Kind::RateLimiter);
-    // Silences far beyond a round trip are those of a queue that is served in pieces.
+    // Silences far beyond a round trip are those of a queue that is served in bursts.
     let near = |mut transfer: FileTransfer| {
         transfer.tcp.min_rtt_ns = Some(2 * MS);
         transfer
@@ -148,13 +148,13 @@ fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
     let pieces: Vec<(u64, u64)> = sawtooth().iter().map(|(_, n)| (8 * MS * n, *n)).collect();
     let found = first(vec![smaller.clone(), near(in_bursts(&pieces, 42_000))]);
     assert_ne!(found.map(|(kind, _)| kind), Some(Kind::RateLimiter));
-    // By chance it comes elsewhere.
+    // With random loss, the first loss is elsewhere.
     let elsewhere = in_bursts(&sawtooth(), 90_000);
     assert_eq!(first(vec![whole.clone(), smaller.clone(), elsewhere]).unwrap().0, Kind::Loss);
     let mut lossy = whole;
     lossy.tcp.rcv_ooopack = Some(2);
     assert_eq!(first(vec![lossy, smaller.clone(), larger]).unwrap().0, Kind::Loss);
-    // Behind a full link nothing comes in bursts.
+    // Behind a full link nothing arrives in bursts.
     let even: Vec<(u64, u64)> = (0..450).map(|_| (TRIP / 8, 1)).collect();
     let on_a_link = in_bursts(&even, 42_000);
     let found = first(vec![smaller, on_a_link]);
@@ -165,7 +165,7 @@ fn a_first_loss_behind_as_many_bytes_in_each_transfer_is_a_policer() {
 fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
     let small = download(&[(0, 5 * MSS), (MS, 5 * MSS)]);
     let mut gaps = on_a_link(200, 11 * MS);
-    // What is read behind a hole comes at once, and the segments have come evenly.
+    // Data behind a hole is read at once, although its segments arrived evenly.
     for hole in [50, 100, 150] {
         gaps[hole..hole + 9].iter_mut().for_each(|gap| gap.0 = 0);
         gaps[hole + 9].0 += 99 * MS;
@@ -181,7 +181,7 @@ fn losses_without_silences_are_those_of_a_bucket_with_a_short_queue() {
 
 #[test]
 fn an_upload_that_makes_round_trips_longer_fills_a_queue_and_meets_no_policer() {
-    // Each burst has the bytes for which tokens accumulate between two timers.
+    // Each burst has the bytes for which tokens accumulate between two timeouts.
     let gaps: Vec<(u64, u64)> = (0..12).map(|_| (300 * MS, 24 * MSS)).collect();
     let mut upload = download(&gaps);
     upload.direction = Direction::Outgoing;
@@ -199,7 +199,7 @@ fn an_upload_that_makes_round_trips_longer_fills_a_queue_and_meets_no_policer() 
 fn segments_that_come_apart_before_the_first_loss_have_passed_a_queue() {
     let of_a_link = |place: u64| {
         let mut gaps = on_a_link(30, 10 * MS);
-        // A timer runs out, and what the queue has dropped comes once more.
+        // A timer expires, and the segments that the queue dropped arrive again.
         gaps.extend((0..8).flat_map(|_| [(160 * MS, MSS), (10 * MS, 11 * MSS)]));
         let mut transfer = download(&gaps);
         transfer.tcp.rcv_ooopack = Some(40);
@@ -230,10 +230,10 @@ fn replies_that_are_late_by_as_much_now_and_then_were_overtaken() {
     };
     let late_by = |late_ms| late_to(late_ms, ["SIZE", "MDTM", "REST"]);
     assert_eq!(first(vec![late_by(78)]).map(|found| found.0), Some(Kind::Reordering));
-    // One command that is slow is the server's.
+    // If only one command is slow, the server is the cause.
     let slow = late_to(78, ["SIZE"; 3]);
     assert_ne!(first(vec![slow]).map(|found| found.0), Some(Kind::Reordering));
-    // A timer is longer.
+    // A retransmission timer takes longer.
     assert_ne!(first(vec![late_by(220)]).map(|found| found.0), Some(Kind::Reordering));
     let mut in_order = late_by(78);
     in_order.tcp.rcv_ooopack = Some(0);
@@ -245,7 +245,7 @@ fn bursts_that_bring_what_their_time_allows_are_a_policer() {
     let timers: Vec<(u64, u64)> = (0..9).map(|at| (240 * MS + at * MS, 17)).collect();
     let regular = in_bursts(&timers, 20_000);
     assert_eq!(first(vec![regular.clone()]).unwrap().0, Kind::RateLimiter);
-    // A window that is full each time loses nothing.
+    // A window that is filled each time causes no loss.
     let mut one = regular;
     one.tcp.rcv_ooopack = Some(1);
     assert_ne!(first(vec![one]).map(|(kind, _)| kind), Some(Kind::RateLimiter));
@@ -307,7 +307,7 @@ fn a_processor_that_is_not_there_is_this_host_s() {
     assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::OwnProcessor);
     transfer.own_wait_ns = Some(transfer.total_ns / 8);
     assert_eq!(first(vec![transfer.clone()]).unwrap().0, Kind::LineRate);
-    // Round trips are not gained without the wait.
+    // Removing the wait does not save the round trips.
     transfer.own_wait_ns = Some(transfer.total_ns * 2);
     let found =
         causes(&FileSession { transfers: vec![transfer.clone()], ..FileSession::default() });
@@ -321,7 +321,7 @@ fn three_segments_that_pass_at_once_show_that_a_slow_link_is_a_limiter() {
     let large = download(&on_a_link(200, 17 * MS));
     let found = |small: &FileTransfer| first(vec![small.clone(), large.clone()]).unwrap().0;
     assert_eq!(found(&small), Kind::RateLimiter);
-    // On a link they come apart.
+    // On a link they arrive separately.
     assert_eq!(found(&download(&on_a_link(3, 17 * MS))), Kind::LineRate);
     // A reader that waited for its processor finds them together.
     let late = FileTransfer { own_wait_ns: Some(30 * MS), ..small };
@@ -351,8 +351,8 @@ fn a_long_step_is_said_however_small_its_share_is() {
     assert_eq!(causes(&session).first().unwrap().kind, Kind::SlowCommand);
 }
 
-/// Returns a transfer by TFTP of 40 blocks of 1,428 bytes, each so long after the one before, and a
-/// control run whose blocks of 512 bytes take `short_ns`.
+/// Returns a TFTP transfer of 40 blocks of 1,428 bytes, `each_ns` apart, and a control run whose
+/// blocks of 512 bytes take `short_ns`.
 fn tftp(each_ns: u64, short_ns: Option<u64>, trip_ns: u64) -> FileSession {
     let run = |block: u64, each_ns: u64, count: u64| FileTransfer {
         bytes: block * count,
@@ -435,7 +435,8 @@ fn windows_of_blocks_that_end_early_are_lost_packets_and_no_slow_link() {
     assert!(loss.advice.starts_with("blocks came twice"), "{loss:?}");
     session.transfers[0].repeated_blocks = Some(0);
     assert!(causes(&session).iter().all(|cause| cause.kind != Kind::Loss));
-    // On a link that takes as long for each block as the round trip one repeat costs one round trip at most.
+    // On a link where a block takes as long as the round trip, one repeat costs one round trip at
+    // most.
     let arrivals = &mut session.transfers[0].arrivals;
     for (arrival, number) in arrivals.iter_mut().zip(1..) {
         arrival.at_ns = number * 45 * MS;
@@ -504,7 +505,7 @@ fn a_silence_of_a_second_between_blocks_is_a_timer() {
 proptest! {
     #[test]
     fn no_session_breaks_the_rules(
-        // No file has more bytes than that.
+        // No file has more bytes than this.
         raw in proptest::collection::vec((any::<u64>(), 0..1_u64 << 48), 0..12),
         numbers: [Option<u64>; 16],
         is_tftp: bool,

@@ -1,11 +1,11 @@
-//! What a transfer by TFTP (RFC 1350) waited for.
+//! Causes of waiting in a TFTP transfer (RFC 1350).
 //!
-//! TFTP waits for an acknowledgment after each block, or after each window (RFC 7440), and repeats
-//! after a timer. None of TCP's causes exists here. The round trip is that of the request and the
-//! acknowledgment of its options (RFC 2347), which needs neither the file nor a full packet; without
-//! one it is the shortest time between an acknowledgment and the next block. What a block takes beyond
-//! it grows with its size on a slow link, and does not in a server: a second transfer with shorter
-//! blocks tells one from the other.
+//! TFTP waits for an acknowledgment after each block, or after each window (RFC 7440), and
+//! retransmits after a timeout. None of TCP's causes applies. The round-trip time is that of the
+//! request and the acknowledgment of its options (RFC 2347), which requires neither the file nor a
+//! full packet; without options it is the shortest time between an acknowledgment and the next
+//! block. The time of a block beyond it grows with the block size on a slow link, but not in a slow
+//! server: a second transfer with shorter blocks distinguishes the two.
 
 use super::observed::{FileSession, FileTransfer};
 use super::opening::FAR_AWAY_NS;
@@ -15,22 +15,23 @@ use crate::verdict::Direction;
 use crate::verdict::cause::{Cause, Kind, Whole};
 use crate::verdict::traffic::{gaps, rate_bps};
 
-/// A silence from here on is no block but a timer, ns.
+/// Minimum silence that counts as a timeout, ns.
 const LEAST_TIMER_NS: u64 = 300_000_000;
-/// The same where a timer of this host ran out, ns.
+/// The same if a timer of the local host expired, ns.
 const LEAST_OWN_TIMER_NS: u64 = 100_000_000;
-/// And so many times what blocks take otherwise.
+/// A timeout is also at least this many times the usual time of a block.
 const TIMER_FACTOR: u64 = 5;
-/// Timers of servers and of RFC 1123 section 4.2.3.2 begin at a second.
+/// Timers of servers, and those of RFC 1123 section 4.2.3.2, start at one second.
 const REQUEST_TIMER_NS: u64 = 950_000_000;
-/// Fewer waits are shorter because of what this side read late.
+/// Percentile of the waits; shorter ones are due to late reads of the local host.
 const SHORT_PERCENTILE: u8 = 10;
-/// Headers of IP, UDP and TFTP.
+/// Headers of IP, UDP and TFTP, bytes.
 const HEADER_BYTES: u64 = 32;
-/// A link if a shorter block needs no more of its time than so many parts of a hundred of the way from
-/// its own share to the whole.
+/// The link is the cause if the time of a shorter block is at most this percentage of the way from
+/// its share by size to the time of a full block.
 const LINK_PERCENT: u64 = 50;
-/// Part of a transfer that a wait for the processor of this host explains on its own.
+/// Fraction of a transfer, as a divisor, from which on a wait for the local processor is the only
+/// explanation.
 const STARVED_ONE_IN: u64 = 3;
 
 struct View<'a> {
@@ -38,13 +39,13 @@ struct View<'a> {
     transfer: &'a FileTransfer,
     trip: u64,
     window: u64,
-    /// What a block takes as a rule, or a window, ns.
+    /// Typical time of a block, or of a window, ns.
     typical_ns: u64,
-    /// The silences of timers, ns.
+    /// Silences due to timers, ns.
     timers: Vec<u64>,
 }
 
-/// Returns why the largest transfer of `session` takes long.
+/// Returns the causes of the duration of the largest transfer of `session`.
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
     let mut found = vec![name_server(session)];
     let incoming = session.transfers.iter().filter(|one| one.direction == Direction::Incoming);
@@ -68,14 +69,14 @@ fn name_server(session: &FileSession) -> Cause {
     }
 }
 
-/// Returns the round trip, as the options or the blocks of `session` show it, ns.
+/// Returns the round-trip time, derived from the options or the blocks of `session`, ns.
 pub(super) fn trip_ns(session: &FileSession, transfer: &FileTransfer) -> Option<u64> {
     let runs = session.transfers.iter().chain(&session.control);
     let options = runs.filter_map(|one| one.connected_ns).filter(|ns| *ns > 0).min();
-    // In a window the next block is on its way already when the one before is acknowledged again.
+    // In a window the next block is already in flight when the previous one is acknowledged again.
     let is_alone = transfer.window_blocks.is_none_or(|blocks| blocks <= 1) || options.is_none();
     let waits: Vec<u64> = waits_ns(transfer).into_iter().filter(|ns| is_alone && *ns > 0).collect();
-    // Behind a block that was read late the next one seems to come early.
+    // After a block that was read late, the next one seems early.
     let blocks = statistics::percentile(&waits, SHORT_PERCENTILE);
     options.into_iter().chain(blocks).min()
 }
@@ -101,7 +102,7 @@ impl<'a> View<'a> {
         let trip = trip_ns(session, transfer)?;
         let all: Vec<u64> = gaps(&transfer.arrivals).map(|(_, gap, _)| gap).collect();
         let median = statistics::median(&all).unwrap_or(0);
-        // A timer of this host follows the round trip.
+        // A timer of the local host covers the round trip.
         let is_own = transfer.timeouts.is_some_and(|count| count > 0);
         let shortest_ns = if is_own { LEAST_OWN_TIMER_NS } else { LEAST_TIMER_NS };
         let least_ns = median.max(trip).saturating_mul(TIMER_FACTOR).max(shortest_ns);
@@ -126,7 +127,8 @@ impl<'a> View<'a> {
         let blocks = self.blocks();
         let is_own_burst = blocks.as_ref().is_some_and(|cause| self.is_own_burst(cause));
         let mut found = vec![self.first_block(), processor];
-        // What a window loses in the queue of a slow link is the link's, and this side's window.
+        // Losses of a window in the queue of a slow link are charged to the link and the local
+        // window.
         found.extend(Some(self.loss()).filter(|_| !is_own_burst));
         found.extend(blocks.map(|cause| match is_own_burst {
             true => self.with_timers(cause),
@@ -158,13 +160,13 @@ impl<'a> View<'a> {
         self.cause(Kind::OwnProcessor, ns, "This host's busy processor", advice)
     }
 
-    /// Returns whether a timer of this side ran out, or a block came twice.
+    /// Returns whether a local timer expired, or a block arrived twice.
     fn has_repeats(&self) -> bool {
         [self.transfer.timeouts, self.transfer.repeated_blocks].into_iter().flatten().any(|n| n > 0)
     }
 
-    /// Returns by how much the first block was late, ns: request, options and block take two round
-    /// trips, and one where the server ignores the options.
+    /// Returns the delay of the first block, ns: request, options and block take two round trips,
+    /// or one if the server ignores the options.
     fn first_late_ns(&self) -> u64 {
         let trips = if self.transfer.connected_ns.is_some() { 2 } else { 1 };
         let due_ns = self.trip.saturating_mul(trips - 1).saturating_add(self.typical_ns);
@@ -173,7 +175,7 @@ impl<'a> View<'a> {
 
     fn first_block(&self) -> Cause {
         let ns = self.first_late_ns();
-        // A server that is late once more is late by itself.
+        // A server that is late again is slow by itself.
         let again = self.session.control.as_ref().and_then(|control| control.first_byte_ns);
         let is_usual = again.is_some_and(|again| again >= ns / 2);
         let has_timed_out = self.transfer.timeouts.is_some_and(|n| n > 0);
@@ -213,8 +215,8 @@ impl<'a> View<'a> {
         self.cause(Kind::Loss, ns, "Packet loss", advice)
     }
 
-    /// Returns whether a window of blocks takes longer on the slowest link than a timer: its queue, and
-    /// not the path, loses the last ones of the window.
+    /// Returns whether a window of blocks takes longer on the slowest link than a timer: the queue
+    /// of the link, and not the path, then loses the last blocks of the window.
     fn is_own_burst(&self, blocks: &Cause) -> bool {
         let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
         let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
@@ -233,7 +235,8 @@ impl<'a> View<'a> {
         Cause { cost_ns: ns, gain_ns: ns, advice, ..cause }
     }
 
-    /// Returns what windows cost that end early, since a block of them was lost: a round trip each, ns.
+    /// Returns the cost of windows that end early because a block of them was lost: one round trip
+    /// each, ns.
     fn short_windows_ns(&self) -> u64 {
         if self.window == 1 || !self.has_repeats() {
             return 0;
@@ -249,7 +252,7 @@ impl<'a> View<'a> {
         self.trip.saturating_mul(windows.saturating_sub(self.waits()).min(repeats))
     }
 
-    /// Returns how often the sender has waited for an acknowledgment.
+    /// Returns the number of waits of the sender for an acknowledgment.
     fn waits(&self) -> u64 {
         let block = self.transfer.block_bytes.unwrap_or(512).max(1);
         self.transfer.bytes.div_ceil(block).div_ceil(self.window)
@@ -267,7 +270,7 @@ impl<'a> View<'a> {
         span.saturating_sub(late).saturating_sub(trips).saturating_sub(self.short_windows_ns())
     }
 
-    /// Returns what blocks take beyond the round trips: the link, or the server.
+    /// Returns the cost of blocks beyond the round trips, charged to the link or the server.
     fn blocks(&self) -> Option<Cause> {
         let ns = self.blocks_ns();
         let blocks = self.transfer.bytes.div_ceil(self.transfer.block_bytes?.max(1)).max(1);
@@ -310,7 +313,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns whether what a block takes beyond the round trip grows with its size.
+    /// Returns whether the time of a block beyond the round trip grows with its size.
     fn is_link(&self, each_ns: u64) -> Option<bool> {
         let control = self.session.control.as_ref()?;
         let (block, short) = (self.transfer.block_bytes?, control.block_bytes?);
@@ -320,7 +323,7 @@ impl<'a> View<'a> {
         let typical = statistics::median(&waits_ns(control))?;
         let short_ns = u128::from(typical.saturating_sub(self.trip));
         let each_ns = u128::from(each_ns);
-        // On a link the shorter block takes this much, in a server as much as the longer one.
+        // On a link a shorter block takes this time; in a server it takes as long as a full one.
         let on_link = each_ns * u128::from(short + HEADER_BYTES) / u128::from(block + HEADER_BYTES);
         let limit = on_link + (each_ns.saturating_sub(on_link)) * u128::from(LINK_PERCENT) / 100;
         Some(short_ns <= limit)

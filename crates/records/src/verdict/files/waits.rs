@@ -1,10 +1,10 @@
-//! What replies of a control connection take beyond the round trips that they need.
+//! Delays of control connection replies beyond their round trips.
 
 use super::observed::{Exchange, FileSession, FileTransfer};
 
-/// Returns the round trip of the path: the shortest that anything has taken, ns.
+/// Returns the round-trip time of the path: the shortest response time observed, ns.
 ///
-/// Connections and data segments are answered by TCP, so a slow program does not hide it.
+/// TCP itself answers connections and data segments, so a slow program does not affect the minimum.
 pub(super) fn trip_ns(session: &FileSession) -> Option<u64> {
     let of_data = session.transfers.iter().filter_map(|one| one.tcp.min_rtt_ns);
     let aborted = session.aborted.iter().filter_map(|one| one.transfer.tcp.min_rtt_ns);
@@ -15,8 +15,8 @@ pub(super) fn trip_ns(session: &FileSession) -> Option<u64> {
     all.filter(|ns| *ns > 0).min()
 }
 
-/// Returns how late the replies to those commands were that `is_meant`, all together: each beyond its
-/// round trip and the reply before it, since a server answers in order, ns.
+/// Returns the total delay of the replies to the commands selected by `is_meant`, ns. Each delay
+/// counts beyond the round trip and the previous reply, because a server answers in order.
 pub(super) fn late_ns(
     exchanges: &[Exchange],
     trip_ns: u64,
@@ -27,7 +27,7 @@ pub(super) fn late_ns(
     meant.fold(0, |sum, (_, ns)| sum.saturating_add(ns))
 }
 
-/// Returns how late each reply was up to the first that did not come, ns.
+/// Returns the delay of each reply up to the first missing one, ns.
 pub(super) fn each_late_ns(exchanges: &[Exchange], trip_ns: u64) -> Vec<u64> {
     let mut before_ns = 0_u64;
     let mut late = Vec::with_capacity(exchanges.len());
@@ -40,8 +40,8 @@ pub(super) fn each_late_ns(exchanges: &[Exchange], trip_ns: u64) -> Vec<u64> {
     late
 }
 
-/// Returns how many round trips the commands take: one that is sent before the reply to the one
-/// before has come takes none of its own.
+/// Returns the number of round trips of the commands: a pipelined command, sent before the previous
+/// reply has arrived, takes none of its own.
 pub(super) fn trips(exchanges: &[Exchange]) -> u64 {
     let mut before_ns = 0;
     let mut trips = 0;
@@ -54,24 +54,24 @@ pub(super) fn trips(exchanges: &[Exchange]) -> u64 {
     trips
 }
 
-/// The steps of a transfer by FTP up to its first byte and after its last one.
+/// Delays of the steps of an FTP transfer before its first byte and after its last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Steps {
-    /// The command that is answered latest before the one that moves the file, and how late, ns.
+    /// Command with the longest delay before the one that starts the transfer, and the delay, ns.
     pub(super) command: Option<(String, u64)>,
-    /// How late the data connection was, ns.
+    /// Delay of the data connection, ns.
     pub(super) connection_ns: u64,
-    /// How late the preliminary reply was that held up the end of the transfer, ns.
+    /// Delay of the preliminary reply that held up the end of the transfer, ns.
     pub(super) preliminary_ns: u64,
-    /// How late the first byte was, ns.
+    /// Delay of the first byte, ns.
     pub(super) first_byte_ns: u64,
-    /// How late the last reply was, ns.
+    /// Delay of the final reply, ns.
     pub(super) last_reply_ns: u64,
-    /// Round trips up to the first byte.
+    /// Number of round trips up to the first byte.
     pub(super) trips: u64,
 }
 
-/// Returns the steps of `transfer`, whose first bytes need `first_line_ns` on the slowest link.
+/// Computes the steps of `transfer`, whose first bytes need `first_line_ns` on the slowest link.
 pub(super) fn steps(transfer: &FileTransfer, trip_ns: u64, first_line_ns: u64) -> Steps {
     let Some((moving, before)) = transfer.exchanges.split_last() else { return Steps::default() };
     let late =
@@ -81,17 +81,17 @@ pub(super) fn steps(transfer: &FileTransfer, trip_ns: u64, first_line_ns: u64) -
     let asked_ns = before.iter().filter_map(|one| one.replied_ns).max().unwrap_or(0);
     let connected_ns = transfer.connected_ns.unwrap_or(asked_ns);
     let connection_ns = connected_ns.saturating_sub(asked_ns.saturating_add(trip_ns));
-    // The server sends when it has the command, and the connection is established on both sides.
+    // The server sends once it has the command and the connection is established on both hosts.
     let due_ns = connected_ns.max(moving.sent_ns).saturating_add(trip_ns);
     let is_incoming = transfer.direction == crate::verdict::Direction::Incoming;
     let last_ns = transfer.last_byte_ns.unwrap_or(due_ns);
-    // What was written last here is acknowledged later.
+    // The last bytes written by the local host are acknowledged later.
     let acknowledged_ns = transfer.arrivals.last().filter(|_| !is_incoming).map(|last| last.at_ns);
     let last_ns = last_ns.max(acknowledged_ns.unwrap_or(0));
     let end_ns = moving.replied_ns.unwrap_or(last_ns);
     let first_byte_ns = transfer.first_byte_ns.unwrap_or(due_ns);
     let preliminary_ns = moving.preliminary_ns.unwrap_or(0);
-    // A reply that comes before the data is a part of the wait for the data.
+    // A reply that arrives before the data is part of the wait for the data.
     let held_ns = preliminary_ns.saturating_sub(last_ns.max(due_ns));
     let settled_ns = last_ns.saturating_add(trip_ns).max(preliminary_ns);
     let first_ns = first_byte_ns.saturating_sub(due_ns.saturating_add(first_line_ns));
@@ -121,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Returns a download over a path of 100 ms: EPSV, connection, RETR and first byte one after the
-    /// other, 50 ms of data, and the last reply.
+    /// Returns a download over a path of 100 ms: EPSV, connection, RETR and first byte in sequence,
+    /// 50 ms of data, and the final reply.
     fn far() -> FileTransfer {
         FileTransfer {
             exchanges: vec![exchange("EPSV", 0, None, 100), exchange("RETR", 0, Some(300), 350)],

@@ -1,13 +1,13 @@
-//! The minimum allocation, and a character at a time.
+//! The minimum allocation, and character-at-a-time input.
 
 use super::super::daemon::bill;
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 
-/// Allocations of foreign hosts, in characters: 80 to 120 is what the memo proposes.
+/// Allocations of remote hosts, in characters: the memo proposes 80 to 120.
 const ALLOCATIONS: [usize; 6] = [10, 20, 40, 80, 120, 1_000];
 
-/// Returns the wakeups by what foreign hosts allocate.
+/// Returns the wakeups as a function of the allocation by remote hosts.
 pub(super) fn table(scenario: &Scenario) -> Table {
     let mut rows = Vec::new();
     for allocation_chars in ALLOCATIONS {

@@ -1,11 +1,11 @@
-//! The daemon as the memo found it.
+//! The daemon as described by the memo.
 
 use super::super::daemon::{Cause, bill, transaction_ms};
 use super::super::login;
 use super::super::scenario::Scenario;
 use crate::table::{Extent, Row, Table};
 
-/// Returns what wakes the daemon, and what that costs.
+/// Returns the wakeups of the daemon by reason, and their cost.
 pub(super) fn table(scenario: &Scenario) -> Table {
     let bill = bill(scenario, scenario.switches);
     let all = bill.all_wakeups().max(1) as f64;

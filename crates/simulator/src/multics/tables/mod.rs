@@ -1,4 +1,4 @@
-//! The memo's figures and expectations beside those of the model.
+//! The memo's measurements and expectations beside the results of the model.
 
 mod allocations;
 mod daemon;
@@ -8,7 +8,7 @@ mod proposals;
 use super::scenario::Scenario;
 use crate::table::Table;
 
-/// Returns the tables.
+/// Returns all tables of the scenario.
 #[must_use]
 pub fn tables(scenario: &Scenario) -> Vec<Table> {
     vec![

@@ -1,34 +1,34 @@
-//! The server processes as the memo found them.
+//! The server processes as described by the memo.
 
 use super::super::daemon::{bill, io_ms};
 use super::super::scenario::{Costs, Scenario};
 use super::super::switches::Switches;
 use crate::table::{Extent, Row, Table};
 
-/// A write call of a process of the network against that of a terminal.
+/// Cost of a write call of a network process relative to that of a terminal process.
 const WRITE_RATIO: f64 = 4.5;
 /// "About 2.5 to 1".
 const NOTHING_RATIO: Extent = Extent::About(2.5);
 /// "Nearly twice as bad".
 const CHARACTER_RATIO: Extent = Extent::About(2.0);
-/// The command that does nothing, as it is typed with the end of its line.
+/// The command that does nothing, as typed, with its line ending.
 const NOTHING: &str = "nothing\n";
-/// Characters of the ready message after it: ours.
+/// Characters of the ready message after it; our assumption.
 const READY_CHARS: f64 = 40.0;
 
-/// Processor time of one command that does nothing: a line is read and a ready message written.
+/// Processor time of one command that does nothing: a line is read and a ready message is written.
 #[derive(Clone, Copy, Debug)]
 struct Nothing {
-    /// One read or write.
+    /// One read or write call.
     call_ms: f64,
-    /// The wakeup for what was typed.
+    /// Wakeup for the typed input.
     wakeup_ms: f64,
     telnet_per_ms: f64,
     canonical_per_ms: f64,
 }
 
 impl Nothing {
-    /// Over the network.
+    /// Returns the costs over the network.
     fn network(costs: &Costs, switches: Switches) -> Self {
         Self {
             call_ms: io_ms(costs, switches),
@@ -38,7 +38,8 @@ impl Nothing {
         }
     }
 
-    /// At a terminal that is directly connected, whose process knows no third ring.
+    /// Returns the costs at a directly connected terminal, whose process does not use the third
+    /// ring.
     fn terminal(costs: &Costs) -> Self {
         Self {
             call_ms: costs.io_ms / WRITE_RATIO,
@@ -48,8 +49,8 @@ impl Nothing {
         }
     }
 
-    /// Returns what it costs if `typed` comes in so many pieces, for each of which the process is
-    /// woken and reads.
+    /// Returns the cost if `typed` arrives in `pieces` pieces; each wakes the process, which reads
+    /// it.
     fn ms(self, typed: &str, pieces: usize) -> f64 {
         let typed = typed.len() as f64;
         pieces as f64 * (self.wakeup_ms + self.call_ms)
@@ -59,7 +60,7 @@ impl Nothing {
     }
 }
 
-/// Returns where the time of the processes goes.
+/// Returns the time of the processes by activity.
 pub(super) fn table(scenario: &Scenario) -> Table {
     let bill = bill(scenario, scenario.switches);
     let costs = &scenario.costs;
@@ -68,7 +69,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
     let io = bill.transactions as f64 * call;
     let wakeups = (bill.process_ms - io).max(0.0) - bill.canonical_ms;
     let an_io = bill.process_ms / bill.transactions.max(1) as f64;
-    // The write call of a directly connected terminal, by the memo's own ratio.
+    // Write call of a directly connected terminal, by the memo's own ratio.
     let local = costs.io_ms / WRITE_RATIO;
     let network = Nothing::network(costs, scenario.switches);
     let terminal = Nothing::terminal(costs);
@@ -89,7 +90,7 @@ pub(super) fn table(scenario: &Scenario) -> Table {
                 .measured(Extent::About(WRITE_RATIO)),
             Row::output("CPU of \"nothing\", third ring at either, times", same_rings, 1)
                 .measured(NOTHING_RATIO),
-            // Of the two assumptions about the terminal this one is nearer to the memo.
+            // Of the two assumptions about the terminal, this one is closer to the memo.
             Row::fit("CPU of \"nothing\", no third ring at a terminal", ratio(terminal), 1)
                 .measured(NOTHING_RATIO),
             Row::output("\"nothing\", a character at a time, times", by_characters, 1)

@@ -1,16 +1,16 @@
-//! What each proposal saves: a transaction, alone, and one after another.
+//! Savings of each proposal: per transaction, individually, and cumulatively.
 
 use super::super::daemon::{Bill, bill, io_ms, transaction_ms};
 use super::super::scenario::Scenario;
 use super::super::switches::{PROPOSALS, Switches};
 use crate::table::{Extent, Origin, Row, Table};
 
-/// Per cent saved of `before`.
+/// Returns the saving relative to `before`, in percent.
 fn saved(before: f64, after: f64) -> f64 {
     if before > 0.0 { (1.0 - after / before) * 100.0 } else { 0.0 }
 }
 
-/// What the memo expects of one transaction.
+/// Returns the memo's expectations for one transaction, beside the model.
 pub(super) fn transaction(scenario: &Scenario) -> Table {
     let costs = &scenario.costs;
     let daemon = |switches| transaction_ms(costs, switches);
@@ -18,7 +18,7 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
     let ring_1 = Switches { ring_1_daemon: true, ..none };
     let ring_0 = Switches { ring_0_ncp: true, ..none };
     let wait = Switches { wait: true, ..none };
-    // The wait alone, in the rings as they were.
+    // The wait alone, with unchanged rings.
     let wait_alone = before - costs.block_ms + costs.wait_ms;
     let io = |switches| io_ms(costs, switches);
     Table {
@@ -46,9 +46,9 @@ pub(super) fn transaction(scenario: &Scenario) -> Table {
     }
 }
 
-/// Returns what a proposal saves of `part`, with what the memo says of it.
+/// Returns the saving of a proposal in `part`, with the memo's value.
 fn compared(proposal: &str, part: &str, ours: f64) -> Row {
-    // The third ring's part is the memo's, for the daemon in either ring.
+    // The third ring's fraction is the memo's, for the daemon in either ring.
     let is_third_ring = matches!(proposal, "daemon in ring 1" | "NCP in ring 0");
     let origin = if is_third_ring && part == "daemon" { Origin::Input } else { Origin::Output };
     let row = Row::new(format!("{proposal}: {part}"), origin, ours, 0);
@@ -62,7 +62,7 @@ fn compared(proposal: &str, part: &str, ours: f64) -> Row {
     }
 }
 
-/// Each proposal with nothing else.
+/// Returns the savings of each proposal alone.
 pub(super) fn alone(scenario: &Scenario) -> Table {
     let before = bill(scenario, scenario.switches);
     let mut rows = Vec::new();
@@ -94,7 +94,7 @@ pub(super) fn alone(scenario: &Scenario) -> Table {
     }
 }
 
-/// Each proposal on top of those before it.
+/// Returns the savings of each proposal, added to the previous ones.
 pub(super) fn one_after_another(scenario: &Scenario) -> Table {
     let mut switches = scenario.switches;
     let minutes = scenario.minutes as f64 / 60.0;

@@ -1,4 +1,4 @@
-//! What this project adds to the computers of 1982, and how much of each second that saves.
+//! Features that this project adds to the computers of 1982, and the time that they save.
 
 use super::super::experiments::{WINDOW, echo_by, maximum_transfer_by, screenful_by};
 use super::super::foreign::Additions;
@@ -17,7 +17,7 @@ const EACH: [(&str, Additions); 5] = [
     ("all three", ALL),
 ];
 
-/// Returns four measures with each addition.
+/// Returns four measurements with each addition.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (what, measure, is_lossy) in [
@@ -28,7 +28,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     ] {
         let mut before = None;
         for (name, additions) in EACH {
-            // Where nothing is lost, nothing is acknowledged out of sequence.
+            // Without losses, no data is acknowledged out of sequence.
             if additions.sack && !additions.compressed_headers && !is_lossy {
                 continue;
             }

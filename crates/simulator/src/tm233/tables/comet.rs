@@ -1,11 +1,12 @@
-//! Comet's twenty packets and the concentrator's buffers, by the window (TM-233 §6.3.3).
+//! Comet's twenty packets and the concentrator's buffers, as a function of the window (TM-233
+//! §6.3.3).
 
 use super::super::foreign::{Additions, Visit};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns a screenful from Comet with each window.
+/// Returns the time of a screenful from Comet for each window.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     let host = scenario.hosts.iter().find(|host| host.name == "Comet");

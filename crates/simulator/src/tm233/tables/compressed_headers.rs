@@ -1,5 +1,4 @@
-//! The echo of table 6-4 with what came later: RFC 1144, and processors that take no time that
-//! counts.
+//! The echo of table 6-4 with later technology: RFC 1144, and processors of negligible cost.
 
 use super::super::experiments::{Equipment, echo_by};
 use super::super::scenario::Scenario;
@@ -7,7 +6,7 @@ use crate::table::{Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Costs;
 
-/// Returns the echo at 19,200 bit/s, with whole headers and with compressed ones.
+/// Returns the echo at 19,200 bit/s, with full headers and with compressed ones.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     const FAST_BPS: u64 = 19_200;
     let mut rows = Vec::new();
@@ -17,7 +16,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
             let echo = echo_by(equipment, FAST_BPS, scenario.keys)?;
             let bytes = echo.line_bytes;
             let what = format!("{processors} processor time, {headers} headers, {bytes:.0} bytes");
-            // The thesis measured one of the four.
+            // The thesis measured one of the four combinations.
             let measured = (processors == "1982" && !compresses_headers).then_some(0.0718);
             rows.push(Row::output(what, echo.time.as_secs_f64(), 4).measured_if(measured));
         }

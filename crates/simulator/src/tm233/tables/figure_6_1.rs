@@ -1,4 +1,4 @@
-//! Figure 6-1: the five lines of packet transfer time by size.
+//! Figure 6-1: the five lines of packet transfer time against size.
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
@@ -7,17 +7,17 @@ use crate::picture::{self, Drawing, Picture};
 use crate::table::{Figure, Origin, Row, Table};
 use crate::world::Stuck;
 
-/// Data bytes of the packets; the fits go through all but the first, as the thesis does not say
-/// which sizes its own went through.
+/// Data bytes of the packets. The fits use all sizes except the first, because the thesis does not
+/// state its own.
 const SIZES: [usize; 6] = [1, 100, 200, 300, 400, 500];
-/// What a packet has beside its data.
+/// Overhead of a packet besides its data.
 const OVERHEAD_BYTES: usize = 47;
 
-/// A line of the thesis: the one below it and what table 6-1 has between them.
+/// A line of the thesis: the line below it plus the component of table 6-1 between them.
 struct Paper {
     name: &'static str,
     origin: Origin,
-    /// It was timed, not calculated or estimated (§6.2.1).
+    /// Whether it was timed instead of calculated or estimated (§6.2.1).
     is_measured: bool,
     at_0_s: f64,
     us_a_byte: f64,
@@ -27,7 +27,7 @@ const fn line(name: &'static str, origin: Origin, at_0_s: f64, us_a_byte: f64) -
     Paper { name, origin, is_measured: true, at_0_s, us_a_byte }
 }
 
-/// From the top. The prices of all but a carriage return are the thesis's.
+/// From the top. All costs except that of a carriage return are the thesis's.
 const PAPER: [Paper; 5] = [
     line("CR", Origin::Fit, 0.0589, 2_279.7),
     line("PC", Origin::Input, 0.0589, 1_887.7),
@@ -36,7 +36,7 @@ const PAPER: [Paper; 5] = [
     Paper { is_measured: false, ..line("INT", Origin::Input, 0.0109, 231.0) },
 ];
 
-/// Returns each line as its fit: a constant, and a slope by the data byte; and its points.
+/// Returns the fit of each line, a constant and a slope per data byte, and its points.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let time = |content| -> Result<Vec<f64>, Stuck> {
         SIZES
@@ -78,7 +78,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     Ok((table, Picture { number: "figure 6-1", title, drawing }))
 }
 
-/// Returns the three figures of a line.
+/// Returns the three values of a line.
 fn compared(paper: &Paper, times: &[f64]) -> [Row; 3] {
     let (at_0, slope) = fit(times);
     let Paper { name, origin, is_measured, at_0_s, us_a_byte } = *paper;
@@ -101,7 +101,7 @@ fn points(name: &'static str, times: &[f64]) -> picture::Line {
     picture::Line { name, mark, points: bits.zip(times.iter().copied()).collect() }
 }
 
-/// Returns the constant and the slope of the line that is nearest to `times`.
+/// Returns the constant and the slope of the least-squares line through `times`.
 fn fit(times: &[f64]) -> (f64, f64) {
     let points = SIZES.iter().map(|size| *size as f64).zip(times.iter().copied());
     let count = times.len().max(1) as f64;

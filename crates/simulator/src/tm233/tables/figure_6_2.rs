@@ -1,4 +1,4 @@
-//! Figure 6-2: echoes from CSR, each timed by a clock of 18.2 ticks a second.
+//! Figure 6-2: echoes from CSR, each timed with a clock of 18.2 ticks per second.
 
 use super::super::experiments::WINDOW;
 use super::super::foreign::{Additions, Visit};
@@ -11,7 +11,7 @@ use protocols::link::llp;
 use protocols::time::Duration;
 use std::collections::BTreeMap;
 
-/// Returns how many echoes took how many ticks, at both speeds.
+/// Returns the distribution of echoes over ticks, at both speeds.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let (mut rows, mut bars) = (Vec::new(), Vec::new());
     let Some(host) = scenario.hosts.first() else { return Ok(results(rows, bars)) };
@@ -54,7 +54,7 @@ fn results(rows: Vec<Row>, bars: Vec<Bar>) -> (Table, Picture) {
     (table, Picture { number: "figure 6-2", title, drawing: Drawing::Bars(bars) })
 }
 
-/// Returns what a clock that only ticks makes of `time`, from any moment between two ticks.
+/// Returns `time` in ticks, as measured from a random phase between two ticks.
 fn ticks(time: Duration, chance: &mut Chance) -> u128 {
     let tick = llp::ticks(1).as_nanos();
     let phase = u128::from(chance.below(u64::try_from(tick).unwrap_or(1)));

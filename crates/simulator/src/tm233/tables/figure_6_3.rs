@@ -1,4 +1,4 @@
-//! Figure 6-3: screenfuls from CSR fall in clumps, by how often it had to send again.
+//! Figure 6-3: screenfuls from CSR form clumps, by the number of retransmissions.
 
 use super::super::experiments::WINDOW;
 use super::super::foreign::{Additions, Shown, Visit};
@@ -8,11 +8,11 @@ use crate::table::{Extent, Figure, Origin, Row, Table};
 use crate::world::Stuck;
 use std::collections::BTreeMap;
 
-/// Where the thesis has its clumps, in seconds.
+/// Clumps of the thesis, in seconds.
 const CLUMPS: [f64; 3] = [3.0, 7.0, 11.0];
 
-/// Returns the clumps at both speeds, with either rule of the retransmission timer; and how long
-/// each test took with the rule of the scenario.
+/// Returns the clumps at both speeds, with either rule of the retransmission timer, and the time of
+/// each test with the rule of the scenario.
 pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     let (mut rows, mut bars) = (Vec::new(), Vec::new());
     for timer in Timer::ALL {
@@ -57,10 +57,10 @@ pub(super) fn table(scenario: &Scenario) -> Result<(Table, Picture), Stuck> {
     Ok((table, Picture { number: "figure 6-3", title, drawing: Drawing::Bars(bars) }))
 }
 
-/// Returns where the mean of a clump comes from.
+/// Returns the origin of the mean of a clump.
 ///
-/// The time until the first retransmission is read off the second clump, and a timer that is fixed is
-/// the rule that meets the third.
+/// The time until the first retransmission is derived from the second clump, and the rule of a
+/// fixed timer is the one that matches the third.
 const fn origin(timer: Timer, timeouts: u64) -> Origin {
     match (timer, timeouts) {
         (_, 1) | (Timer::Fixed, 2..) => Origin::Fit,
@@ -68,7 +68,7 @@ const fn origin(timer: Timer, timeouts: u64) -> Origin {
     }
 }
 
-/// Returns how many tests took how long, from the shortest to the longest.
+/// Returns the distribution of the test times in half seconds, ascending.
 fn by_half_seconds(rate_bps: u64, shown: &[Shown]) -> Vec<Bar> {
     let halves = shown.iter().map(|shown| shown.time.as_millis() / 500);
     let mut counts: BTreeMap<u128, u32> = BTreeMap::new();
@@ -84,7 +84,7 @@ fn by_half_seconds(rate_bps: u64, shown: &[Shown]) -> Vec<Bar> {
         .collect()
 }
 
-/// Runs the test as often as the scenario says.
+/// Runs the test as often as the scenario specifies.
 pub(super) fn trials(
     scenario: &Scenario,
     rate_bps: u64,

@@ -1,15 +1,15 @@
-//! What the interrupt routine loses at each line speed (TM-233 §6.2.3).
+//! Losses of the interrupt routine at each line speed (TM-233 §6.2.3).
 
 use super::super::overrun::received_wrongly;
 use super::super::scenario::Scenario;
 use crate::table::{Origin, Row, Table};
 
-/// Line, and the share of packets that the thesis received wrongly.
+/// Line rate, and the percentage of packets received incorrectly in the thesis.
 const PAPER: [(u64, f64); 3] = [(28_800, 3.0), (38_400, 50.0), (43_000, 100.0)];
-/// The lines at which the scenario's `long_ppm` and `long_mean_us` were fitted.
+/// Line rates at which the scenario's `long_ppm` and `long_mean_us` were fitted.
 const FITTED_BPS: [u64; 2] = [28_800, 38_400];
 
-/// Returns the share of packets that are wrong at each speed.
+/// Returns the percentage of incorrect packets at each speed.
 pub(super) fn table(scenario: &Scenario) -> Table {
     let paper = |rate_bps: u64| PAPER.iter().find(|(line, _)| *line == rate_bps);
     let compared = |rate_bps: u64| {

@@ -1,11 +1,11 @@
-//! The lock-step of TM-233 §5.6, and its cure of §7.1.
+//! The lock-step of TM-233 §5.6, and its remedy of §7.1.
 
 use super::super::experiments::{Equipment, maximum_transfer_by};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns the maximum data transfer test in lock-step, and answering when one packet is left.
+/// Returns the maximum data transfer test in lock-step, and with answers when one packet is left.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = scenario.transfer_time();
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! The tables and figures of TM-233 §6.2 and §6.3, ours beside the thesis's, and why they differ
-//! where they do; and what this project would add to them.
+//! The tables and figures of TM-233 §6.2 and §6.3 beside the thesis's, with the reasons of
+//! differences, and the effects of this project's additions.
 
 mod added;
 mod comet;
@@ -27,7 +27,7 @@ use crate::picture::Picture;
 use crate::table::Table;
 use crate::world::Stuck;
 
-/// What all experiments have brought.
+/// Results of all experiments.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// The tables, in the order of the thesis.
@@ -40,7 +40,7 @@ pub struct Results {
 ///
 /// # Errors
 ///
-/// If a run comes to a stop.
+/// Returns an error if no event is left before the end of a run.
 pub fn results(scenario: &Scenario) -> Result<Results, Stuck> {
     let (figure_6_1, transfer_times) = figure_6_1::table(scenario)?;
     let (figure_6_2, echoes) = figure_6_2::table(scenario)?;
@@ -72,7 +72,7 @@ pub fn results(scenario: &Scenario) -> Result<Results, Stuck> {
 mod tests {
     use crate::table::{Figure, Row};
 
-    /// Compares a row with a figure of the thesis, inputs too.
+    /// Compares a row, which may be an input, with a value of the thesis.
     pub(super) fn assert_within(figure: Option<Figure>, limit: f64, row: &Row) {
         let share = figure.expect("the thesis has this figure").difference(row.ours);
         let share = share.expect("the figure is not zero");

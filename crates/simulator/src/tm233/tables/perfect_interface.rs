@@ -1,4 +1,4 @@
-//! A network interface that takes no time of the processor (TM-233 §6.2.3, §6.2.4 and §7.1).
+//! A network interface without processor cost (TM-233 §6.2.3, §6.2.4 and §7.1).
 
 use super::super::experiments::{Equipment, WINDOW, echo_by, screenful_by};
 use super::super::scenario::Scenario;
@@ -6,12 +6,12 @@ use crate::table::{Extent, Row, Table};
 use crate::world::Stuck;
 use protocols::meter::Work;
 
-/// Faster than anything the processor does.
+/// Faster than the processor in any case.
 const RATE_BPS: u64 = 10_000_000_000;
-/// A screenful's characters as bits.
+/// Bits of a screenful's characters.
 const SCREENFUL_BITS: f64 = 1_966.0 * 8.0;
 
-/// Returns a screenful and an echo with it.
+/// Returns the times of a screenful and an echo with it.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let costs = scenario.equipment().costs.with(Work::LineByte, 0);
     let equipment = Equipment { costs, ..scenario.equipment() };

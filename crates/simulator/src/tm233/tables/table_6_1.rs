@@ -1,4 +1,4 @@
-//! Table 6-1: where the time of a packet goes.
+//! Table 6-1: components of the time of a packet.
 
 use super::super::experiments::{Content, packet_transfer_by};
 use super::super::scenario::Scenario;
@@ -8,17 +8,17 @@ use crate::world::Stuck;
 
 /// Data bytes of the columns of part B.
 const SIZES: [usize; 4] = [0, 1, 466, 500];
-/// What a packet has beside its data.
+/// Overhead of a packet besides its data.
 const OVERHEAD_BYTES: usize = 47;
 
-/// A line of part B: by size, and by the data byte in microseconds.
+/// A line of part B: values by size, and per data byte in microseconds.
 struct Statistic {
     name: &'static str,
     paper: [f64; 4],
     paper_us: f64,
     ours: [f64; 4],
     origin: Origin,
-    /// The thesis marks it as calculated.
+    /// Whether the thesis marks it as calculated.
     is_calculated: bool,
 }
 
@@ -31,7 +31,7 @@ impl Statistic {
         let by_size = SIZES.iter().zip(self.paper).zip(self.ours);
         let mut rows: Vec<Row> = by_size
             .map(|((size, paper), ours)| {
-                // The thesis prints half of OOV at 466 bytes, and in tables 6-2 and 6-3 at 500.
+                // The thesis prints half of OOV at 466 bytes, and at 500 in tables 6-2 and 6-3.
                 let is_half = self.name == "OOV" && *size > 1;
                 let (part, share) = if is_half { ("1/2 ", 0.5) } else { ("", 1.0) };
                 compared(format!("{part}{}, {size} B", self.name), paper, ours * share, 4)
@@ -43,14 +43,14 @@ impl Statistic {
     }
 }
 
-/// What the three tests of figure 6-1 take, at 1, 466 and 500 bytes.
+/// Times of the three tests of figure 6-1, at 1, 466 and 500 bytes.
 struct Lines {
     carriage_returns: [f64; 3],
     printable: [f64; 3],
     not_printed: [f64; 3],
 }
 
-/// Returns every figure of part B.
+/// Returns every value of part B.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let time = |size, content| {
         packet_transfer_by(scenario.equipment(), scenario.rate_bps, size, content)
@@ -65,7 +65,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
         not_printed: by_size(Content::NotPrinted)?,
     };
     let mut rows = Vec::new();
-    // Line OP is put together from what part B says of it: SL, OOF and OOV.
+    // Line OP is composed from its components in part B: SL, OOF and OOV.
     for ((size, paper), ours) in
         [(1, 0.0602), (466, 0.6159), (500, 0.6566)].iter().zip(lines.not_printed)
     {
@@ -98,7 +98,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     })
 }
 
-/// Returns the lines of part B but OOF, which has one figure.
+/// Returns the lines of part B except OOF, which has one value.
 fn part_b(scenario: &Scenario, lines: &Lines) -> [Statistic; 6] {
     let less = |of: [f64; 3], what: [f64; 3]| {
         let [a, b, c] = of;
@@ -128,7 +128,7 @@ fn part_b(scenario: &Scenario, lines: &Lines) -> [Statistic; 6] {
     let printing = less(lines.printable, lines.not_printed);
     let act = [sl_0 - int_0, sl_1 - int_1, sl_466 - int_466, sl_500 - int_500];
     [
-        // The price of a carriage return is fitted to table 6-3.
+        // The cost of a carriage return is fitted to table 6-3.
         Statistic {
             origin: Origin::Fit,
             ..measured("CRO", [0.0, 0.0004, 0.1825, 0.1959], 392.0, returns)
@@ -146,12 +146,12 @@ fn serial<const COUNT: usize>(scenario: &Scenario, sizes: [usize; COUNT]) -> [f6
     sizes.map(|size| line.serial_time(size + OVERHEAD_BYTES).as_secs_f64())
 }
 
-/// Puts before the figures for 1, 466 and 500 bytes the one for none.
+/// Extrapolates the value for 0 bytes and prepends it to those for 1, 466 and 500 bytes.
 fn from_1_on([at_1, at_466, at_500]: [f64; 3]) -> [f64; 4] {
     [at_1 - (at_500 - at_1) / 499.0, at_1, at_466, at_500]
 }
 
-/// Returns microseconds a data byte, from 1 byte to 500.
+/// Returns microseconds per data byte, from 1 byte to 500.
 fn slope([_, at_1, _, at_500]: [f64; 4]) -> f64 {
     (at_500 - at_1) / 499.0 * 1e6
 }

@@ -1,4 +1,4 @@
-//! Table 6-2: the maximum data transfer test, and where its time went.
+//! Table 6-2: the maximum data transfer test, and the components of its time.
 
 use super::super::experiments::{Transfer, maximum_transfer_by};
 use super::super::scenario::Scenario;
@@ -8,10 +8,10 @@ use crate::world::Stuck;
 
 /// Bits on the line of a packet with 500 bytes of data, and of one with none.
 const PACKET_BITS: [f64; 2] = [5_470.0, 470.0];
-/// Packets of a window.
+/// Number of packets of a window.
 const GROUP: u64 = 8;
 
-/// Returns what was counted, and the thesis's sum of what that takes.
+/// Returns the counts, and the thesis's sum of their costs.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let transfer =
         maximum_transfer_by(scenario.equipment(), scenario.rate_bps, scenario.transfer_time())?;
@@ -44,7 +44,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     })
 }
 
-/// Returns the thesis's sum, and ours.
+/// Returns the thesis's sum, and that of the model.
 fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
     let line = Line::serial(scenario.rate_bps);
     let (line_byte_ns, segment_ns) = (scenario.costs.line_byte_ns, scenario.costs.segment_ns);
@@ -52,7 +52,7 @@ fn budget(scenario: &Scenario, transfer: &Transfer) -> Vec<Row> {
     let segment = segment_ns as f64 / 1e9;
     let (packets, answers) = (transfer.packets_in as f64, transfer.packets_out as f64);
     let groups = transfer.packets_in.div_ceil(GROUP) as f64;
-    // What the receiver did for its acknowledgments is not for the packets that came.
+    // Work of the receiver for its acknowledgments is not charged to received packets.
     let for_answers = answers * (segment + interrupts(47));
     let packet = (transfer.receiver_busy.as_secs_f64() - for_answers) / packets.max(1.0);
     let concurrent = line.serial_time(547).as_secs_f64() - interrupts(547);

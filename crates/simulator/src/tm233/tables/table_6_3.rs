@@ -1,4 +1,4 @@
-//! Table 6-3: the least time for a screenful.
+//! Table 6-3: the minimum time of a screenful.
 
 use super::super::experiments::{Screenful, WINDOW, screenful_by, text_by};
 use super::super::scenario::Scenario;
@@ -16,14 +16,14 @@ const NAMES: [&str; 6] = ["CRO", "PCO", "1/2 OOF", "1/2 OOV", "INT", "total"];
 const TOTAL_BITS: f64 = 3.0 * 5_470.0 + 5_130.0;
 const DATA_BITS: f64 = 1_966.0 * 8.0;
 
-/// Returns each packet by itself, the screenful, and the rates that the thesis concludes.
+/// Returns each packet individually, the screenful, and the rates that the thesis concludes.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for (len, paper) in PACKETS {
         let shown = text_by(scenario.equipment(), scenario.rate_bps, WINDOW, scenario.seed, len)?;
         let ours = parts(scenario, &shown);
         for ((name, paper), ours) in NAMES.iter().zip(paper).zip(ours) {
-            // The price of a carriage return is fitted to this table.
+            // The cost of a carriage return is fitted to this table.
             let is_fitted = matches!(*name, "CRO" | "total");
             let origin = if is_fitted { Origin::Fit } else { Origin::Input };
             let what = format!("packet of {len}, {name}");
@@ -64,7 +64,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     })
 }
 
-/// Returns what a text took of the processor: CRO, PCO, OOF and OOV of one side, INT, and all.
+/// Returns the processor time of a text: CRO, PCO, OOF and OOV of one side, INT, and the total.
 fn parts(scenario: &Scenario, shown: &Screenful) -> [f64; 6] {
     let seconds = |account: Account| shown.charged(account).as_secs_f64();
     let returns = shown.new_lines as f64 * scenario.costs.new_line_ns as f64 / 1e9;

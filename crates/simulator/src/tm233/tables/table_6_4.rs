@@ -28,12 +28,12 @@ const PAPER: [Paper; 4] = [
     paper(19_200, 0.0500, 0.0716, Some([0.0718, 0.0218])),
     paper(23_040, 0.0416, 0.0632, Some([0.0638, 0.0222])),
 ];
-/// What does not depend on the line, there and back.
+/// Time independent of the line, for both directions.
 const OVERHEAD_S: f64 = 0.0216;
 /// 480 bits each way.
 const ECHO_BITS: f64 = 2.0 * 480.0;
 
-/// Returns the echo on each line, with the line's part and what is left of it.
+/// Returns the echo on each line, with the line's part and the remainder.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = overhead(scenario);
     for rate_bps in &scenario.lines_bps {
@@ -65,7 +65,7 @@ pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     })
 }
 
-/// Returns what the prices say that one character takes beside the line.
+/// Returns the time of one character besides the line, computed from the costs.
 fn overhead(scenario: &Scenario) -> Vec<Row> {
     let costs = scenario.costs;
     let printing = costs.terminal_byte_ns as f64 / 1e9;

@@ -5,7 +5,7 @@ use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Line, predicted, measured.
+/// Line rate, predicted time, measured time.
 const PAPER: [(u64, f64, f64); 4] =
     [(4_800, 3.89, 4.62), (9_600, 2.67, 2.82), (19_200, 2.67, 2.83), (23_040, 2.67, 2.84)];
 

@@ -14,9 +14,9 @@ const PAPER: [Paper; 4] = [
     ("XX", Some(0.212), 0.161, 0.051),
     ("Multics", Some(0.382), 0.325, 0.057),
 ];
-/// CSR's echo at 9,600 bit/s has no figure in the scan: what the other two columns make of it.
+/// CSR's echo at 9,600 bit/s is missing in the scan: the sum of the other two columns.
 const CSR_SLOW_CALCULATED: f64 = 0.128 + 0.047;
-/// Echoes of which the average is taken.
+/// Number of echoes that are averaged.
 const FOREIGN_KEYS: usize = 100;
 /// Two personal computers, without the concentrator.
 const IBM_PC: Paper = ("IBM PC", Some(0.122), 0.072, 0.050);
@@ -24,7 +24,7 @@ const IBM_PC: Paper = ("IBM PC", Some(0.122), 0.072, 0.050);
 /// Returns the echo of each host at both speeds.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let [slow, fast] = [scenario.rate_bps, scenario.rate_bps * 2];
-    // The echoes of one host are alike to the byte that LLP escapes.
+    // The echoes of one host are identical except for a byte that LLP escapes.
     let keys = scenario.keys.min(FOREIGN_KEYS);
     let mut rows = Vec::new();
     let between = |rate_bps| {
@@ -74,7 +74,7 @@ fn add(
     let at_fast = paper.map(|(_, _, at_fast, _)| *at_fast);
     let difference = paper.map(|(.., difference)| *difference);
     let is_foreign = name != IBM_PC.0;
-    // `echo_us` of each host is fitted to this figure.
+    // `echo_us` of each host is fitted to this value.
     let origin = if is_foreign { Origin::Fit } else { Origin::Output };
     let at_slow = Row::output(format!("{name}, {slow_bps} bit/s"), slow, 3).measured_if(at_slow);
     rows.extend([

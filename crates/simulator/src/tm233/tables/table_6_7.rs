@@ -1,4 +1,4 @@
-//! Table 6-7: screenfuls from foreign hosts, the best of what was seen.
+//! Table 6-7: screenfuls from foreign hosts, the best of the observed times.
 
 use super::super::experiments::{WINDOW, screenful_by};
 use super::super::foreign::{Additions, Visit};
@@ -6,11 +6,11 @@ use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Host, predicted, and measured at 9,600 and 19,200 bit/s.
+/// Host, predicted time, and measured times at 9,600 and 19,200 bit/s.
 const PAPER: [(&str, f64, Option<f64>, Option<f64>); 2] =
     [("CSR", 2.67, Some(2.80), Some(2.91)), ("XX", 2.77, None, Some(3.19))];
 
-/// Returns a screenful of each host at both speeds, none of it dropped for coming in a burst.
+/// Returns a screenful of each host at both speeds, without burst drops.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let rates = [scenario.rate_bps, scenario.rate_bps * 2];
     let mut rows = Vec::new();

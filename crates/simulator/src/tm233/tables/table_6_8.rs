@@ -1,4 +1,4 @@
-//! §6.3.4: what the data takes of memory, as far as a run can know it. Table 6-8 is the code's.
+//! §6.3.4: memory for data, as far as a run can determine it. Table 6-8 is about code.
 
 use super::super::experiments::{MTU, PACKETS, WINDOW};
 use super::super::people::Person;
@@ -6,32 +6,32 @@ use crate::host::Host;
 use crate::table::{Row, Table};
 use protocols::station::Carried;
 
-/// Bytes of the local header in a packet buffer.
+/// Length of the local header in a packet buffer.
 const LOCAL_HEADER_LEN: usize = 4;
 
-/// What the thesis's data has beside its packet buffers and what is out of sequence: the difference
-/// of its figures.
+/// Data of the thesis besides packet buffers and out-of-sequence data: the difference of its
+/// values.
 pub const OTHER_DATA_BYTES: f64 = 6_576.0;
-/// All of the thesis's data.
+/// Total data of the thesis.
 pub const DATA_BYTES: f64 = 49_584.0;
 
-/// Returns the bytes of the packet buffers, and the most that data out of sequence takes.
+/// Returns the bytes of the packet buffers, and the maximum for out-of-sequence data.
 #[must_use]
 pub const fn buffer_bytes() -> [usize; 2] {
     let packets = PACKETS * (MTU + LOCAL_HEADER_LEN);
-    // Ours is a ring of a power of two, and at most 64 ranges of two words.
+    // The implementation uses a ring of a power of two, and at most 64 ranges of two words.
     [packets, WINDOW.next_power_of_two() + 64 * 2 * size_of::<usize>()]
 }
 
-/// Returns the bytes of a host in one piece: layers, meter and Telnet.
+/// Returns the size of a host in bytes: layers, meter and Telnet.
 ///
-/// The compiler and the features of a build decide it, so that it is in no table of a scenario.
+/// It depends on the compiler and the features of a build, so it is not in any table of a scenario.
 #[must_use]
 pub const fn host_bytes() -> usize {
     size_of::<Host<Carried<Person>>>()
 }
 
-/// Returns the sizes of the buffers.
+/// Returns the table of buffer sizes.
 pub(super) fn table() -> Table {
     let [packets, out_of_sequence] = buffer_bytes();
     Table {

@@ -1,18 +1,18 @@
-//! What the window does to a screenful between two personal computers (TM-233 §5.6, §6.3.3).
+//! Effect of the window on a screenful between two personal computers (TM-233 §5.6, §6.3.3).
 
 use super::super::experiments::{Equipment, SCREENFUL, screenful_by};
 use super::super::scenario::Scenario;
 use crate::table::{Row, Table};
 use crate::world::Stuck;
 
-/// Returns a screenful with each window, in lock-step and answering early.
+/// Returns a screenful with each window, in lock-step and with early answers.
 pub(super) fn table(scenario: &Scenario) -> Result<Table, Stuck> {
     let mut rows = Vec::new();
     for window in &scenario.windows_bytes {
         for answers_early in [false, true] {
             let equipment = Equipment { answers_early, ..scenario.equipment() };
             let shown = screenful_by(equipment, scenario.rate_bps, *window, scenario.seed)?;
-            // §6.2.5 does not name its window; §5.6 asks for one that holds a screenful.
+            // §6.2.5 does not specify its window; §5.6 asks for one that holds a screenful.
             let may_be_theirs = *window >= SCREENFUL && !answers_early;
             let measured = (may_be_theirs && scenario.rate_bps == 9_600).then_some(2.82);
             let how = if answers_early { ", early" } else { "" };
