@@ -1,5 +1,5 @@
-//! A script of ARP packets, any bytes or ones that can be read, of packets to be sent and of time:
-//! the neighbor cache keeps its limits, nothing leaks, and what is sent can be read.
+//! A script of ARP packets (arbitrary or well-formed bytes), packets to send, and time steps: the
+//! neighbor cache keeps its limits, no packet leaks, and all output can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -16,7 +16,7 @@ const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const LIMITS: Limits =
     Limits { entries: 6, incomplete: 3, unused: 2, packets_per_entry: 2, packets: 4 };
-/// More than any script makes of one step.
+/// Upper bound on the packets that one step of a script sends.
 const SENT_MAX: usize = 200;
 
 struct Host {

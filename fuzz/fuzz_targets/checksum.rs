@@ -1,5 +1,5 @@
-//! The Internet checksum over any bytes, cut at any even place: one piece or two give one sum,
-//! and a packet with its checksum in it is good.
+//! The Internet checksum over arbitrary bytes, split at any even offset: one piece or two give the
+//! same sum, and a packet that contains its checksum verifies.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! A script of answers to a DHCP client, any bytes as options behind a fixed part that fits what
-//! the client has asked: it never uses an address that was not checked, and what it sends can be
-//! read.
+//! A script of answers to a DHCP client: arbitrary bytes as options after a fixed part that matches
+//! the client's request. The client never uses an unchecked address, and all its output can be
+//! parsed.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -13,20 +13,20 @@ use std::net::Ipv4Addr;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// The bytes in front of the options.
+/// Length of the fixed part and the magic cookie before the options, bytes.
 const FIXED_LEN: usize = 240;
 
 struct Host {
     client: Client,
     bench: Bench,
-    /// What it has asked last.
+    /// Last message that the client sent.
     asked: Option<Message>,
-    /// The address that it wants to have checked.
+    /// Address for which the client waits for a duplicate address check.
     unchecked: Option<Ipv4Addr>,
 }
 
 fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
-    // What can be read, can be written and read again.
+    // A message that can be parsed survives a round trip through `emit`.
     if let Ok(message) = Message::parse(input) {
         assert_eq!(Message::parse(&message.emit()), Ok(message));
     }

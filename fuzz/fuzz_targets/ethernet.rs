@@ -1,5 +1,5 @@
-//! A script of whole frames into a station on an Ethernet segment that asks for its addresses: it
-//! comes to rest after each of them, keeps few packets, and sends nothing but frames.
+//! A script of whole frames into a station on an Ethernet segment that configures its addresses: it
+//! comes to rest after each frame, keeps few packets, and sends only valid frames.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -21,7 +21,7 @@ const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const PEER: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
 const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const MTU: usize = 1500;
-/// More than any frame gives a station to do.
+/// Upper bound on the scheduler steps that one frame causes.
 const STEPS_MAX: usize = 10_000;
 
 struct Silent;

@@ -1,5 +1,5 @@
-//! Any bytes as the control connection of an FTP server, cut or whole: they mean the same, no
-//! command holds an end of a line, and replies stay within their limit.
+//! Arbitrary bytes as the control connection of an FTP server, split or whole: the replies are the
+//! same, no command contains a line end, and replies stay within their limit.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -19,8 +19,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     assert_eq!(replies(input, input.len().max(1)), replies(input, cut));
 });
 
-/// Returns the server's replies; refusals of Telnet options may stand anywhere between them. Its owner lets everybody in and does whatever he is asked, but
-/// opens no files.
+/// Returns the server's replies. Refusals of Telnet options may be interleaved anywhere with them.
+/// The server accepts every login and performs every request, except that opening a file fails.
 fn replies(input: &[u8], cut: usize) -> Vec<Reply> {
     let mut bench = Bench::default();
     let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -1,5 +1,6 @@
-//! Any bytes on a data connection, in every type, structure, mode and word format, cut or whole:
-//! they mean the same. And any file comes back as it was, wherever the way there can be walked back.
+//! Arbitrary bytes on a data connection, in every type, structure, mode and word format: split or
+//! whole, they decode to the same result. Any file survives encoding and decoding if the
+//! representation is lossless.
 #![no_main]
 
 use fuzz::corpus::plant;

@@ -1,6 +1,6 @@
-//! Any bytes as a listing, in any dialect: what is read has a name, and a name that may become a
-//! file of ours leads nowhere else. However the listing is cut, the collector reads the same entries
-//! within its limits. Any pattern is held against any name.
+//! Arbitrary bytes as a listing in any dialect: each parsed entry has a name, and a name accepted
+//! for a local file cannot leave the directory. However the listing is split, the collector returns
+//! the same entries within its limits. Any pattern is matched against any name.
 #![no_main]
 
 use fuzz::corpus::plant;
@@ -24,7 +24,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
             let mut out = Vec::new();
             ListForm::Unix.write(&entry, NOW, &mut out);
             ListForm::Facts(FactSet::ALL).write(&entry, NOW, &mut out);
-            // One line each, whatever is in the name.
+            // Each form writes one line, whatever the name contains.
             assert!(out.iter().filter(|&&byte| byte == b'\n').count() <= 2);
         }
         _ = Timestamp::parse(line);
@@ -39,7 +39,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     }
 });
 
-/// Collects a listing that arrives in pieces, up to its first error.
+/// Collects a listing that arrives in pieces, up to the first error.
 fn collected(dialect: Dialect, input: &[u8], cut: usize) -> (Vec<Entry>, Option<Unread>) {
     let mut collector = Collector::new(dialect, NOW, 100);
     let is_whole = input.chunks(cut).all(|piece| collector.push(piece).is_ok())

@@ -1,5 +1,5 @@
-//! Any bytes as the replies of an FTP server, cut or whole: they mean the same, a user survives
-//! them, connects nowhere but to his server, and what is shown has no control characters.
+//! Arbitrary bytes as the replies of an FTP server: split or whole, they parse the same; a client
+//! does not panic, connects only to its server, and displays no control characters.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,6 @@
-//! Any bytes from a host into the Heath-19, with keys between them: cut or whole they paint the
-//! same screen, the cursor stays on it, the queues are limited, and what is drawn is what is seen.
+//! Arbitrary bytes from a host into the Heath-19, interleaved with keystrokes: split or whole they
+//! paint the same screen, the cursor stays on it, the queues are limited, and the rendering matches
+//! the screen.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -9,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use protocols::terminal::heath19::{Heath19, Key, Modifiers, Switches};
 use protocols::terminal::{Picture, Terminal, draw};
 
-/// The limit of replies that wait, and of a page beside them.
+/// Limit of queued replies, plus one transmitted page.
 const OUTPUT_MAX: usize = 256 + 24 * 80 * 10 + 1;
 
 fuzz_target!(init: plant(&seeds()), |input: &[u8]| {

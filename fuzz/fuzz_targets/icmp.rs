@@ -1,5 +1,5 @@
-//! Any bytes as an ICMP message, whole or with a repaired checksum, to a host that waits for an
-//! echo: nothing leaks, and an error is never answered.
+//! Arbitrary bytes as an ICMP message, unchanged or with a repaired checksum, to a host that waits
+//! for an echo reply: no packet leaks, and an error is never answered.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -19,7 +19,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     let input = &input[..input.len().min(CONTENT_MAX)];
     let mut repaired = input.to_vec();
     repair_icmp(&mut repaired);
-    // It may be read or not, but it must not be believed without its checksum.
+    // Unrepaired input may be parsed or not, but the host must not act on it without a valid
+    // checksum.
     for message in [input, &repaired] {
         receive(message);
     }

@@ -1,5 +1,5 @@
-//! Any bytes as a datagram, with and without a repaired header: the lengths of what is read agree
-//! with the bytes, and what a host is given is answered, delivered or back in the pool.
+//! Arbitrary bytes as a datagram, with and without a repaired header: the parsed lengths agree with
+//! the bytes, and every datagram is answered, delivered or returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -17,7 +17,7 @@ fuzz_target!(init: plant(&one_of_each()), |input: &[u8]| {
         if let Ok(parsed) = Header::parse(bytes) {
             agrees_with(&parsed, bytes);
         }
-        // A quote may be cut short, and its header may be that of a damaged datagram.
+        // A quoted datagram may be truncated, and its header may be damaged.
         if let Ok(quoted) = Header::parse_quoted(bytes) {
             assert!(quoted.header_len <= bytes.len());
         }

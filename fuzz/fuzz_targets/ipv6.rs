@@ -1,5 +1,5 @@
-//! Any bytes as a datagram of IPv6: the lengths of what is read agree with the bytes, and what a
-//! host is given is answered, delivered, kept as a fragment or back in the pool.
+//! Arbitrary bytes as an IPv6 datagram: the parsed lengths agree with the bytes, and every datagram
+//! is answered, delivered, kept as a fragment or returned to the pool.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -61,7 +61,7 @@ fn walks(next_header: u8, payload: &[u8]) {
     if let End::Fragment(fragment) = walk.end {
         let at = walk.len - ipv6::FRAGMENT_HEADER_LEN;
         let emitted = fragment.emit();
-        // The reserved bits are not kept.
+        // The reserved bits are not preserved.
         assert_eq!((emitted[0], &emitted[4..]), (payload[at], &payload[at + 4..walk.len]));
     }
 }

@@ -1,4 +1,5 @@
-//! Any bytes typed into a line: its canonical form is its own, and both are read alike.
+//! Arbitrary bytes typed into a line: canonicalization is idempotent, and the line discipline reads
+//! the typed and the canonical form alike.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -7,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use protocols::terminal::line_discipline::{Conventions, LineDiscipline, canonical};
 
 fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
-    // Beyond the limit of a line the typed form loses what the canonical one may still hold.
+    // Beyond the line limit, the typed form loses bytes that the shorter canonical form still
+    // holds.
     let Some(typed) = input.get(..input.len().min(1000)) else { return };
     let typed: Vec<u8> = typed.iter().copied().filter(|byte| *byte != b'\n').collect();
     let line = canonical(&typed, Conventions::default().tab_distance);

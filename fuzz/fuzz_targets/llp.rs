@@ -1,5 +1,5 @@
-//! Any bytes from a line into LLP, cut anywhere, while the other direction sends: what it says it
-//! can transmit it can, no timer stays due, and every packet comes back.
+//! Arbitrary bytes from a line into LLP, split anywhere, while the other direction sends: it can
+//! transmit whatever it offers, no timer stays due, and every packet is returned.
 #![no_main]
 
 use fuzz::bench::Bench;

@@ -1,5 +1,6 @@
-//! A script of messages of Neighbor Discovery, any bytes behind a type, to a host that makes
-//! addresses and follows routers: every list keeps its limit, and what is sent can be read.
+//! A script of Neighbor Discovery messages, arbitrary bytes after a type, to a host that
+//! autoconfigures addresses and follows routers: every list keeps its limit, and all output can be
+//! parsed.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -15,7 +16,7 @@ use protocols::link::ethernet::MacAddress;
 use std::net::Ipv6Addr;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
-/// More than any script makes of one step.
+/// Upper bound on the packets that one step of a script sends.
 const SENT_MAX: usize = 200;
 
 struct Host {

@@ -1,5 +1,5 @@
-//! Any bytes and any frames into an end of a PPP line, alone or after both ends have opened it: no
-//! packet leaks, what comes out fits, and the timers come to an end.
+//! Arbitrary bytes and frames into one end of a PPP link, alone or after both ends have opened it:
+//! no packet leaks, delivered packets fit the MTU, and the timers stop.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -85,7 +85,7 @@ fn collect(end: &mut Ppp, pool: &mut Pool) {
     }
 }
 
-/// Returns a frame with a right check sequence, every byte of it escaped.
+/// Returns a frame with a valid check sequence and every byte escaped.
 fn frame(information: &[u8]) -> Vec<u8> {
     let check = information.iter().fold(0xFFFF_u16, |fcs, byte| {
         (0..8).fold(fcs ^ u16::from(*byte), |fcs, _| fcs >> 1 ^ (0x8408 * (fcs & 1)))

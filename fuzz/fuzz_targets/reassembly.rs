@@ -1,5 +1,5 @@
-//! Any fragments of one datagram, against a map of which bytes have come: the reassembler says at
-//! the same fragment as the map that the datagram is whole or spoilt, and holds nothing then.
+//! Arbitrary fragments of one datagram, checked against a byte map: the reassembler completes or
+//! discards the datagram at the same fragment as the map, and then holds no data.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use protocols::internet::reassembly::{FRAGMENTS_MAX, Fragment, Key, Outcome, Reassembler};
 use std::net::Ipv4Addr;
 
-/// Bytes of script for each fragment: offset, length, and whether another one follows.
+/// Bytes of script per fragment: offset, length, and the more-fragments flag.
 const STEP: usize = 5;
 const HEADERS: [u8; 20] = [0x45; 20];
 const LEN_MAX: usize = 65_535;
@@ -69,7 +69,7 @@ fn key() -> Key {
     Key { source, destination, identification: 7, protocol: 17 }
 }
 
-/// The data of a fragment; another choice of `flags` makes other data of the same place.
+/// Returns the data of a fragment; different `flags` give different data for the same offset.
 fn content(offset: usize, len: usize, flags: u8) -> Vec<u8> {
     (offset..offset + len).map(|place| (place % 251) as u8 ^ (flags >> 1)).collect()
 }
@@ -80,11 +80,11 @@ enum Verdict {
     Whole(Vec<u8>),
 }
 
-/// What has come of the datagram, byte by byte.
+/// Reference model: the received bytes of the datagram.
 #[derive(Default)]
 struct Map {
     bytes: Vec<Option<u8>>,
-    /// What has come, to know what comes again: place, data, and whether another one follows.
+    /// Received fragments, to recognize repetitions: offset, data, and the more-fragments flag.
     seen: Vec<(usize, Vec<u8>, bool)>,
     end: Option<usize>,
     is_spoilt: bool,

@@ -1,5 +1,5 @@
-//! A script of sendings, acknowledgments and blocks into the flight of a connection: after every
-//! step it is what a model knows of each byte.
+//! A script of transmissions, acknowledgments and SACK blocks into the flight of a connection:
+//! after every step it agrees with a model of each byte.
 #![no_main]
 
 use fuzz::script::Script;
@@ -8,12 +8,12 @@ use protocols::time::Instant;
 use protocols::transport::tcp::flight::{Delivery, Flight, Judgment};
 use protocols::transport::tcp::seq::Seq;
 
-/// Numbers wrap in the middle of a script.
+/// First sequence number, chosen so that the numbers wrap within a script.
 const FIRST: Seq = Seq(0xFFFF_FE00);
-/// More would only be slower.
+/// Maximum number of outstanding bytes in the model; more would only be slower.
 const OUT_MAX: usize = 4096;
 
-/// What is known of one byte that is out.
+/// State of one outstanding byte.
 #[derive(Clone, Copy, Default)]
 struct Byte {
     sent_at: u64,
@@ -23,7 +23,7 @@ struct Byte {
 
 struct Both {
     flight: Flight,
-    /// The bytes that are out; the first has the number `una`.
+    /// Outstanding bytes; the first has the sequence number `una`.
     bytes: Vec<Byte>,
     una: Seq,
     now: u64,
@@ -78,7 +78,8 @@ impl Both {
         self.una = self.una + u32::try_from(len).unwrap_or(0);
     }
 
-    /// A block that begins before what is out, or ends behind it, changes nothing.
+    /// Applies a block. A block that begins before the outstanding bytes or ends after them changes
+    /// nothing.
     fn sack(&mut self, start: usize, len: usize) {
         let (start, end) = (start % (OUT_MAX + 100), start % (OUT_MAX + 100) + len);
         let mut delivery = Delivery::default();

@@ -1,5 +1,5 @@
-//! Any bytes from a line into SLIP, cut anywhere: cut or whole they give the same datagrams, these
-//! come through another line unchanged, and every packet comes back.
+//! Arbitrary bytes from a line into SLIP, split anywhere: split or whole they give the same
+//! datagrams, these pass another line unchanged, and every packet is returned.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -20,12 +20,13 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     assert_eq!(receive([&send(&whole)[..]]), whole);
 });
 
-/// Returns the datagrams in the bytes of a line; they are collected before a queue is full.
+/// Returns the datagrams in the bytes of a line, collecting them before the queue is full.
 fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let (mut bench, mut pool) = (Bench::default(), Pool::new(4, MTU));
     let (mut link, mut datagrams) = (Slip::new(MTU), Vec::new());
     for piece in pieces {
-        // An END at a time, so that whole or cut the queue is read as often.
+        // Up to one END at a time, so that the queue is emptied equally often for split and whole
+        // input.
         for run in piece.split_inclusive(|byte| *byte == END) {
             link.receive(run, &mut pool, &mut bench.cx());
             while let Some(Event::Received(packet)) = link.event() {

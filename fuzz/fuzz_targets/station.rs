@@ -1,5 +1,5 @@
-//! A script of whole datagrams into a station that listens and has one connection open: it comes
-//! to rest after each of them with every packet back, and what it sends can be read.
+//! A script of whole datagrams into a station that listens and has one connection open: it comes to
+//! rest after each datagram with every packet returned, and all its output can be parsed.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -20,10 +20,10 @@ use std::net::SocketAddr;
 const LISTENING_PORT: u16 = 23;
 const PEER_PORT: u16 = 7;
 const MTU: usize = 1500;
-/// More than any datagram gives a station to do.
+/// Upper bound on the scheduler steps that one datagram causes.
 const STEPS_MAX: usize = 10_000;
 
-/// Listens, opens one connection, and sends back on any connection what comes on it.
+/// Listens, opens one connection, and echoes received data on every connection.
 #[derive(Default)]
 struct Echo {
     has_opened: bool,
@@ -61,7 +61,7 @@ struct Host {
     station: Station,
     scheduler: Scheduler,
     application: Echo,
-    /// Who is at the other end of the connection that we open, and who calls on us.
+    /// Peer of the connection that the station opens, and peer that connects to the station.
     peers: [Peer; 2],
 }
 
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// A datagram of the script's own, which has its length in front.
+    /// Delivers a raw datagram from the script, preceded there by its length.
     fn raw(&mut self, script: &mut Script<'_>, is_repaired: bool) {
         let Some(len) = script.word() else { return };
         let mut bytes = script.piece(usize::from(len)).to_vec();
@@ -132,7 +132,7 @@ impl Host {
         self.station.receive(bytes, &mut self.bench.cx());
     }
 
-    /// Runs the station until it has nothing to do and the wire has all that it sent.
+    /// Runs the station until it is idle and has handed all its output to the wire.
     fn come_to_rest(&mut self) {
         let (station, application) = (&mut self.station, &mut self.application);
         let mut steps = 0;
@@ -167,8 +167,8 @@ fn can_be_read(wire: &[u8], peers: &mut [Peer], bench: &mut Bench) {
     }
 }
 
-/// Both connections open, carry data and close; and one of each kind of datagram, as it is and
-/// with what the script makes of it.
+/// Returns scripts in which both connections open, carry data and close, and one of each kind of
+/// datagram, unchanged and repaired.
 fn seeds() -> Vec<Vec<u8>> {
     let (active, passive) = (0, 8);
     let session =

@@ -1,5 +1,5 @@
-//! A script of segments, user calls and time into a TCP that begins in each of its states: what it
-//! sends can be read, no packet leaks, no timer stays due, and what waits for something has a
+//! A script of segments, user calls and time steps into a TCP that begins in any of its states: all
+//! output can be parsed, no packet leaks, no timer stays due, and every state that waits has a
 //! timer.
 #![no_main]
 
@@ -19,9 +19,10 @@ use std::net::SocketAddr;
 const PORT: u16 = 23;
 const PEER_PORT: u16 = 4000;
 const LINK_MSS: u16 = 1460;
-/// More than all that the buffers hold in the smallest segments.
+/// Upper bound on the segments of one output, even if the buffers are sent in the smallest
+/// segments.
 const SEGMENTS_MAX: usize = 8192;
-/// How many states a script may begin in.
+/// Number of states in which a script may begin.
 const BEGINNINGS: u8 = 12;
 
 struct Host {
@@ -61,7 +62,7 @@ impl Host {
         }
     }
 
-    /// Brings the connection into the state where the script begins.
+    /// Brings the connection into the initial state of the script.
     fn begin(&mut self, beginning: u8) {
         let is_passive = matches!(beginning, 0 | 2 | 11);
         if is_passive {
@@ -187,7 +188,7 @@ impl Host {
         assert!(self.tcp.deadline().is_none_or(|next| next > self.bench.now), "no timer spins");
     }
 
-    /// Takes all segments and all news.
+    /// Drains all segments and events.
     fn output(&mut self) {
         let mut segments = 0;
         while let Some(segment) = self.tcp.transmit(&mut self.pool, &mut self.bench.cx()) {
@@ -222,14 +223,14 @@ impl Host {
         assert!(!waits || self.tcp.deadline().is_some(), "stuck in {state}, {queue} bytes wait");
         let window = status.receive_buffer;
         assert!(window <= self.profile.receive_window.limit());
-        // What rounding the window up may promise has a place too.
+        // The buffer also accepts the data that rounding up the window may advertise.
         assert!(status.receive_queue <= window + (window / 8).max(1 << 8));
     }
 }
 
 fn expected(beginning: u8) -> Option<State> {
     match beginning {
-        // The user does not know of a connection that is not open yet.
+        // A passive connection is not reported to the user before it is established.
         0 | 2 => None,
         1 => Some(State::SynSent),
         3 => Some(State::SynReceived),
@@ -243,7 +244,8 @@ fn expected(beginning: u8) -> Option<State> {
     }
 }
 
-/// In every state: a transfer to and fro, a close, and one segment of each kind that is wrong.
+/// Returns, for every state, a transfer in both directions with a close, and a script with one
+/// invalid segment of each kind.
 fn seeds() -> Vec<Vec<u8>> {
     let transfer = [0x98, 0x0F, 0x56, 0x0F, 0x5A, 0x29, 0x0F, 0x0D, 0x0B, 0x0F, 0x0D];
     let scripted = |flags: u8, deviates: u8, rest: &[u8]| [&[0, flags, deviates], rest].concat();

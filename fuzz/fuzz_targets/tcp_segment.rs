@@ -1,5 +1,5 @@
-//! Any bytes as a TCP segment, whole or with a repaired checksum: what is read can be written and
-//! read again, and the options that are known survive that.
+//! Arbitrary bytes as a TCP segment, unchanged or with a repaired checksum: a parsed header can be
+//! written and parsed again, and the known options survive that.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -16,7 +16,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     for segment in [input, &repaired] {
         let Some((header, len)) = read(segment) else { continue };
         assert!((HEADER_LEN..=MAX_HEADER_LEN).contains(&len) && len <= segment.len());
-        // A sender pads some options for alignment, so that not all that can be read fits again.
+        // Some options are padded for alignment when written, so not every parsed header fits
+        // again.
         if HEADER_LEN + header.options.len() > MAX_HEADER_LEN {
             continue;
         }
@@ -34,7 +35,7 @@ fn read(segment: &[u8]) -> Option<(Header, usize)> {
     Header::parse(segment, pseudo.bytes(segment), &mut Bench::default().meter).ok()
 }
 
-/// Segments with no options, with those of a SYN, and with options that lie about their length.
+/// Returns segments without options, with those of a SYN, and with options that have false lengths.
 fn seeds() -> Vec<Vec<u8>> {
     let of_a_syn = [2, 4, 5, 180, 1, 3, 3, 7, 1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
     [&[][..], &of_a_syn, &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2], &[2, 40, 0, 0], &[8, 0, 0, 0]]

@@ -1,6 +1,6 @@
-//! Any bytes from the other side into a Telnet user and server: cut or whole they mean the same,
-//! and the queue to the transport has its limit; two ends whose words cross come to rest and agree.
-//! Every option is allowed, every record of the inspector is shown, and what is behind the start of
+//! Arbitrary bytes from the peer into a Telnet client and server: split or whole they mean the
+//! same, and the output queue keeps its limit. Two ends whose messages cross come to rest and
+//! agree. Every option is allowed, every inspector record is formatted, and data after the start of
 //! compression is inflated.
 #![no_main]
 
@@ -15,9 +15,9 @@ use protocols::application::telnet::{
 };
 
 const OUTPUT_LIMIT_BYTES: usize = 512;
-/// The limit for data, and what is reserved for commands and answers.
+/// The limit for data, plus the reserve for commands and answers.
 const WAITING_MAX: usize = OUTPUT_LIMIT_BYTES + 4096;
-/// Far more than two honest ends need to agree about everything.
+/// Upper bound on the round trips that two honest ends need to agree on everything.
 const ROUNDS_MAX: usize = 64;
 
 fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
@@ -39,7 +39,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     inflate(bytes, cut);
 });
 
-/// Nothing is read or said behind the start of TLS.
+/// Checks that nothing is received or sent after the start of TLS.
 fn up_to_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
     let mut bench = Bench::default();
     while let Some(event) = telnet.receive(&mut bytes, &mut bench.cx()) {
@@ -54,7 +54,7 @@ fn up_to_tls(telnet: &mut Telnet, mut bytes: &[u8]) {
     assert!(bytes.is_empty());
 }
 
-/// Any bytes as a compressed stream: cut or whole they mean the same.
+/// Checks that a compressed stream inflates to the same data split or whole.
 fn inflate(bytes: &[u8], cut: usize) {
     let inflated = |cut: usize| {
         let (mut bench, mut decompressor) = (Bench::default(), Decompressor::default());
@@ -83,7 +83,7 @@ fn inflate(bytes: &[u8], cut: usize) {
     assert!(whole_failed || whole == pieces);
 }
 
-/// Every option but TLS, behind which nothing is heard.
+/// Returns every option except START_TLS, after which no input is processed.
 fn all() -> OptionSet {
     (0..=254).map(OptionCode).fold(OptionSet::NONE, OptionSet::with).without(OptionCode::START_TLS)
 }
@@ -111,7 +111,7 @@ fn server(starts_negotiation: bool) -> Telnet {
     })
 }
 
-/// The same ends with TLS allowed too.
+/// Returns the same ends with START_TLS allowed too.
 fn with_tls(is_user: bool) -> Telnet {
     let allows = all().with(OptionCode::START_TLS);
     if is_user {
@@ -121,7 +121,8 @@ fn with_tls(is_user: bool) -> Telnet {
     }
 }
 
-/// What the bytes were taken for: the data, what else there was and where, and the answers.
+/// Returns the interpretation of the bytes: the data, the other events with their positions, and
+/// the answers.
 fn meaning<'a>(
     telnet: &mut Telnet,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -148,7 +149,7 @@ fn meaning<'a>(
     (data, rest, telnet.output().to_vec())
 }
 
-/// Lets the user do, and the peer send, what the script says.
+/// Runs a script of user calls and peer input.
 fn with_nonsense(telnet: &mut Telnet, mut script: Script<'_>) {
     let mut bench = Bench::default();
     telnet.start(&mut bench.cx());
@@ -168,7 +169,7 @@ fn with_nonsense(telnet: &mut Telnet, mut script: Script<'_>) {
     }
 }
 
-/// Lets the user do what the script says.
+/// Makes the user call that the script selects.
 fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Bench) {
     let (count, cx) = (usize::from(verb >> 3), &mut bench.cx());
     match verb & 7 {
@@ -188,7 +189,7 @@ fn asks(telnet: &mut Telnet, verb: u8, script: &mut Script<'_>, bench: &mut Benc
     }
 }
 
-/// Lets the user say more about an option.
+/// Makes a user call that concerns one option.
 fn says(telnet: &mut Telnet, which: usize, script: &mut Script<'_>, bench: &mut Bench) {
     let byte = script.byte().unwrap_or(0);
     if which == 29 {
@@ -222,8 +223,8 @@ fn is_within_limits(telnet: &Telnet) {
     assert!(telnet.urgent_mark().is_none_or(|mark| mark <= telnet.output().len()));
 }
 
-/// Two ends whose users do what the script says, and whose words cross: every answer that an
-/// answer calls for ends somewhere (RFC 1143), and then both believe the same.
+/// Runs two ends whose users follow the script and whose messages cross: the chain of answers ends
+/// (RFC 1143), and then both ends agree on every option.
 fn come_to_rest(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
     let mut bench = Bench::default();
     one.start(&mut bench.cx());
@@ -236,7 +237,8 @@ fn come_to_rest(mut one: Telnet, mut other: Telnet, mut script: Script<'_>) {
             4 => asks(&mut other, script.byte().unwrap_or(0) | 5, &mut script, &mut bench),
             _ => asks(&mut one, verb, &mut script, &mut bench),
         }
-        // Who sends more than the other reads goes without an answer, and may believe anything.
+        // If one end sends more than the other reads, answers are dropped and the ends may
+        // disagree.
         if one.output().len().max(other.output().len()) > OUTPUT_LIMIT_BYTES {
             return;
         }

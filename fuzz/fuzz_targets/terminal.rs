@@ -1,5 +1,6 @@
-//! Any bytes from a host into the terminal: cut or whole they paint the same screen, the cursor
-//! stays on it in any size, every wide character has its second cell, and replies are limited.
+//! Arbitrary bytes from a host into the terminal: split or whole they paint the same screen, the
+//! cursor stays on it in any size, every wide character has its second cell, and replies are
+//! limited.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -8,7 +9,7 @@ use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::terminal::Terminal;
 
-/// The limit of replies that wait.
+/// Limit of queued replies, bytes.
 const OUTPUT_MAX: usize = 256;
 
 fuzz_target!(init: plant(&seeds()), |input: &[u8]| {

@@ -1,5 +1,5 @@
-//! Requests, and a script of datagrams to both ends of a transfer: what is sent fits what was
-//! agreed, and the receiver's file is the sender's as far as it goes when they are joined.
+//! Requests, and a script of datagrams to both ends of a transfer: all output fits the negotiated
+//! sizes, and if the ends are connected, the receiver's file is a prefix of the sender's.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -13,7 +13,7 @@ use protocols::application::tftp::{
 const PORT: u16 = 2000;
 
 fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
-    // What can be read and fits into a request can be written, and is the same when read again.
+    // A request that can be parsed and fits into a packet survives a round trip through `emit`.
     if let Ok(request) = Request::parse(input)
         && let Some(packet) = request.emit()
     {
@@ -52,7 +52,7 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
                     got.extend_from_slice(data);
                 }
             }
-            // The network: one datagram each way, or a lost one.
+            // The network: one datagram in each direction, delivered or lost.
             lossy => {
                 out.clear();
                 if sender.transmit(&mut out, &mut bench.cx()).is_some() && lossy == 6 {

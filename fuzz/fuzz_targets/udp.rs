@@ -1,5 +1,5 @@
-//! Any bytes as UDP datagrams, whole or with a repaired checksum, for a host with one socket that
-//! is read and one that nobody reads: full queues turn away, and nothing leaks.
+//! Arbitrary bytes as UDP datagrams, unchanged or with a repaired checksum, to a host with one
+//! socket that is read and one that is not: full queues drop datagrams, and no packet leaks.
 #![no_main]
 
 use fuzz::bench::Bench;

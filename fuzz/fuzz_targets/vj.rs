@@ -1,6 +1,6 @@
-//! Any bytes into both ends of the header compression. What the compressor makes of a datagram is
-//! the same datagram again at the other end, and a decompressor that gets anything else makes a
-//! whole datagram of it or refuses it.
+//! Arbitrary bytes into both ends of the header compression. A compressed datagram is restored
+//! unchanged at the other end. A decompressor that gets any other input restores a whole datagram
+//! or rejects it.
 #![no_main]
 
 use fuzz::bench::Bench;
@@ -16,7 +16,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     let mut bench = Bench::default();
     let slots = settings % SLOTS_MAX + 1;
     let mut compressor = Compressor::new(slots, settings & 0x80 != 0);
-    // One hears all that is sent and nothing else, the other what the fuzzer says.
+    // One decompressor receives exactly the compressor's output; the other also receives fuzzed
+    // bytes.
     let (mut honest, mut other) = (Decompressor::new(slots), Decompressor::new(slots));
     while let Some((&[kind, len], after)) = rest.split_first_chunk() {
         let (piece, after) = after.split_at(after.len().min(usize::from(len)));
@@ -58,7 +59,8 @@ fuzz_target!(init: plant(&seeds()), |input: &[u8]| {
     }
 });
 
-/// An atomic datagram may come with another identification, and so with another checksum.
+/// Compares two datagrams. The identification of an atomic datagram may change, and with it the
+/// checksum.
 fn is_same_but_for_identification(made: &[u8], sent: &[u8]) {
     let without = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();

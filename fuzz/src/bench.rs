@@ -1,15 +1,16 @@
-//! Lends engines time that is moved by hand, chance from a fixed seed, and a meter.
+//! Provides engines with a manually advanced clock, a random number generator with a fixed seed,
+//! and a meter.
 
 use protocols::chance::Chance;
 use protocols::meter::{Clock, Meter};
 use protocols::time::Duration;
 use protocols::{Cx, Instant};
 
-/// Owns what a [`Cx`] lends.
+/// Owner of the values that a [`Cx`] borrows.
 pub struct Bench {
-    /// The time of the next call.
+    /// Time passed to the next call.
     pub now: Instant,
-    /// The meter.
+    /// Meter that the engines charge.
     pub meter: Meter,
     chance: Chance,
 }
@@ -22,17 +23,17 @@ impl Default for Bench {
 }
 
 impl Bench {
-    /// Lends it.
+    /// Returns a [`Cx`] that borrows this bench.
     pub fn cx(&mut self) -> Cx<'_> {
         Cx { now: self.now, chance: &mut self.chance, meter: &mut self.meter }
     }
 
-    /// Moves time on by `millis`.
+    /// Advances the time by `millis`.
     pub fn advance_millis(&mut self, millis: u64) {
         self.now = self.now + Duration::from_millis(millis);
     }
 
-    /// Moves time on to `deadline`, if it is not past.
+    /// Advances the time to `deadline` unless that is past.
     pub fn advance_to(&mut self, deadline: Option<Instant>) {
         self.now = self.now.max(deadline.unwrap_or(self.now));
     }

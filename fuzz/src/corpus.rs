@@ -1,11 +1,10 @@
-//! Seeds of the corpus. They are made by functions when a target starts, and none is kept in the
-//! repository.
+//! Seeds of the corpus. Functions generate them when a target starts; the repository stores none.
 
 use std::path::PathBuf;
 
-/// Writes `seeds` into the folder of the corpus: the first argument that is a folder.
+/// Writes `seeds` into the corpus directory: the first argument that is a directory.
 ///
-/// Without such an argument one input is repeated, and there is nothing to plant.
+/// Without such an argument libFuzzer reruns a single input, and no seeds are needed.
 pub fn plant(seeds: &[Vec<u8>]) {
     let folder = std::env::args_os().skip(1).map(PathBuf::from).find(|path| path.is_dir());
     let Some(folder) = folder else { return };

@@ -1,4 +1,4 @@
-//! Honest datagrams for a host at [`US`], and the repair of what the fuzzer made of them: a wrong
+//! Well-formed datagrams for a host at [`US`], and repair of fuzzed ones: without it, a wrong
 //! checksum would end every run at the first check.
 
 use protocols::checksum::Sum;
@@ -9,22 +9,22 @@ use protocols::internet::pseudo_header;
 use protocols::packet::Packet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The host under test.
+/// IPv4 address of the host under test.
 pub const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// Who sends to it.
+/// IPv4 address of its peer.
 pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// The host under test, by IPv6.
+/// IPv6 address of the host under test.
 pub const US_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
-/// Who sends to it, by IPv6.
+/// IPv6 address of its peer.
 pub const PEER_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
 
-/// Returns a header of IPv6 from the peer to us.
+/// Returns an IPv6 header of a datagram from the peer to the host under test.
 pub fn header_v6() -> ipv6::Header {
     ipv6::Header { source: PEER_V6, destination: US_V6, hop_limit: 255, dscp_ecn: 0, flow_label: 0 }
 }
 
-/// Makes the payload length of a datagram of IPv6 that of its bytes.
+/// Sets the payload length of an IPv6 datagram to the number of bytes after the header.
 pub fn repair_payload_length(datagram: &mut [u8]) {
     let payload_len = datagram.len().saturating_sub(ipv6::HEADER_LEN);
     let payload_len = u16::try_from(payload_len).unwrap_or(u16::MAX);
@@ -33,7 +33,7 @@ pub fn repair_payload_length(datagram: &mut [u8]) {
     }
 }
 
-/// Returns a datagram from the peer to us.
+/// Returns an IPv4 datagram from the peer to the host under test.
 pub fn datagram(protocol: Protocol, content: &[u8]) -> Vec<u8> {
     let header = Header {
         source: PEER,
@@ -48,7 +48,7 @@ pub fn datagram(protocol: Protocol, content: &[u8]) -> Vec<u8> {
     [&header.emit(total_len), content].concat()
 }
 
-/// Returns an echo request or a reply: `message_type` says which.
+/// Returns an ICMP echo request or reply, according to `message_type`.
 pub fn echo(message_type: u8, data: &[u8]) -> Vec<u8> {
     let mut message = [&[message_type, 0, 0, 0, 0, 1, 0, 2], data].concat();
     repair_icmp(&mut message);
@@ -62,7 +62,8 @@ pub fn error(message_type: u8, code: u8, quoted: &[u8]) -> Vec<u8> {
     message
 }
 
-/// Returns the first bytes of a UDP datagram that we sent, as an error quotes it.
+/// Returns the beginning of a UDP datagram that the host under test sent, as an ICMP error quotes
+/// it.
 pub fn quote(source_port: u16) -> Vec<u8> {
     let header = Header {
         source: US,
@@ -107,13 +108,13 @@ pub fn one_of_each() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Repairs the checksum of an IPv4 header, as far as there is one.
+/// Repairs the checksum of an IPv4 header; input that is too short stays unchanged.
 pub fn repair_header(datagram: &mut [u8]) {
     let len = header_len(datagram);
     repair(datagram.get_mut(..len).unwrap_or_default(), 10, Sum::default());
 }
 
-/// Repairs the checksums of an IPv4 header and of what it carries.
+/// Repairs the checksums of an IPv4 header and of its payload.
 pub fn repair_all(datagram: &mut [u8]) {
     repair_header(datagram);
     let Ok(parsed) = Header::parse(datagram) else { return };
@@ -122,7 +123,7 @@ pub fn repair_all(datagram: &mut [u8]) {
     repair_transport(protocol, source, destination, content);
 }
 
-/// Repairs the checksum of what a datagram carries.
+/// Repairs the checksum of a datagram's payload.
 pub fn repair_transport(protocol: Protocol, from: Ipv4Addr, to: Ipv4Addr, content: &mut [u8]) {
     let len = u16::try_from(content.len()).unwrap_or(u16::MAX);
     let pseudo = pseudo_header(from.into(), to.into(), protocol, len);
@@ -141,7 +142,7 @@ pub fn repair_icmp(message: &mut [u8]) {
     }
 }
 
-/// Puts bytes into a packet that a pool has lent.
+/// Copies `bytes` into a packet from a pool.
 pub fn fill(mut packet: Packet, bytes: &[u8]) -> Packet {
     packet.extend(bytes);
     packet

@@ -1,5 +1,5 @@
-//! What the targets share: the bench that lends a [`Cx`](protocols::Cx), scripts, seeds of the
-//! corpus, honest datagrams, and a peer of a TCP that follows what it is told.
+//! Shared parts of the targets: the bench that provides a [`Cx`](protocols::Cx), scripts, seeds of
+//! the corpus, well-formed datagrams, and a TCP peer that tracks the connection.
 
 pub mod bench;
 pub mod corpus;

@@ -1,5 +1,5 @@
-//! The peer of a TCP under test: it follows what it is told, so that a script can say a segment
-//! as a deviation from the right one instead of guessing sequence numbers.
+//! The peer of a TCP under test. It tracks the connection, so that a script can describe a segment
+//! as a deviation from the correct one instead of guessing sequence numbers.
 
 use crate::datagrams::{PEER, US, repair_transport};
 use crate::script::Script;
@@ -9,22 +9,22 @@ use protocols::transport::tcp::seq::Seq;
 
 /// The peer's end of one connection.
 pub struct Peer {
-    /// Our port.
+    /// Port of the TCP under test.
     pub our_port: u16,
-    /// The peer's port.
+    /// Port of the peer.
     pub port: u16,
-    /// The next number that we expect of the peer.
+    /// Next sequence number that the TCP under test expects from the peer.
     seq: Seq,
-    /// The number behind all that we have sent.
+    /// Sequence number after everything that the TCP under test has sent.
     ack: Seq,
-    /// The peer's clock, and what we said last of ours.
+    /// The peer's timestamp clock, and the last timestamp of the TCP under test.
     timestamps: (u32, u32),
-    /// Timestamps were agreed upon, and are then in every segment (RFC 7323 §3.2).
+    /// `true` once timestamps are negotiated; every segment then has them (RFC 7323 §3.2).
     stamps: bool,
 }
 
 impl Peer {
-    /// Makes a peer that has heard nothing yet.
+    /// Returns a peer that has received nothing yet.
     pub fn new(our_port: u16, port: u16) -> Self {
         Self {
             our_port,
@@ -36,7 +36,7 @@ impl Peer {
         }
     }
 
-    /// Takes note of a segment that we sent to it.
+    /// Processes a segment from the TCP under test.
     pub fn heard(&mut self, header: &Header, data_len: usize) {
         if header.destination_port != self.port {
             return;
@@ -62,13 +62,13 @@ impl Peer {
         self.segment(&self.header(flags), data)
     }
 
-    /// Returns an honest acknowledgment that leaves out the last number that was sent.
+    /// Returns a correct segment that acknowledges all but the last sequence number.
     pub fn all_but_one(&self, flags: Flags) -> Vec<u8> {
         let header = self.header(flags);
         self.segment(&Header { ack: header.ack - 1, ..header }, &[])
     }
 
-    /// Returns a SYN, or what goes with one.
+    /// Returns a SYN or, depending on `flags`, a SYN-ACK.
     pub fn synchronize(&self, flags: Flags, with_options: bool) -> Vec<u8> {
         let options = Options {
             mss: Some(400),
@@ -82,7 +82,8 @@ impl Peer {
         self.segment(&Header { options, ..header }, &[])
     }
 
-    /// Returns the segment that a script says: flags, what deviates, and how far.
+    /// Returns the segment that a script describes: flags, deviating fields, and the size of each
+    /// deviation.
     pub fn scripted(&self, script: &mut Script<'_>) -> Option<Vec<u8>> {
         let mut header = self.header(flags(script.byte()?));
         let deviates = script.byte()?;
@@ -144,7 +145,7 @@ impl Peer {
     }
 }
 
-/// A number that is wrong by `by`, which may go to either side; or by that many times 2^16.
+/// Returns `number` displaced by `by` − 2^15, or by `by` · 2^16 if `is_far`.
 fn moved(number: Seq, by: u16, is_far: bool) -> Seq {
     let by = u32::from(by);
     if is_far { number + (by << 16) } else { number + by.wrapping_sub(0x8000) }

@@ -1,6 +1,6 @@
-//! Reads the fuzzer's bytes as a script: numbers and pieces, until nothing is left.
+//! Reads the fuzzer's input as a script of numbers and pieces.
 
-/// What is left of a script.
+/// Unread rest of a script.
 pub struct Script<'a>(pub &'a [u8]);
 
 impl<'a> Script<'a> {
@@ -11,12 +11,12 @@ impl<'a> Script<'a> {
         Some(*byte)
     }
 
-    /// Returns the next two bytes as a number, if there are two.
+    /// Returns the next two bytes as a big-endian number, if there are two.
     pub fn word(&mut self) -> Option<u16> {
         Some(u16::from_be_bytes([self.byte()?, self.byte()?]))
     }
 
-    /// Returns the next `len` bytes, or all there are.
+    /// Returns the next `len` bytes, or all remaining ones if there are fewer.
     pub fn piece(&mut self, len: usize) -> &'a [u8] {
         let (piece, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;

@@ -27,7 +27,8 @@ usage: cargo xtask COMMAND
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // Cargo says at run time where the package is, also when the folder has been moved.
+    // Cargo sets this variable at run time, so it is correct even after the directory has been
+    // moved.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| "xtask".into());
     let root = Path::new(&package).join("..");
     match run(&root, &arguments) {

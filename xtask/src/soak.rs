@@ -1,4 +1,4 @@
-//! `./x soak`: the simulator's campaign of faults, one seed after the other, on every core.
+//! `./x soak`: the simulator's fault campaign, one seed after the other, on every core.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use os::clock::thread_cpu_time;
@@ -17,10 +17,10 @@ usage: ./x soak [--seeds N] [--seed S] [--jobs J]
   --jobs J    how many at once; one a core if it is not said";
 
 const SEEDS: u64 = 200;
-/// Failures that are printed whole; of the others the seeds are.
+/// Maximum number of failures printed in full; of the others only the seeds are printed.
 const PRINTED_MAX: usize = 10;
 
-/// What is to be run.
+/// Options of the campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Order {
     seeds: u64,
@@ -45,7 +45,7 @@ impl Order {
     }
 }
 
-/// What has come of all runs so far.
+/// Results of all runs so far.
 #[derive(Debug, Default)]
 struct Outcome {
     virtual_time: Duration,
@@ -53,7 +53,7 @@ struct Outcome {
     failures: Vec<soak::Failure>,
 }
 
-/// Runs the campaign and prints what has come of it.
+/// Runs the campaign and prints its results.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let order = Order::parse(arguments)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);

@@ -1,8 +1,8 @@
-//! `plumb` with real peers: Debian's Telnet servers, sockets of the kernel, silence.
+//! `plumb` with real peers: Debian's Telnet servers, kernel sockets, and hosts that do not answer.
 //!
-//! Each test has a network of its own, in which it starts what it needs: the servers at
-//! 10.0.0.1, and a TUN on which 10.0.0.2 is plumb's. It types on a pseudo-terminal and reads the
-//! screen as a person does: it waits for text to appear, at most ten seconds.
+//! Each test has its own network, in which it starts what it needs: the servers at 10.0.0.1, and a
+//! TUN on which plumb has 10.0.0.2. It types on a pseudo-terminal and reads the screen as a user
+//! does: it waits at most ten seconds for text to appear.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -24,7 +24,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
-/// Logs in, works, looks at the status and leaves: what every server and every way must carry.
+/// Logs in, works, checks the status and leaves; must succeed with every server and transport.
 fn work_at(server: Server, way: Way) {
     let server = server.start();
     let mut person = Person::at(way, server.port());
@@ -40,8 +40,8 @@ fn work_at(server: Server, way: Way) {
     person.types("\x1dstatus\r");
     person.sees("CPU time of plumb");
     person.sees(way.name());
-    person.sees("The other");
-    // Whether it answers or not, it must go on.
+    person.sees("Idle:");
+    // The session must continue whether or not the server answers.
     person.types("send ayt\r");
     person.types("echo still $((2+2)) here\r");
     person.sees("still 4 here");
@@ -75,7 +75,7 @@ fn a_person_works_at_the_server_of_busybox_over_our_own_tcp() {
     in_new_network(|| work_at(Server::Busybox, Way::Tun));
 }
 
-/// Logs in by an Ethernet segment, works and leaves.
+/// Logs in over an Ethernet segment, works and leaves.
 fn work_by(way: &str) {
     let server = Server::Inetutils.start();
     let mut person = Person::over(&["--via", way, SERVER, &server.port().to_string()]);
@@ -86,8 +86,8 @@ fn work_by(way: &str) {
     person.types("seq 1 5000; echo do''ne\r");
     person.sees("done");
     person.types("\x1dstatus\r");
-    person.sees("TCP: our own");
-    person.sees("The other");
+    person.sees("TCP: plumb's own");
+    person.sees("Idle:");
     person.types("close\r");
     assert_eq!(person.leaves().code(), Some(0));
 }
@@ -115,7 +115,7 @@ fn a_person_works_at_the_server_of_inetutils_over_a_packet_socket() {
     in_network_of(network, || work_by("packet:plumb0?address=10.0.0.2/24"));
 }
 
-/// The kernel at both families, on a TUN for plumb.
+/// A network with the kernel at an IPv4 and an IPv6 address, on a TUN for plumb.
 const DUAL_STACK: &[&[&str]] = &[
     &["tuntap", "add", "plumb0", "mode", "tun"],
     &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
@@ -123,7 +123,7 @@ const DUAL_STACK: &[&[&str]] = &[
     &["link", "set", "plumb0", "up"],
 ];
 const SERVER_V6: &str = "2001:db8::1";
-/// Where nobody is, beside the server and in the quiet network.
+/// Addresses without a host: one in the server's network, and one in the quiet network.
 const SILENT_V6: &str = "2001:db8::9";
 const QUIET_V6: &str = "2001:db8:9::9";
 const TCP: u8 = 6;
@@ -138,7 +138,7 @@ fn a_person_works_by_ipv4_over_the_kernel_at_a_host_whose_ipv6_is_dead() {
         let server = login_desk::start_inetutils(listen_to_both(), &[]);
         let port = server.port().to_string();
         let mut person = Person::running(names.plumb(&["login", "far", &port]));
-        login_desk::is_sent_in_vain(&quiet, TCP, QUIET_V6.parse().unwrap());
+        login_desk::is_sent_without_answer(&quiet, TCP, QUIET_V6.parse().unwrap());
         person.sees("Connected to far (10.0.0.1) port");
         person.has_a_shell();
         person.types("echo $((6*7))\r");
@@ -152,7 +152,7 @@ fn a_person_works_by_ipv4_over_the_kernel_at_a_host_whose_ipv6_is_dead() {
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_person_works_by_ipv4_over_our_own_tcp_at_a_host_whose_ipv6_is_dead() {
     in_network_of(DUAL_STACK, || {
-        // In the order that RFC 6724 does not want.
+        // The reverse of the order of RFC 6724.
         let names = Names::new("mute", &format!("{SERVER} far\n{SILENT_V6} far\n"), "");
         let server = login_desk::start_inetutils(listen_to_both(), &[]);
         let arguments = ["login", "--via", "tun:plumb0", "far", &server.port().to_string()];
@@ -164,7 +164,7 @@ fn a_person_works_by_ipv4_over_our_own_tcp_at_a_host_whose_ipv6_is_dead() {
     });
 }
 
-/// Logs in at a host with both families and leaves; `found` is the address that is to be called.
+/// Logs in to a host with both families and leaves; `found` is the expected address.
 fn calls(names: &Names, arguments: &[&str], found: &str) {
     let server = login_desk::start_inetutils(listen_to_both(), &[]);
     let port = server.port().to_string();
@@ -208,7 +208,7 @@ fn a_person_works_over_our_own_tcp_by_ipv6_alone() {
         person.types("seq 1 5000; echo do''ne\r");
         person.sees("done");
         person.types("\x1dstatus\r");
-        person.sees("TCP: our own");
+        person.sees("TCP: plumb's own");
         person.types("close\r");
         assert_eq!(person.leaves().code(), Some(0));
     });
@@ -230,7 +230,7 @@ fn an_address_of_ours_may_be_said_for_each_family() {
     });
 }
 
-/// Asks a name server that is silent, and is interrupted meanwhile.
+/// Runs plumb with a name server that does not answer, and interrupts it meanwhile.
 fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
     let quiet = quiet_network();
     let resolver = "nameserver 10.9.0.2\noptions timeout:30 attempts:5\n";
@@ -238,7 +238,7 @@ fn is_interrupted_while_it_asks(command: &str) -> std::process::Output {
     let mut plumb = names.plumb(&[command, "far.example"]);
     plumb.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = Program::start(&mut plumb).unwrap();
-    login_desk::is_sent_in_vain(&quiet, UDP, "10.9.0.2".parse().unwrap());
+    login_desk::is_sent_without_answer(&quiet, UDP, "10.9.0.2".parse().unwrap());
     program.signal(rustix::process::Signal::INT).unwrap();
     let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -254,7 +254,7 @@ fn a_measurement_can_be_interrupted_while_a_name_is_looked_up() {
         let output = is_interrupted_while_it_asks("measure");
         assert_eq!(output.status.code(), Some(3));
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(said, "plumb: interrupted before the connection stood\n");
+        assert_eq!(said, "plumb: interrupted before the connection was established\n");
     });
 }
 
@@ -273,7 +273,8 @@ fn what_has_no_address_is_exit_code_1_for_both_commands() {
     in_new_network(|| {
         for command in ["login", "measure"] {
             let names = Names::new("none", "", "");
-            for (target, said) in [("10.0.0.1", "10.0.0.1 has no IPv6"), ("far", "the name 'far'")]
+            for (target, said) in
+                [("10.0.0.1", "10.0.0.1 has no IPv6"), ("far", "cannot resolve 'far'")]
             {
                 let output = names.plumb(&[command, "-6", target]).output().unwrap();
                 assert_eq!(output.status.code(), Some(1));
@@ -323,12 +324,12 @@ fn a_shell_that_ends_ends_the_session_with_success() {
         person.has_a_shell();
         person.types("exit\r");
         assert_eq!(person.leaves().code(), Some(0));
-        person.sees("Connection closed by the far side");
+        person.sees("Connection closed by the remote host");
         person.has_a_sane_terminal();
     });
 }
 
-/// Has the server send a Synch, and then one of our own come out at the server.
+/// Sends a Synch from the server, and then several from the client.
 fn synch_by(way: Way) {
     let listener = listen();
     let mut person = Person::at(way, listener.local_addr().unwrap().port());
@@ -359,7 +360,7 @@ fn a_synch_goes_both_ways_over_our_own_tcp() {
     in_new_network(|| synch_by(Way::Tun));
 }
 
-/// Kills the far side in the middle of the session.
+/// Resets the connection from the server in the middle of the session.
 fn reset_by(way: Way) {
     let listener = listen();
     let mut person = Person::at(way, listener.local_addr().unwrap().port());
@@ -429,12 +430,12 @@ fn sighup_resets_the_modes_that_the_remote_host_has_set() {
 fn a_person_works_over_a_serial_line_whose_other_end_gives_the_address() {
     let line = Line::start();
     let mut person = Person::over(&["--via", &line.via(), line::HOST]);
-    person.sees("Connected to 10.0.0.6 port 23 by our own TCP/IP on serial:");
+    person.sees("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on serial:");
     person.types("mumble");
     person.sees("mumble");
     person.types("\x1dstatus\r");
-    person.sees("The other");
-    person.sees("TCP: our own, Established");
+    person.sees("Idle:");
+    person.sees("TCP: plumb's own, Established");
     person.sees("link");
     person.types("close\r");
     assert_eq!(person.leaves().code(), Some(0));
@@ -454,7 +455,7 @@ fn a_person_works_over_a_serial_line_with_compressed_headers() {
     assert_eq!(line.ending(), Some(Ending::Reset));
 }
 
-/// Logs in at the server of inetutils through slirp, which speaks `protocol` on the line.
+/// Logs in to the inetutils server through slirp, which speaks `protocol` on the line.
 fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str) {
     in_new_network(move || {
         let server = Server::Inetutils.start();
@@ -468,7 +469,7 @@ fn work_through_slirp(protocol: &'static [&'static str], settings: &'static str)
         person.sees("\n2000\n");
         person.types("exit\r");
         assert_eq!(person.leaves().code(), Some(0));
-        person.sees("Connection closed by the far side");
+        person.sees("Connection closed by the remote host");
     });
 }
 
@@ -521,7 +522,7 @@ fn slirp_does_not_let_in_who_has_a_wrong_password_or_none() {
             let way = slirp.via(settings);
             let mut person = Person::with_password("wrong", &["--via", &way, SERVER]);
             assert_eq!(person.leaves().code(), Some(4));
-            person.sees("the other end of the line");
+            person.sees("the PPP peer");
             assert!(!person.screen().contains("Connected"), "{}", person.screen());
         }
     });
@@ -579,7 +580,7 @@ fn a_host_that_is_silent_is_given_up_after_the_time_that_was_asked_for() {
     });
 }
 
-/// Sends a file and a pipe, and has them come back.
+/// Pipes input through an echo server, and compares the output.
 fn pipe_through(way: Way) {
     let (port, far) = echo_once();
     let mut command = plumb();
@@ -638,7 +639,7 @@ fn a_reader_that_has_seen_enough_ends_the_session_quietly() {
         let mut program = Program::start(&mut command).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         drop(program.child().stdout.take());
-        // A process that is just being started may for a moment hold the pipe's other end.
+        // A process that is being started may hold the other end of the pipe for a moment.
         let status = login_desk::within_the_limit(|| {
             _ = far.write_all(b"nobody reads this\r\n");
             program.wait_for_end(Duration::from_millis(20)).unwrap()

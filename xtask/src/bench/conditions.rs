@@ -1,4 +1,4 @@
-//! Under which conditions a figure was measured: set as well as may be, and always stated.
+//! The conditions of a measurement: controlled as far as possible, and always reported.
 
 use anyhow::{Context, Result};
 use os::load::{Machine, load_average};
@@ -7,49 +7,49 @@ use records::figures::UNKNOWN;
 use serde_json::{Value, json};
 use std::fs;
 
-/// Where the programs run.
+/// Processors of the programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// The processor of the bench and of the clients.
+    /// Processor of the bench and the clients.
     pub(super) near: usize,
-    /// The processor of the servers.
+    /// Processor of the servers.
     pub(super) far: usize,
 }
 
-/// What a figure depends on besides the programs.
+/// Factors other than the programs that influence a figure.
 #[derive(Clone, Debug)]
 pub(super) struct Conditions {
     machine: Machine,
-    /// Where the programs run, if that could be chosen.
+    /// Processors of the programs; `None` if they could not be pinned.
     pub(super) placement: Option<Placement>,
     real_time: Result<(), String>,
     is_preferred: bool,
     load_before: Option<[f64; 3]>,
 }
 
-/// Which programs stand behind a figure, for the words of a report.
+/// The set of measured programs, for the wording of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cast {
-    /// A driver that types into a client, whose server runs a shell.
+    /// A driver that types into a client, and a server that runs a shell.
     Login,
-    /// A client and a server, and nothing else.
+    /// A client and a server.
     Stack,
-    /// A client and a server that may be many processes.
+    /// A client, and a server that may consist of many processes.
     Files,
     /// The bench itself, in one thread.
     Thread,
 }
 
-/// Low among the real-time priorities: what the machine needs itself stays above.
+/// A low real-time priority: the machine's own real-time threads keep precedence.
 const PRIORITY: u8 = 10;
-/// The greatest share that an ordinary program can have.
+/// The highest priority of an ordinary process.
 const NICE: i8 = -20;
 
 impl Conditions {
-    /// Moves into a network of the bench's own, onto one processor (or two, for the servers
-    /// another one), and before all ordinary programs where that is permitted.
+    /// Moves into a new network namespace, pins the bench to one processor (with `two_cores` the
+    /// servers to another), and raises its priority above ordinary processes where permitted.
     pub(super) fn set(two_cores: bool) -> Result<Self> {
-        // As another user than root this must come first: it wants a process of one thread.
+        // First of all: an unprivileged user may do this only in a single-threaded process.
         namespace::enter_new_network()?;
         let (load_before, machine) = (load_average(), Machine::this());
         let processors = schedule::processors().context("the processors are not known")?;
@@ -63,17 +63,17 @@ impl Conditions {
         Ok(Self { machine, placement, real_time, is_preferred, load_before })
     }
 
-    /// Returns to the priority of an ordinary program.
+    /// Returns to the priority of an ordinary process.
     ///
-    /// The kernel waits busily for a lock of /proc that another program holds when a program ends. If
-    /// that program is an ordinary one on the same processor, neither goes on.
+    /// When a process exits, the kernel spins on a lock of /proc that another process may hold. If
+    /// that other process is an ordinary one on the same processor, neither makes progress.
     pub(super) fn without_real_time(self) -> Result<Self> {
         schedule::set_ordinary()?;
         Ok(Self { real_time: Err("this benchmark ends programs often".to_owned()), ..self })
     }
 
-    /// Has this thread, and what it starts from now on, run before all ordinary programs, if that
-    /// is permitted.
+    /// Gives this thread, and processes that it starts from now on, real-time priority if
+    /// permitted.
     pub(super) fn run_in_real_time(&self) -> Result<()> {
         match self.real_time {
             Ok(()) => Ok(schedule::set_real_time(PRIORITY)?),
@@ -81,7 +81,8 @@ impl Conditions {
         }
     }
 
-    /// Has a program that was started as an ordinary one run as [`Self::run_in_real_time`] says.
+    /// Gives real-time priority, as in [`Self::run_in_real_time`], to a process that was started as
+    /// an ordinary one.
     pub(super) fn promote(&self, id: u32) -> Result<()> {
         match self.real_time {
             Ok(()) => Ok(schedule::set_process_real_time(id, PRIORITY)?),
@@ -89,16 +90,16 @@ impl Conditions {
         }
     }
 
-    /// Has this thread, and what it starts from now on, run as ordinary programs do.
+    /// Returns this thread, and processes that it starts from now on, to ordinary scheduling.
     ///
-    /// Screenfuls need it: the kernel carries characters between the two ends of a terminal in
-    /// ordinary threads of its own. While a shell runs in real time they get no turn on its
-    /// processor, and the echo of the key that started it waits for its end.
+    /// Screenfuls need it: the kernel moves characters between the two ends of a terminal in
+    /// ordinary kernel threads. While a shell runs in real time they are not scheduled on its
+    /// processor, and the echo of the key that started the output waits for its end.
     pub(super) fn run_as_ordinary(&self) -> Result<()> {
         Ok(schedule::set_ordinary()?)
     }
 
-    /// Returns the processor of the servers and that of the bench, for who starts servers.
+    /// Returns the processor of the servers and that of the bench, for code that starts servers.
     pub(super) fn pinning(&self) -> Option<(usize, usize)> {
         self.placement.map(|placement| (placement.far, placement.near))
     }
@@ -138,7 +139,7 @@ impl Conditions {
         }
     }
 
-    /// Returns the conditions in lines; `congestion` is what the connections really had.
+    /// Returns the conditions as lines of text; `congestion` is the congestion control in effect.
     pub(super) fn text(&self, cast: Cast, congestion: &str) -> String {
         let machine = &self.machine;
         let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_owned());
@@ -162,7 +163,7 @@ impl Conditions {
         )
     }
 
-    /// Returns the conditions as data.
+    /// Returns the conditions as JSON.
     pub(super) fn to_json(&self, congestion: &str) -> Value {
         json!({
             "kernel": self.machine.kernel,
@@ -182,7 +183,7 @@ impl Conditions {
     }
 }
 
-/// Who chooses the processor's frequency; a virtual machine does not see it.
+/// Returns the CPU frequency governor; a virtual machine does not expose it.
 fn governor() -> Option<String> {
     let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok()?;
     Some(text.trim().to_owned())

@@ -1,9 +1,8 @@
-//! One session on a pseudo-terminal, typed into as a person would: one key, its echo, the next.
+//! One session on a pseudo-terminal, typed into as a user does: a key, its echo, the next key.
 //!
-//! A program that wants a terminal gets one; the bench holds its keyboard and its screen. The
-//! time of an echo runs from the write of the key to the moment at which the same character has
-//! been read from the screen's end. A session that says nothing for [`PATIENCE`] is an error, so
-//! a run always ends.
+//! The program runs on a terminal whose other end the bench reads and writes. The time of an echo
+//! runs from the write of the key until the same character has been read from the terminal. A
+//! session without output for [`PATIENCE`] is an error, so a run always ends.
 
 use super::telnetd::Listener;
 use anyhow::{Context, Result, bail, ensure};
@@ -19,16 +18,16 @@ use std::path::Path;
 use std::process::Command;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For how long nothing must come before the far side is held to be waiting.
+/// Time without output after which the server is assumed to wait for input.
 const QUIET: Duration = Duration::from_millis(60);
-/// What a slow display takes at a time, and for how long it makes up for what it has not taken.
+/// Bytes that a slow display reads at a time, and the longest idle time that it makes up for.
 const DISPLAY_PIECE: usize = 128;
 const DISPLAY_BURST: Duration = Duration::from_millis(10);
 const WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
 const PROMPT: &[u8] = b"ready> ";
 /// Sets the prompt; the command itself does not contain it, so its echo is not mistaken for it.
 const SET_PROMPT: &[u8] = b"PS1='rea''dy> '\r";
-/// What the screen is made of; the prompt does not contain it.
+/// The only character of a full screen; the prompt does not contain it.
 pub(super) const SCREEN_CHARACTER: u8 = b'#';
 pub(super) const SCREEN_COLUMNS: usize = 80;
 const SCREEN_LINES: usize = 24;
@@ -39,30 +38,30 @@ pub(super) fn screen_text() -> String {
     format!("{line}\n").repeat(SCREEN_LINES)
 }
 
-/// How long a full screen took.
+/// Duration of a full screen of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Screenful {
-    /// From the first byte that answered the key at the end of the line to the last of the screen.
+    /// From the first byte after the Return key was typed to the last byte of the screen.
     pub(super) first_to_last_ns: u64,
-    /// From that key to the last byte of the screen.
+    /// From the Return key to the last byte of the screen.
     pub(super) key_to_last_ns: u64,
 }
 
-/// Processor time used so far. What is not known is `None`.
+/// Processor time used so far; `None` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Used {
-    /// By the program that is typed into.
+    /// Of the program that is typed into.
     pub(super) client_ns: Option<u64>,
-    /// By the Telnet server of this session.
+    /// Of the Telnet server of this session.
     pub(super) server_ns: Option<u64>,
 }
 
 /// The server of one session.
 #[derive(Debug)]
 pub(super) enum Server {
-    /// A program of our own.
+    /// A child process of the bench.
     Program(Program),
-    /// One that has left whoever started it, and that ends when its client does.
+    /// A process that has detached from its parent and ends with its client, by process id.
     Daemon(u32),
 }
 
@@ -75,10 +74,10 @@ impl Server {
     }
 }
 
-/// What a long text has cost.
+/// Cost of a long text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
-    /// From the key that asked for it to the prompt behind it.
+    /// From the key that requested the text to the prompt after it.
     pub(super) wall_ns: u64,
     /// Processor time of the client.
     pub(super) client_ns: Option<u64>,
@@ -89,7 +88,7 @@ pub(super) struct Transfer {
 /// A session that is typed into.
 #[derive(Debug)]
 pub(super) struct Session {
-    // Dropped first: the server sees the end of its connection.
+    // Dropped first, so that the server sees the end of its connection.
     terminal: PtyProgram,
     server: Option<Server>,
     clock: Monotonic,
@@ -97,7 +96,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts `client`, and the server that answers it if it is to call one; waits for the shell.
+    /// Starts `client` and, if there is a `server`, the server process for its connection; waits
+    /// for the shell.
     pub(super) fn open(client: Command, server: Option<&Listener>) -> Result<Self> {
         let name = name_of(&client);
         let mut session = Self::start(client)?;
@@ -110,7 +110,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Starts `client`, which calls `server`, that listens already; waits for the shell.
+    /// Starts `client`, which connects to the already listening `server`; waits for the shell.
     pub(super) fn open_to(client: Command, server: Server) -> Result<Self> {
         let name = name_of(&client);
         let mut session = Self { server: Some(server), ..Self::start(client)? };
@@ -127,21 +127,21 @@ impl Session {
 
     fn prepare(&mut self) -> Result<()> {
         self.read_until(|text| ends_with(text, b"# ") || ends_with(text, b"$ "))?;
-        // Options are still being negotiated when the first prompt comes.
+        // Options are still being negotiated when the first prompt arrives.
         self.drain(QUIET)?;
         self.type_keys(SET_PROMPT)?;
         self.read_until(|text| ends_with(text, PROMPT))?;
         self.drain(QUIET)
     }
 
-    /// Returns what stands on the screen of a client that has not called.
+    /// Returns the output of a client that has not connected.
     fn last_words(&mut self, name: &str) -> String {
         let text = self.read_for(QUIET).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         format!("{name} has not called the server; it says '{}'", text.trim().escape_debug())
     }
 
-    /// Types `key` and returns the time until it has come back, in nanoseconds.
+    /// Types `key` and returns the time until its echo, in nanoseconds.
     pub(super) fn echo(&mut self, key: u8) -> Result<u64> {
         self.drain(Duration::ZERO)?;
         let struck_at = self.clock.now();
@@ -151,10 +151,10 @@ impl Session {
         Ok(nanos(self.clock.now() - struck_at))
     }
 
-    /// Has the shell show `file`, which holds [`screen_text`]; waits for `gap` before each key.
+    /// Prints `file`, which holds [`screen_text`], in the shell; waits for `gap` before each key.
     ///
-    /// The pace matters: the kernel puts acknowledgments off on a connection that goes to and
-    /// fro without a pause, and only there.
+    /// The pace matters: the kernel delays acknowledgments only on a connection that alternates
+    /// directions without a pause.
     pub(super) fn screenful(
         &mut self,
         file: &Path,
@@ -185,7 +185,7 @@ impl Session {
         })
     }
 
-    /// Types `keys` and returns what comes up to and with `end`.
+    /// Types `keys` and returns the output up to and including `end`.
     pub(super) fn ask(&mut self, keys: &[u8], end: &str) -> Result<String> {
         self.drain(Duration::ZERO)?;
         self.type_keys(keys)?;
@@ -197,7 +197,7 @@ impl Session {
         Ok(text)
     }
 
-    /// Has the shell show `file`, which has `count` times [`SCREEN_CHARACTER`] in it.
+    /// Prints `file`, which contains [`SCREEN_CHARACTER`] `count` times, in the shell.
     pub(super) fn transfer(&mut self, file: &Path, count: usize) -> Result<Transfer> {
         self.drain(Duration::ZERO)?;
         self.type_keys(format!("cat {}", file.display()).as_bytes())?;
@@ -209,7 +209,7 @@ impl Session {
         while seen < count || !end.ends_with(PROMPT) {
             let text = self.read(self.clock.now() + PATIENCE)?;
             seen += text.iter().filter(|byte| **byte == SCREEN_CHARACTER).count();
-            // The prompt may come in pieces.
+            // The prompt may arrive in several reads.
             end.extend_from_slice(text);
             end.drain(..end.len().saturating_sub(PROMPT.len()));
         }
@@ -224,14 +224,14 @@ impl Session {
         })
     }
 
-    /// Has the shell write without an end.
+    /// Starts a command that writes without end.
     pub(super) fn begin_flood(&mut self) -> Result<()> {
         self.drain(Duration::ZERO)?;
         self.type_keys(b"yes\r")
     }
 
-    /// Types ^C during a flood and reads on at `bytes_per_second`, like a slow display; returns the
-    /// time until the prompt has come, or `None` if it does not come within `limit`.
+    /// Types ^C during a flood and continues to read at `bytes_per_second`, like a slow display.
+    /// Returns the time until the prompt arrives, or `None` if it does not within `limit`.
     pub(super) fn interrupt(
         &mut self,
         bytes_per_second: u64,
@@ -241,8 +241,8 @@ impl Session {
         self.read_slowly(bytes_per_second, limit, true)
     }
 
-    /// Reads at `bytes_per_second` at most, for `time`, or until the prompt has come if that ends it.
-    /// Returns how long the prompt took.
+    /// Reads at most `bytes_per_second` for `time`, or until the prompt arrives if `until_prompt`.
+    /// Returns the time until the prompt.
     pub(super) fn read_slowly(
         &mut self,
         bytes_per_second: u64,
@@ -257,7 +257,7 @@ impl Session {
             if now - begun >= time {
                 return Ok(None);
             }
-            // A display that was idle does not catch up.
+            // An idle display makes up for at most `DISPLAY_BURST`.
             budget_ns = (budget_ns + nanos(now - counted_at)).min(nanos(DISPLAY_BURST));
             counted_at = now;
             let room = usize::try_from(budget_ns / ns_per_byte)?.min(self.buffer.len());
@@ -302,7 +302,7 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for the next piece and returns it, which may be empty.
+    /// Waits for the next output and returns it; it may be empty.
     fn read(&mut self, until: Instant) -> Result<&[u8]> {
         let mut descriptors = [PollFd::new(&self.terminal, PollFlags::IN)];
         if wait(&mut descriptors, &self.clock, Some(until))? == Wake::Deadline {
@@ -327,7 +327,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads and forgets, until nothing has come for `quiet`.
+    /// Reads and discards output until none has arrived for `quiet`.
     fn drain(&mut self, quiet: Duration) -> Result<()> {
         self.read_for(quiet).map(drop)
     }
@@ -349,8 +349,8 @@ impl Session {
     }
 }
 
-/// Returns whether `text` ends with `prompt`, but for the cursor that a painter of screens shows
-/// again behind it.
+/// Returns whether `text` ends with `prompt`, apart from the sequence with which a screen-painting
+/// client shows the cursor again.
 fn ends_with(text: &[u8], prompt: &[u8]) -> bool {
     text.strip_suffix(b"\x1b[?25h").unwrap_or(text).ends_with(prompt)
 }
@@ -359,7 +359,7 @@ fn name_of(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// More than any answer that is waited for.
+/// Larger than any expected answer.
 const TEXT_LIMIT: usize = 1 << 20;
 
 /// Returns `time` in nanoseconds.

@@ -1,8 +1,8 @@
-//! `bench echo`: a key and its echo, and a screenful, by every way to the same server.
+//! `bench echo`: a key and its echo, and a screenful, over every path to the same server.
 //!
-//! The peer is the Telnet user program of inetutils on the kernel's sockets. A shell on a
-//! pseudo-terminal without any network stands beside them: what terminals, scheduler and driver
-//! take, which no Telnet can save.
+//! The peer is the Telnet client of inetutils on the kernel's sockets. A shell on a pseudo-terminal
+//! without a network is measured too: it shows the cost of terminals, scheduler and driver, which
+//! no Telnet client can reduce.
 
 use super::conditions::{Cast, Conditions};
 use super::rounds::{Ratio, Round, Rounds, micros, millis};
@@ -15,15 +15,15 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// The echo by way (ii), at most this much of that by way (i).
+/// Largest ratio of the echo over path (ii) to the echo over path (i).
 const ECHO_GOAL: f64 = 0.95;
-/// A screenful, in milliseconds: far from both the 40 of a delayed acknowledgment and the 1.4
-/// that are possible.
+/// Goal for a screenful, ms: well below the 40 ms of a delayed acknowledgment and well above the
+/// achievable 1.4 ms.
 const SCREENFUL_GOAL_MS: f64 = 5.0;
 
 const PEER: usize = 1;
 
-/// Measures all ways against both servers.
+/// Measures all paths with both servers.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let plumb = |via| Client::Plumb { via, is_metered: true };
     let clients = [
@@ -100,7 +100,7 @@ fn echo_ratio(path: &Rounds, measured: &[Rounds]) -> Option<Ratio> {
     path.ratio_to(measured.get(PEER)?, |round| round.echo(50))
 }
 
-/// The echo has a goal for way (ii) to the server that the peer belongs to; screenfuls always.
+/// Echo has a goal only for path (ii) to the peer's own server; screenfuls always have one.
 fn verdicts_of(kind: Kind, measured: &[Rounds]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for (at, path) in measured.iter().enumerate().skip(PEER + 1) {

@@ -1,8 +1,9 @@
-//! `bench goodput`: bulk transfers of our TCP in the simulator, beside published figures of a peer.
+//! `bench goodput`: bulk transfers of plumb's TCP in the simulator, compared with published figures
+//! of a peer.
 //!
-//! Everything is in virtual time and drawn from seeds: the same figures come out on any machine,
-//! however busy. The peer's are those that smoltcp keeps with the test that makes them (its
-//! `tests/snapshots/netsim__netsim.snap`), for the same path and the same buffers.
+//! Everything runs in virtual time and depends only on seeds, so every machine produces the same
+//! figures under any load. The peer's figures are those that smoltcp stores with the test that
+//! generates them (its `tests/snapshots/netsim__netsim.snap`), for the same path and buffers.
 
 use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
@@ -21,19 +22,19 @@ usage: ./x bench goodput [--seeds N] [--json]
   --json         all data as JSON instead of tables";
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Parts of a million.
+/// Loss rates in parts per million.
 const LOSSES_PPM: [u32; 5] = [0, 10_000, 50_000, 100_000, 300_000];
 const BUFFERS_KIB: [usize; 9] = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const FLOWS: [usize; 6] = [2, 4, 8, 16, 32, 64];
-/// Jain's index, where all have the same round trip but for what keeps them out of step, and the
-/// time to find their share.
+/// Lowest Jain index of flows with equal round-trip times. The times differ only enough to
+/// desynchronize the flows, and the transfers are long enough to converge.
 const FAIRNESS_GOAL: f64 = 0.98;
 const ALIKE: [Duration; 2] = [Duration::from_millis(95), Duration::from_millis(105)];
 const ALIKE_BYTES: u64 = 16 << 20;
-/// The flows of smoltcp's simulation.
+/// Round-trip times of the flows in smoltcp's simulation.
 const UNLIKE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(150)];
 const UNLIKE_BYTES: u64 = 2 << 20;
-/// Its bytes per second and fairness, by the number of flows.
+/// smoltcp's bytes per second and fairness, by the number of flows.
 const SMOLTCP_FLOWS: [(usize, f64, f64); 5] = [
     (2, 6_966.98, 0.9999),
     (4, 12_848.40, 0.9997),
@@ -42,7 +43,7 @@ const SMOLTCP_FLOWS: [(usize, f64, f64); 5] = [
     (64, 167_823.63, 0.9866),
 ];
 
-/// smoltcp's bytes per second, by buffer and loss as above.
+/// smoltcp's bytes per second, by buffer size and loss rate.
 const SMOLTCP: [[f64; 5]; 4] = [
     [35_062.41, 26_937.41, 14_073.67, 7_870.66, 401.79],
     [77_374.28, 58_490.74, 29_421.45, 15_515.23, 710.80],
@@ -50,15 +51,15 @@ const SMOLTCP: [[f64; 5]; 4] = [
     [322_944.88, 219_670.76, 76_626.48, 37_774.62, 1_156.40],
 ];
 
-/// How many times smoltcp's figure is wanted: where recovery counts one and a half times, if a
-/// buffer a round trip is that much.
+/// Returns the required ratio to smoltcp's figure: 1.5 at loss rates where recovery matters, unless
+/// one buffer per round trip does not allow that much.
 fn wanted(loss_ppm: u32, buffer_bytes: usize, peer: f64) -> f64 {
     let most = buffer_bytes as f64 / ROUND_TRIP.as_secs_f64();
     let counts = (10_000..=100_000).contains(&loss_ppm);
     if counts && 1.5 * peer < most { 1.5 } else { 1.0 }
 }
 
-/// The runs of one kind: one for each seed.
+/// The runs of one trial, one per seed.
 #[derive(Debug)]
 struct Runs {
     outcomes: Vec<Result<Outcome, Failure>>,
@@ -69,7 +70,7 @@ impl Runs {
         Self { outcomes: (1..=seeds).map(|seed| trial(seed).run()).collect() }
     }
 
-    /// Returns the median, a run that failed counting as the worst.
+    /// Returns the median; a failed run counts as the worst.
     fn median(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
         let figure = |outcome: &Result<Outcome, Failure>| outcome.as_ref().map_or(0.0, &figure);
         let mut figures: Vec<f64> = self.outcomes.iter().map(figure).collect();
@@ -77,7 +78,7 @@ impl Runs {
         records::statistics::nearest_rank(&figures, 50).copied().unwrap_or(0.0)
     }
 
-    /// Returns how many failed, and how the first of them did.
+    /// Returns the number of failed runs, and the first failure.
     fn failure(&self) -> Option<String> {
         let numbered = (1..).zip(&self.outcomes);
         let mut failed =
@@ -88,7 +89,7 @@ impl Runs {
     }
 }
 
-/// What is told at the end.
+/// Contents of the report.
 #[derive(Debug, Default)]
 struct Told {
     text: String,
@@ -177,7 +178,7 @@ impl Told {
         ratio.map_or_else(|| UNKNOWN.to_owned(), |ratio| format!("{ratio:.2}{mark}"))
     }
 
-    /// Flows that all have the same chances: they are judged.
+    /// Measures flows with almost equal round-trip times, and judges their fairness.
     fn alike(&mut self, seeds: u64) {
         let mut table = flows_table().number("fairness");
         for flows in FLOWS {
@@ -195,7 +196,7 @@ impl Told {
         self.table(heading, &table);
     }
 
-    /// Flows as smoltcp has them, with its figures.
+    /// Measures flows like those of smoltcp's simulation, beside its figures.
     fn unlike(&mut self, seeds: u64) {
         let mut table =
             flows_table().number("fairness").number("smoltcp, all").number("its fairness");
@@ -298,7 +299,7 @@ mod tests {
     #[test]
     fn more_is_wanted_where_recovery_counts_and_there_is_room_for_it() {
         assert_eq!(LOSSES_PPM.map(|loss| wanted(loss, 32_768, 1_000.0)), [1.0, 1.5, 1.5, 1.5, 1.0]);
-        // 1.5 times 219,671 bytes a second are more than 32 KiB a round trip.
+        // 1.5 times 219,671 bytes per second exceed 32 KiB per round trip.
         assert_eq!(wanted(10_000, 32_768, 219_670.76), 1.0);
     }
 }

@@ -1,10 +1,10 @@
-//! `bench meter`: what the meter costs.
+//! `bench meter`: the cost of the meter.
 //!
-//! First as a person would notice it: `plumb login` with its meter and without, on the kernel's
-//! sockets and on a TUN. Between processes a few hundred nanoseconds cannot be seen, so the same
-//! engines then run in one process ([`super::wire`]), and what the meter adds there is set
-//! against the echo that was measured first. Last comes the meter of `plumb serve`
-//! ([`super::served`]), which others may read.
+//! First as a user would notice it: `plumb login` with and without its meter, on the kernel's
+//! sockets and on a TUN. A few hundred nanoseconds are not measurable between processes, so the
+//! same engines then run in one process ([`super::wire`]), and the meter's share there is compared
+//! with the echo measured first. Last is the meter of `plumb serve` ([`super::served`]), which
+//! other processes may read.
 
 use super::conditions::{Cast, Conditions};
 use super::rounds::{Ratio, Rounds, micros};
@@ -19,21 +19,21 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// With meter, at most this much of without.
+/// Largest ratio with the meter to without.
 const GOAL: f64 = 1.03;
 
-/// Pairs of blocks in one process, and echoes in each block.
+/// Pairs of blocks in one process, and echoes per block.
 const BLOCKS: usize = 101;
 const BLOCK_ECHOES: u32 = 1_000;
 
-/// The same for what it costs to be read, which happens some times in a block.
+/// Blocks and echoes for the cost of reading the meter, which happens a few times per block.
 const READ_BLOCKS: usize = 31;
 const READ_ECHOES: u32 = 40_000;
 
-/// While somebody reads the meters, at most this much of while nobody does.
+/// Largest ratio while the meters are read to while they are not.
 const READ_GOAL: f64 = 1.01;
 
-/// Measures with and without meter.
+/// Measures with and without the meter.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let plumb = |via, is_metered| Client::Plumb { via, is_metered };
     let clients = [
@@ -52,7 +52,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let served = served::measure(amount, conditions)?;
     let (metered, plain) = (block_median(&costs, |b| b.0), block_median(&costs, |b| b.1));
     let whole = measured.last().and_then(|path| path.median_of(|round| round.echo(50)));
-    // Of the two hosts in one process only one is ours in a login.
+    // One process holds both hosts of the connection, a login only one, so half the cost counts.
     let added = metered.zip(plain).map(|(on, off)| on.saturating_sub(off) / 2);
     let share = added.zip(whole).map(|(added, whole)| 1.0 + added as f64 / whole as f64);
     Ok(Report {
@@ -83,7 +83,7 @@ fn note(added: Option<u64>, whole: Option<u64>) -> String {
     )
 }
 
-/// The two paths that differ in the meter alone.
+/// Returns the pairs of paths that differ only in the meter.
 fn pairs(measured: &[Rounds]) -> impl Iterator<Item = (&Rounds, &Rounds)> {
     measured.chunks_exact(2).filter_map(|pair| Some((pair.first()?, pair.last()?)))
 }

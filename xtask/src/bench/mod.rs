@@ -1,9 +1,9 @@
-//! Benchmarks: ours and the peer, interleaved in one run, as a ratio.
+//! Benchmarks: plumb and a peer, interleaved in one run, reported as a ratio.
 //!
-//! A figure of one machine on one day says little, a ratio of two that were measured by turns
-//! says more. So every benchmark measures its peer too, prints the spread of the ratio and the
-//! conditions, and says for each goal whether it is met. A goal that is missed is a result and
-//! no failure: only what could not be measured is.
+//! A single figure from one machine on one day means little; a ratio of two figures measured
+//! alternately means more. So every benchmark also measures its peer, prints the spread of the
+//! ratio and the conditions, and reports for each goal whether it is met. A missed goal is a
+//! result, not a failure; only a measurement that cannot be made is a failure.
 
 mod conditions;
 mod driver;
@@ -36,7 +36,7 @@ use std::io::Write as _;
 use std::path::Path;
 use typing::Amount;
 
-/// What `cargo xtask bench` takes.
+/// Usage of `cargo xtask bench`.
 pub(crate) const USAGE: &str = "\
 usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
 
@@ -74,33 +74,35 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   --two-cores    the servers on another processor than driver and clients
   --json         all data as JSON instead of tables";
 
-/// Columns of the tables.
+/// Width of the tables, columns.
 const WIDTH: usize = 110;
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     amount: Amount,
-    /// Which ways to log in, if not all.
+    /// Parts of the labels of the paths to measure; all if empty.
     paths: Vec<String>,
-    /// The slowest display of a flood, in bytes per second.
+    /// Lowest display rate of a flood, in bytes per second.
     slowest: u64,
     crowd: Crowd,
-    /// Transfers in the store.
+    /// Number of transfers in the store.
     records: usize,
     files: files::Amount,
     two_cores: bool,
     as_json: bool,
 }
 
-/// Runs the benchmark that `arguments` ask for, and prints its report.
+/// Runs the benchmark that `arguments` name, and prints its report.
 ///
 /// # Errors
 ///
-/// If the arguments are wrong, or if something could not be measured: never for a missed goal.
+/// Returns an error if the arguments are wrong or something could not be measured, but not for a
+/// missed goal.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let (name, rest) = arguments.split_first().context(USAGE)?;
-    // Servers and shells that ignore ^C because the benchmark does would be measured as deaf.
+    // Servers and shells would inherit an ignored SIGINT from the benchmark, and would not react to
+    // ^C.
     os::process::reset_interrupts();
     match *name {
         "echo" | "meter" | "predict" if rest.contains(&"--help") => return say(USAGE),
@@ -134,7 +136,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         },
         _ => bail!("there is no benchmark '{}'\n{USAGE}", name.escape_debug()),
     };
-    // The people must not take the server's processor.
+    // The simulated users must not use the server's processor.
     let mut conditions = Conditions::set(options.two_cores || *name == "sessions")?;
     if *name == "split" {
         conditions = conditions.without_real_time()?;
@@ -169,7 +171,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
                 options.amount.rounds = number(words.next(), 1..=1000)?;
                 options.files.rounds = options.amount.rounds;
             }
-            // A terminal's line has room for 4095 characters.
+            // The line buffer of a terminal holds 4095 characters.
             "--keys" => options.amount.keys = number(words.next(), 10..=3000)?,
             "--megabytes" => options.amount.megabytes = number(words.next(), 1..=1000)?,
             "--path" => options.paths.push((*words.next().context(USAGE)?).to_owned()),
@@ -199,19 +201,19 @@ fn number(word: Option<&&str>, allowed: std::ops::RangeInclusive<usize>) -> Resu
     })
 }
 
-/// What a benchmark has found out.
+/// Result of a benchmark.
 #[derive(Debug)]
 struct Report {
     title: String,
     cast: Cast,
     sections: Vec<Section>,
     verdicts: Vec<Verdict>,
-    /// The congestion control of the connections.
+    /// Congestion control of the connections.
     congestion: String,
     notes: Vec<String>,
 }
 
-/// One table of a report, with its data.
+/// One table of a report with its data.
 #[derive(Debug)]
 struct Section {
     heading: String,
@@ -219,11 +221,11 @@ struct Section {
     data: Value,
 }
 
-/// Whether a goal is met.
+/// Comparison of a figure with its goal.
 #[derive(Clone, Debug, PartialEq)]
 struct Verdict {
     what: String,
-    /// At most this.
+    /// Largest accepted value.
     goal: f64,
     found: Option<f64>,
     unit: &'static str,

@@ -1,10 +1,10 @@
 //! `bench predict`: a key and a screenful at a server 100 ms away, with and without prediction.
 //!
-//! The last client is at `plumb serve`, which acknowledges echoes; the others are at inetutils
-//! telnetd. The peer is the Telnet user program of inetutils, which shows a key when its echo comes. A relay
-//! between client and server keeps everything for 50 ms each way. The time of a key ends when its
-//! character is read at the screen's end of the client's terminal, by whomever it was put there;
-//! whether that was right, the client's own status says at the end of a round.
+//! The last client uses `plumb serve`, which acknowledges echoes; the others use inetutils telnetd.
+//! The peer is the Telnet client of inetutils, which displays a key when its echo arrives. A relay
+//! between client and server delays everything by 50 ms in each direction. The time of a key ends
+//! when its character is read from the client's terminal, whether it was predicted or echoed; the
+//! client's own status reports at the end of a round how many predictions were correct.
 
 mod relay;
 
@@ -27,26 +27,26 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Command;
 
-/// Each way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(50);
-/// From one key to the next: ten characters a second, where they are shown at once.
+/// Time from one key to the next, if keys are displayed at once: ten characters a second.
 const GAP: Duration = Duration::from_millis(100);
-/// A key that is shown sooner was not echoed.
+/// A key displayed sooner than this was predicted, not echoed.
 const AT_ONCE_NS: u64 = 50_000_000;
 const KEY_GOAL_MS: f64 = 1.0;
 const SCREENFUL_GOAL_MS: f64 = 105.0;
-/// What a line of 80 columns has room for behind the prompt.
+/// Number of keys that fit after the prompt in a line of 80 columns.
 const LINE_KEYS: usize = 60;
-/// Not an m, which ends the sequences of colours.
+/// Keys to type. No m, because it ends SGR sequences.
 const KEYS: &[u8] = b"abcdefghijklnopqrstuvwxyz";
 const SCREENFULS_MAX: usize = 2;
 
-/// How the client shows keys.
+/// Client program and its prediction mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Inetutils,
     Plumb(&'static str),
-    /// Plumb at our own server, which acknowledges echoes.
+    /// plumb with `plumb serve`, which acknowledges echoes.
     PlumbServed,
 }
 
@@ -58,7 +58,7 @@ const CLIENTS: [(&str, Client); 4] = [
 ];
 const PREDICTED: usize = 2;
 
-/// What one client has shown.
+/// Measurements of one client.
 #[derive(Debug, Default)]
 struct Measured {
     rounds: Vec<Round>,
@@ -98,7 +98,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
             let mut session = Session::open(client.command(port)?, called)?;
             measured.show(&mut session, amount.screenfuls.min(SCREENFULS_MAX))?;
         }
-        // Only who watches wants to know; a closed stderr is no reason to stop.
+        // Progress output; a closed stderr is ignored.
         _ = writeln!(std::io::stderr(), "round {number} of {} done", amount.rounds);
     }
     let labelled = CLIENTS.iter().zip(measured);
@@ -191,7 +191,7 @@ fn rest(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Returns how many predictions were wrong, and how many of these were seen, as `status` says it.
+/// Parses the number of wrong predictions, and of those that were displayed, from `status`.
 fn wrong_of(status: &str) -> Option<(u64, u64)> {
     let words: Vec<&str> = status.split_whitespace().collect();
     let at = words.windows(2).position(|two| matches!(two, ["were", "wrong"]))?;

@@ -1,8 +1,8 @@
-//! `bench records`: what the record of a transfer costs, and what questions to the store cost.
+//! `bench records`: the cost of a transfer's record, and the cost of queries to the store.
 //!
-//! The journal is compared with the bare write of a line that is already there, by turns within
-//! each round. The store is filled in batches, and the same table is asked for from the roll-ups
-//! and from the records, which must agree.
+//! The journal is compared with the bare write of a preformatted line, alternately within each
+//! round. The store is filled in batches, and the same table is queried from the roll-ups and from
+//! the records; both must agree.
 
 use super::conditions::{Cast, Conditions};
 use super::{Report, Section, Verdict};
@@ -20,39 +20,39 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Archive {
     pub(super) rounds: usize,
-    /// Transfers in the store.
+    /// Number of transfers in the store.
     pub(super) records: usize,
 }
 
-/// Transfers of one round of the journal.
+/// Transfers per round of the journal.
 const PER_ROUND: usize = 5_000;
-/// Transfers of one transaction.
+/// Transfers per transaction.
 const BATCH: usize = 50_000;
-/// RFC 573's table II: all, by type, by program.
+/// Table II of RFC 573: all, by type, by program.
 const TABLE_II: [Axis; 3] = [Axis::All, Axis::Type, Axis::Program];
-/// All else that `plumb stats` divides by in one view of the roll-ups.
+/// All further axes that `plumb stats` shows in one view of the roll-ups.
 const TABLE_WIDE: [Axis; 7] =
     [Axis::All, Axis::Type, Axis::Program, Axis::Operation, Axis::Day, Axis::Size, Axis::Outcome];
 
-/// What something took.
+/// Cost of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
     wall_ns: u64,
     cpu_ns: u64,
 }
 
-/// A row of a table: what was done how often, and what it took in each round.
+/// A row of a table: an operation, its repetitions per round, and its cost in each round.
 struct Row {
     name: &'static str,
     times: usize,
     costs: Vec<Cost>,
 }
 
-/// The bench's own folder, which goes at the end.
+/// The bench's temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -105,7 +105,7 @@ pub(super) fn run(_: &Conditions, archive: Archive) -> Result<Report> {
 }
 
 fn drawn(seed: u64, count: usize) -> Population {
-    // Thirty days, two thousand hosts.
+    // The transfers are spread over thirty days and two thousand hosts.
     let every_ns = 30 * records::calendar::NS_PER_DAY / u64::try_from(count.max(1)).unwrap_or(1);
     Population::new(Settings { seed, hosts: 2_000, users: 50, every_ns })
 }
@@ -118,7 +118,7 @@ fn measure(clock: &Monotonic, act: impl FnOnce() -> Result<()>) -> Result<Cost> 
     Ok(Cost { wall_ns: ns(clock.now() - began), cpu_ns: ns(cpu) })
 }
 
-/// Measures a line that is there already, lines in batches, and lines written one by one.
+/// Measures the write of a preformatted line, of lines in batches, and of lines one by one.
 fn journal(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
     let names = ["bare write of a line that is there", "in batches", "each at once"];
@@ -147,12 +147,12 @@ fn journal(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
         })?);
     }
     ensure!(journal.counts().lost == 0, "the journal lost records: {:?}", journal.event());
-    // The first round finds cold caches.
+    // The first round runs with cold caches.
     rows.iter_mut().for_each(|row| _ = row.costs.remove(0));
     Ok(rows.into())
 }
 
-/// Fills a store, then asks it.
+/// Fills a store, then queries it.
 fn store(folder: &Path, archive: Archive) -> Result<Vec<Row>> {
     let clock = Monotonic::start();
     let mut store = Store::open(&folder.join("store.sqlite"))?;
@@ -166,7 +166,7 @@ fn store(folder: &Path, archive: Archive) -> Result<Vec<Row>> {
             store.append(&batch)?;
             Ok(())
         })?;
-        // A batch that is not full is no measure of a full one.
+        // A partial batch does not represent the cost of a full one.
         if batch.len() == BATCH || append.costs.is_empty() {
             append.times = batch.len();
             append.costs.push(cost);

@@ -1,32 +1,32 @@
-//! What rounds of measuring say: a median of medians, and ratios within one round.
+//! Evaluation of measuring rounds: a median of medians, and ratios within one round.
 //!
-//! A round is short, and all that is compared is measured in it. So what disturbs the machine
-//! for longer than a round moves both sides of a ratio, and what is shorter moves one round of
-//! several, which a median leaves out.
+//! A round is short, and measures everything that is compared. A disturbance longer than a round
+//! affects both sides of a ratio. A shorter one affects one round of several, which the median
+//! ignores.
 
 use super::driver::Transfer;
 use records::statistics::{median, percentile};
 use serde_json::{Value, json};
 
-/// One round of one way to log in. What is not known is `None`, or missing.
+/// One round of one path. Unknown figures are `None` or missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
-    /// From each key to its echo.
+    /// Times from each key to its echo.
     pub(super) echo_ns: Vec<u64>,
-    /// Processor time of the client for one key.
+    /// Processor time of the client per key.
     pub(super) client_ns_per_key: Option<u64>,
-    /// Processor time of the server for one key.
+    /// Processor time of the server per key.
     pub(super) server_ns_per_key: Option<u64>,
-    /// From the first byte of each screenful to its last.
+    /// Times from the first byte of each screenful to its last.
     pub(super) screenful_ns: Vec<u64>,
-    /// From the key that asked for each screenful to its last byte.
+    /// Times from the key that requested each screenful to its last byte.
     pub(super) key_to_screen_ns: Vec<u64>,
-    /// A long text.
+    /// Cost of a long text.
     pub(super) transfer: Option<Transfer>,
 }
 
 impl Round {
-    /// Returns a percentile of the echo.
+    /// Returns a percentile of the echo times.
     pub(super) fn echo(&self, percent: u8) -> Option<u64> {
         percentile(&self.echo_ns, percent)
     }
@@ -36,12 +36,12 @@ impl Round {
         median(&self.screenful_ns)
     }
 
-    /// Returns the processor time of client and server together for one key.
+    /// Returns the processor time of client and server together per key.
     pub(super) fn both_ns_per_key(&self) -> Option<u64> {
         self.client_ns_per_key?.checked_add(self.server_ns_per_key?)
     }
 
-    /// Returns how long the long text took.
+    /// Returns the duration of the long text.
     pub(super) fn transfer_wall(&self) -> Option<u64> {
         Some(self.transfer?.wall_ns)
     }
@@ -52,23 +52,23 @@ impl Round {
     }
 }
 
-/// All rounds of one way to log in.
+/// All rounds of one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rounds {
-    /// What was measured, for a table.
+    /// Label in the table.
     pub(super) label: String,
     /// The rounds, in order.
     pub(super) rounds: Vec<Round>,
 }
 
-/// A ratio within one round: the median of all rounds, the least, the greatest.
+/// Ratios within rounds: the median, the least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// The median of the rounds.
+    /// Median of the rounds.
     pub(super) median: f64,
-    /// The least of them.
+    /// Least of the rounds.
     pub(super) least: f64,
-    /// The greatest of them.
+    /// Greatest of the rounds.
     pub(super) greatest: f64,
 }
 
@@ -83,7 +83,7 @@ impl Rounds {
         median(&self.rounds.iter().filter_map(figure).collect::<Vec<_>>())
     }
 
-    /// Returns one figure as a ratio to the same in `other`, round by round.
+    /// Returns a figure as a ratio to the same figure in `other`, round by round.
     pub(super) fn ratio_to(
         &self,
         other: &Self,
@@ -94,7 +94,7 @@ impl Rounds {
         Ratio::of(&pairs)
     }
 
-    /// Returns the medians and every round's figures.
+    /// Returns the medians and the figures of every round.
     pub(super) fn to_json(&self) -> Value {
         let rounds: Vec<Value> = self.rounds.iter().map(round_to_json).collect();
         json!({
@@ -125,7 +125,7 @@ fn round_to_json(round: &Round) -> Value {
 }
 
 impl Ratio {
-    /// Returns the ratios of pairs of figures, or `None` if there is none with a divisor.
+    /// Returns the ratios of pairs of figures, or `None` if no pair has a nonzero divisor.
     pub(super) fn of(pairs: &[(u64, u64)]) -> Option<Self> {
         let divided = pairs.iter().filter(|(_, divisor)| *divisor > 0);
         let mut ratios: Vec<f64> =
@@ -143,23 +143,23 @@ impl Ratio {
         format!("{:.2} ({:.2}-{:.2})", self.median, self.least, self.greatest)
     }
 
-    /// Returns the medians and limits.
+    /// Returns the median, the least and the greatest.
     pub(super) fn to_json(self) -> Value {
         json!({ "median": self.median, "least": self.least, "greatest": self.greatest })
     }
 }
 
-/// Returns a time in microseconds with a tenth, for a column headed (µs).
+/// Formats a time in microseconds with one decimal, for a column headed (µs).
 pub(super) fn micros(ns: Option<u64>) -> String {
     in_unit(ns, 1_000.0, 1)
 }
 
-/// Returns a time in milliseconds with two places, for a column headed (ms).
+/// Formats a time in milliseconds with two decimals, for a column headed (ms).
 pub(super) fn millis(ns: Option<u64>) -> String {
     in_unit(ns, 1_000_000.0, 2)
 }
 
-/// Returns a time in seconds with two places, for a column headed (s).
+/// Formats a time in seconds with two decimals, for a column headed (s).
 pub(super) fn seconds(ns: Option<u64>) -> String {
     in_unit(ns, 1_000_000_000.0, 2)
 }

@@ -1,8 +1,8 @@
-//! The meters of `plumb serve`, as its sessions notice them: off, on with nobody reading, and on
-//! while `plumb meters --every 1s` reads them.
+//! The cost of the meters of `plumb serve` for its sessions: off, on but not read, and on while
+//! `plumb meters --every 1s` reads them.
 //!
-//! In each round each of the three is a new server with one session of `plumb login`, whose own
-//! meter is off; keys go to them by turns.
+//! Each round starts a new server for each of the three, with one session of `plumb login` whose
+//! own meter is off. The sessions receive keys in turn.
 
 use super::Section;
 use super::Verdict;
@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-/// With the meter on, at most this much of off (an echo).
+/// Largest ratio of an echo with the meter on to off.
 const GOAL: f64 = 1.03;
-/// While it is read, at most this much of unread: what cannot be measured.
+/// Largest ratio of an echo with the meter read to unread: below what can be measured.
 const READ_GOAL: f64 = 1.01;
 
-/// What is done with the meter of a server.
+/// Mode of a server's meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meter {
     Off,
@@ -39,10 +39,10 @@ const METERS: [(Meter, &str); 3] = [
     (Meter::Read, "plumb serve, meter on, read every second"),
 ];
 
-/// What was measured of each.
+/// Rounds of each mode, in the order of [`METERS`].
 pub(super) struct Served([Rounds; 3]);
 
-/// A session, and who reads the meters of its server, which ends with it.
+/// A session, and the process that reads its server's meters and ends with it.
 type Opened = (Session, Option<Program>);
 
 fn open(meter: Meter, conditions: &Conditions) -> Result<Opened> {
@@ -75,7 +75,7 @@ fn read(server: u32) -> Result<Program> {
     Program::start(&mut command).context("cannot start plumb meters")
 }
 
-/// Measures.
+/// Measures all modes.
 pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Served> {
     let mut chance = Chance::from_seed(SEED);
     let mut served = METERS.map(|(_, label)| Rounds::new(label));
@@ -90,13 +90,13 @@ pub(super) fn measure(amount: Amount, conditions: &Conditions) -> Result<Served>
         }
         let rounds = type_by_turns(typists, amount.keys, &mut chance)?;
         for reader in readers.iter_mut().flatten() {
-            // One that has ended has not read, and there would be nothing to compare.
+            // A reader that has ended does not read, so there would be nothing to compare.
             anyhow::ensure!(reader.has_ended()?.is_none(), "plumb meters has ended too early");
         }
         for (served, round) in served.iter_mut().zip(rounds) {
             served.rounds.push(round);
         }
-        // Only who watches wants to know; a closed stderr is no reason to stop.
+        // Progress output; a closed stderr is ignored.
         _ = writeln!(io::stderr(), "served, round {number} of {} done", amount.rounds);
     }
     Ok(Served(served))
@@ -111,7 +111,7 @@ impl Served {
         self.ratios(|round| round.server_ns_per_key)
     }
 
-    /// Returns on to off, and read to unread.
+    /// Returns the ratios of on to off and of read to unread.
     fn ratios(&self, figure: fn(&super::rounds::Round) -> Option<u64>) -> [Option<Ratio>; 2] {
         let [off, unread, read] = &self.0;
         [unread.ratio_to(off, figure), read.ratio_to(unread, figure)]
@@ -146,7 +146,7 @@ impl Served {
         Section { heading, table, data: json!(data) }
     }
 
-    /// Returns what the goals have to say.
+    /// Returns the verdicts on the goals.
     pub(super) fn verdicts(&self) -> [Verdict; 2] {
         let [on, read] = self.echo();
         let found = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);

@@ -1,9 +1,9 @@
-//! `bench sessions`: many people at one login server on one processor.
+//! `bench sessions`: many users of one login server on one processor.
 //!
-//! Each has a connection of his own to `plumb serve` and a shell behind it, and types one key in
-//! every second, all in an order of chance. The bench speaks Telnet on sockets of the kernel, in
-//! one thread on another processor. A session's memory is what the server's resident set has
-//! grown by, shared by the sessions; the shells have theirs beside it.
+//! Each user has a connection to `plumb serve` with a shell, and types one key per second, in
+//! random order. The bench speaks Telnet on kernel sockets in one thread on another processor. The
+//! memory per session is the growth of the server's resident set divided by the number of sessions;
+//! the shells' own memory is not included.
 
 use super::conditions::{Cast, Conditions};
 use super::login::start_server;
@@ -29,37 +29,37 @@ use std::net::TcpStream;
 use std::process::{self, Command};
 use std::{env, fs};
 
-/// The echo that 99 of 100 keys have, in milliseconds.
+/// Largest accepted 99th percentile of the echo, in milliseconds.
 const ECHO_GOAL_MS: f64 = 25.0;
-/// The server's memory for one session, in KB of 1000 bytes.
+/// Largest accepted server memory per session, in KB of 1000 bytes.
 const MEMORY_GOAL_KB: f64 = 100.0;
-/// So many connections are opened before the shells of the first ones are waited for.
+/// Number of connections opened before waiting for their shells.
 const TOGETHER: usize = 50;
-/// For how long nothing may come while something must.
+/// Longest wait for the shells of a batch.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Crowd {
-    /// How many sessions at once.
+    /// Number of concurrent sessions.
     pub(super) sessions: usize,
-    /// For how many seconds keys are typed.
+    /// Duration of typing, seconds.
     pub(super) seconds: usize,
 }
 
-/// What was found out.
+/// Result of the measurement.
 #[derive(Debug, Default)]
 struct Found {
     echo_ns: Vec<u64>,
-    /// Keys that came back after the end, or never.
+    /// Keys whose echo came after the end, or never.
     late: usize,
     server_ns: Option<u64>,
     kilobytes_before: Option<u64>,
     kilobytes_after: Option<u64>,
 }
 
-/// Measures.
+/// Runs the measurement.
 pub(super) fn run(conditions: &Conditions, crowd: Crowd) -> Result<Report> {
     os::process::allow_descriptors(u64::try_from(crowd.sessions)? + 100)?;
     let file = env::temp_dir().join(format!("plumb-sessions-{}.toml", process::id()));
@@ -156,16 +156,16 @@ pub(super) fn resident_kilobytes(id: u32) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Somebody with a session.
+/// A simulated user with a session.
 struct Person {
     stream: TcpStream,
     telnet: Telnet,
     has_prompt: bool,
-    /// When the key was struck whose echo is waited for.
+    /// Time of the key whose echo is outstanding.
     struck_at: Option<Instant>,
 }
 
-/// All of them.
+/// All simulated users.
 struct People {
     all: Vec<Person>,
     clock: Monotonic,
@@ -206,7 +206,7 @@ impl People {
         Ok(())
     }
 
-    /// Types a key a second into each session.
+    /// Types one key per second into each session.
     fn type_keys(&mut self, seconds: usize) -> Result<Found> {
         let count = self.all.len();
         let gap = SECOND / u32::try_from(count)?.max(1);
@@ -229,7 +229,7 @@ impl People {
         Ok(Found { echo_ns: std::mem::take(&mut self.echo_ns), late, ..Found::default() })
     }
 
-    /// Strikes a key, unless the last one is not back yet.
+    /// Types a key, unless the previous echo is outstanding; returns whether it did.
     fn strike(&mut self, at: usize) -> Result<bool> {
         let now = self.clock.now();
         let person = self.all.get_mut(at).context("there is nobody")?;
@@ -241,7 +241,7 @@ impl People {
         Ok(true)
     }
 
-    /// Waits until something has come or it is `until`, and takes it.
+    /// Waits until data arrives or the time is `until`, and processes the data.
     fn listen(&mut self, until: Instant) -> Result<()> {
         let flags = PollFlags::IN;
         let mut descriptors: Vec<_> =

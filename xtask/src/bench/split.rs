@@ -1,12 +1,12 @@
-//! `bench split`: in which account of an echo a delay of known length is found.
+//! `bench split`: checks in which account of an echo a known delay appears.
 //!
-//! `plumb measure` runs against a shell behind `plumb serve` and a relay of TCP connections, by turns
-//! without a delay and with one of 100 µs and of 1 ms. The delay is in one of two places:
+//! `plumb measure` runs against a shell behind `plumb serve` and a relay of TCP connections,
+//! alternating between no delay, 100 µs and 1 ms. The delay is in one of two places:
 //!
-//! - in the relay, which runs on the processor of the server and is busy for that time before it passes on what came from the client. The
-//!   account of the far side and the network has to grow by the same time;
-//! - in front of sendto(2), by which the client sends a key: strace(1) injects it. strace takes longer
-//!   than it is asked to, so the account of system calls has to grow as the whole echo does. The runs
+//! - in the relay, which runs on the server's processor and spins for that time before it forwards
+//!   data from the client. The account of the server and the network must grow by the same time;
+//! - before sendto(2), with which the client sends a key: strace(1) injects it. strace takes longer
+//!   than requested, so the account of system calls must grow as much as the whole echo. The runs
 //!   without a delay are traced as well.
 
 use super::conditions::{Cast, Conditions};
@@ -30,14 +30,14 @@ use std::thread;
 
 /// The delays, µs.
 const DELAYS_US: [u64; 3] = [0, 100, 1000];
-/// An account may differ by so many parts of a hundred from the delay.
+/// Largest accepted difference of an account's growth from the delay, percent.
 const GOAL_PERCENT: f64 = 5.0;
-/// A measurement that has not connected by then has failed.
+/// Time limit for the connection of a measurement.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Keys of a measurement, at most: beyond that rounds tell more than keys.
+/// Maximum number of keys per measurement: beyond that, more rounds add more than more keys.
 const KEYS_MAX: usize = 200;
 
-/// Where the delay is.
+/// Place of the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Relay,
@@ -54,7 +54,7 @@ impl Place {
         }
     }
 
-    /// Returns the account that has to grow, as JSON names it.
+    /// Returns the JSON name of the account that must grow.
     const fn account(self) -> &'static str {
         match self {
             Self::Relay => "far_side_and_network",
@@ -63,11 +63,11 @@ impl Place {
     }
 }
 
-/// What a measurement says of the median echo.
+/// Median echo of a measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Echo {
     whole_us: f64,
-    /// Each account, by its name.
+    /// Account names and values.
     accounts_us: Vec<(String, f64)>,
 }
 
@@ -88,7 +88,7 @@ impl Echo {
         self.accounts_us.iter().find(|(other, _)| other == name).map_or(0.0, |(_, us)| *us)
     }
 
-    /// Returns by how much the account that is not `name` and has grown most has grown since `before`.
+    /// Returns the largest growth since `before` among the accounts other than `name`.
     fn other_growth_us(&self, before: &Self, name: &str) -> f64 {
         let others = self.accounts_us.iter().filter(|(other, _)| other != name);
         let growth = others.map(|(other, us)| us - before.account_us(other));
@@ -103,7 +103,7 @@ struct Measured {
     rounds: Vec<Echo>,
 }
 
-/// Measures each place with each delay by turns.
+/// Measures each place with each delay, interleaved.
 pub(super) fn run(conditions: &Conditions, amount: Amount) -> Result<Report> {
     let strace = program("strace", "strace");
     let mut notes: Vec<String> =
@@ -191,7 +191,8 @@ struct Relay {
 }
 
 impl Relay {
-    /// Waits for the connection, and passes on what comes from it, each piece after `delay`.
+    /// Waits for the connection, and forwards it to `behind`; each piece from the client is delayed
+    /// by `delay`.
     fn begin(listener: &TcpListener, behind: u16, delay: Duration) -> Result<Self> {
         let clock = Monotonic::start();
         let mut descriptors = [PollFd::new(listener, PollFlags::IN)];
@@ -211,13 +212,13 @@ impl Relay {
     }
 
     fn end(self) {
-        // A connection that has ended already cannot be shut down.
+        // Fails for a connection that has already ended.
         self.ends.iter().for_each(|end| _ = end.shutdown(Shutdown::Both));
         self.threads.into_iter().for_each(|thread| _ = thread.join());
     }
 }
 
-/// Passes bytes on until one of the connections ends; is busy for `delay` before each piece.
+/// Forwards bytes until one of the connections ends; spins for `delay` before each piece.
 fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let mut room = [0; 65_536];
     while let Ok(count @ 1..) = from.read(&mut room) {
@@ -232,18 +233,18 @@ fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     _ = to.shutdown(Shutdown::Write);
 }
 
-/// Growth of one delay against none, µs: of the account, of the whole echo, and of the account that is
-/// not meant and has grown most.
+/// Growth with one delay against none, µs: of the expected account, of the whole echo, and of the
+/// other account that grew most. Each is the median with the least and the greatest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Growth {
     account_us: [f64; 3],
     whole_us: [f64; 3],
     other_us: [f64; 3],
-    /// Growth of the account in a hundred parts of the growth of the whole echo.
+    /// Growth of the account as a percentage of the growth of the whole echo.
     share_percent: [f64; 3],
 }
 
-/// Returns the median of `values`, with the least and the greatest.
+/// Returns the median of `values` with the least and the greatest.
 fn middle(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);

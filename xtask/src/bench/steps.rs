@@ -1,10 +1,10 @@
-//! `bench steps`: what a station costs without a device, in one process.
+//! `bench steps`: the cost of a station without a device, in one process.
 //!
-//! A station that serves is fed by another one that calls it. Each datagram is copied between
-//! their packets, as a device would do it; the clock runs only while the server takes a batch in,
-//! runs its application and gives its answers, which is what a turn of the driver does between
-//! read and write. No system call and no other process has a part in the figure, so that a change
-//! to the engines shows even on a busy machine.
+//! One station serves another that connects to it. Each datagram is copied between their packets,
+//! as a device would do. The clock runs only while the server receives a batch, runs its
+//! application and transmits its answers: the work of the driver's loop between read and write. The
+//! figure contains no system call and no other process, so that changes to the engines are visible
+//! even on a busy machine.
 
 use anyhow::{Context, Result, bail, ensure};
 use os::clock::{Monotonic, counter, ticks};
@@ -30,21 +30,21 @@ const USER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 1);
 const PORT: u16 = 7;
 const MTU: usize = 1500;
-/// Datagrams that a driver reads before anything is answered.
+/// Number of datagrams that a driver reads before it transmits.
 const BATCH: usize = 64;
-/// Turns of the server in a block.
+/// Server turns per block.
 const TURNS: u64 = 2_000;
-/// What a source sends, and a bulk in is made of.
+/// Data of a source and of bulk transfers to the server.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// What goes over the connection.
+/// Traffic on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Load {
-    /// One byte, and its echo.
+    /// One byte and its echo.
     Echo,
-    /// As much as goes into the server.
+    /// Bulk data to the server.
     In,
-    /// As much as comes out of it.
+    /// Bulk data from the server.
     Out,
 }
 
@@ -52,7 +52,7 @@ enum Load {
 struct Row {
     name: &'static str,
     load: Load,
-    /// The device does segmentation and checksums.
+    /// `true` if the device performs segmentation and checksums.
     has_offloads: bool,
     is_metered: bool,
 }
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         for _ in 0..=blocks {
             figures.push(pair.block(row.load)?);
         }
-        // The first block finds cold caches and a small window.
+        // The first block runs with cold caches and a small window.
         figures.remove(0);
         figures.sort_by(|one, other| one.0.total_cmp(&other.0));
         let (median, acks) = figures.get(figures.len() / 2).copied().unwrap_or_default();
@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("the table cannot be written")
 }
 
-/// One host with what its driver lends it.
+/// One host with the resources that its driver provides.
 struct Host {
     station: Station,
     meter: Meter,
@@ -144,7 +144,7 @@ impl Host {
         (&mut self.station, cx)
     }
 
-    /// Puts what is owed into `out`, each datagram in a packet of its own.
+    /// Appends pending output to `out`, each datagram in a packet of its own.
     fn transmit(&mut self, out: &mut Vec<Packet>, limit: usize) {
         let (station, mut cx) = self.parts();
         let mut device = |frame: Frame<'_>, _: &mut Cx<'_>| {
@@ -160,7 +160,7 @@ impl Host {
         station.transmit_to(&mut device, &mut cx);
     }
 
-    /// Gives the station a copy of a datagram.
+    /// Delivers a copy of a datagram to the station.
     fn receive(&mut self, datagram: &Packet) {
         let (station, mut cx) = self.parts();
         let Some(mut packet) = station.lend(&mut cx) else { return };
@@ -197,7 +197,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Returns the nanoseconds for each datagram, and the acknowledgments without data for each.
+    /// Returns the nanoseconds per datagram, and the number of pure acknowledgments per datagram.
     fn block(&mut self, load: Load) -> Result<(f64, f64)> {
         let acks_before = self.server.meter.counted(Counter::TcpPureAcksOut);
         let (mut ticks, mut datagrams) = (0, 0);
@@ -211,7 +211,8 @@ impl Pair {
         Ok((each(ticks as f64 * self.ns_per_tick), each(acks as f64)))
     }
 
-    /// Lets the user send, and the server answer; returns the ticks that this took the server.
+    /// Lets the client send and the server answer. Returns the clock ticks spent in the server, and
+    /// the number of datagrams.
     fn turn(&mut self, load: Load) -> Result<(u64, u64)> {
         let tcp = &mut self.user.station.layers.tcp;
         while tcp.event().is_some() {}
@@ -256,7 +257,7 @@ impl Pair {
     }
 }
 
-/// What the server does with its connection.
+/// Service of the server's connection.
 struct Service {
     load: Load,
 }

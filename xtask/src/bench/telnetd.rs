@@ -1,7 +1,7 @@
-//! The Telnet servers that the bench calls, started for each connection as inetd would.
+//! The Telnet servers of the bench, started for each connection as by inetd.
 //!
-//! A server gets the connection as its standard input and output, and runs a shell instead of a
-//! login: nobody needs a password, and nothing listens outside of the bench's own network.
+//! A server gets the connection as its standard input and output, and runs a shell instead of
+//! login(1): no password is needed, and nothing listens outside the bench's own network.
 
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A Telnet server of Debian.
+/// A Telnet server from Debian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// GNU inetutils.
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Both, in the order of the report.
+    /// Both servers, in the order of the report.
     pub(super) const ALL: [Self; 2] = [Self::Inetutils, Self::Busybox];
 
     /// Returns the name, for a heading.
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Returns how it is started, to run `shell`.
+    /// Returns how the server is started to run `shell`.
     pub(super) fn service(self, shell: &Path) -> Result<Service> {
         let program = match self {
             Self::Inetutils => program("telnetd", "inetutils-telnetd")?,
@@ -46,7 +46,7 @@ impl Kind {
         Ok(self.service_of(program, shell))
     }
 
-    /// Returns how its `program` is started, to run `shell`.
+    /// Returns how `program` is started to run `shell`.
     fn service_of(self, program: PathBuf, shell: &Path) -> Service {
         let words: &[&str] = match self {
             Self::Inetutils => &["-h", "-E"],
@@ -58,10 +58,10 @@ impl Kind {
     }
 }
 
-/// How a server is started with a connection, as a line of inetd.conf says it.
+/// Command that starts a server with a connection, as in a line of inetd.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Service {
-    /// The name, for an error.
+    /// Name for errors.
     pub(super) name: String,
     /// The program.
     pub(super) program: PathBuf,
@@ -78,8 +78,8 @@ impl Service {
     }
 }
 
-/// Runs `start` with the calling thread on the first processor of `pinning`, so that what it
-/// starts runs there; then the thread goes to the second.
+/// Runs `start` with the calling thread on the first processor of `pinning`, so that started
+/// processes run there; then moves the thread to the second.
 pub(super) fn on_the_far_processor<T>(
     pinning: Option<(usize, usize)>,
     start: impl FnOnce() -> Result<T>,
@@ -91,13 +91,13 @@ pub(super) fn on_the_far_processor<T>(
     started
 }
 
-/// Gives `command` an environment that is the same on every machine.
+/// Sets an environment for `command` that is the same on every machine.
 pub(super) fn set_environment(command: &mut Command) {
     command.env_clear().env("PATH", search_path()).env("TERM", "vt100").env("HOME", "/");
     command.current_dir("/");
 }
 
-/// Finds a program, or says which package brings it.
+/// Finds a program; the error names the package that contains it.
 pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
     let path = search_path();
     let mut places = path.split(':').map(|folder| Path::new(folder).join(name));
@@ -105,50 +105,50 @@ pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
     found.with_context(|| format!("there is no {name}: install it (apt-get install {package})"))
 }
 
-/// Finds a shell that leaves the echo to the kernel.
+/// Returns the path of a shell that leaves the echo to the kernel.
 pub(super) fn shell() -> PathBuf {
     program("dash", "dash").unwrap_or_else(|_| PathBuf::from("/bin/sh"))
 }
 
-/// Servers are often where only root's PATH leads.
+/// Returns PATH with the system directories, because servers are often only in root's PATH.
 fn search_path() -> String {
     format!("{}:/usr/local/sbin:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default())
 }
 
-/// Waits for connections, and gives each a server of its own.
+/// Accepts connections, and starts a server for each.
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: TcpListener,
     service: Service,
-    /// The processor of the servers, and the one to return to.
+    /// Processor of the servers, and processor to which the thread returns.
     pinning: Option<(usize, usize)>,
 }
 
 impl Listener {
-    /// Listens at all addresses of the calling thread's network, at a port that is free.
+    /// Listens at all addresses of the calling thread's network, at a free port.
     ///
     /// With `pinning` the servers run on the first processor, and the caller on the second.
     pub(super) fn open(kind: Kind, pinning: Option<(usize, usize)>) -> Result<Self> {
         Self::open_for(kind.service(&shell())?, pinning)
     }
 
-    /// As [`Self::open`], for any server.
+    /// Like [`Self::open`], for any server.
     pub(super) fn open_for(service: Service, pinning: Option<(usize, usize)>) -> Result<Self> {
         let socket = TcpListener::bind("0.0.0.0:0").context("cannot listen")?;
         Ok(Self { socket, service, pinning })
     }
 
-    /// Returns the port.
+    /// Returns the port of the listener.
     pub(super) fn port(&self) -> Result<u16> {
         Ok(self.socket.local_addr()?.port())
     }
 
-    /// Returns the congestion control that the server's connections have.
+    /// Returns the congestion control of the server's connections.
     pub(super) fn congestion_control(&self) -> Option<String> {
         socket::congestion_control(&self.socket).ok()
     }
 
-    /// Waits for a connection, at most for `limit`, and starts its server.
+    /// Waits at most `limit` for a connection, and starts its server.
     pub(super) fn answer(&self, limit: Duration) -> Result<Program> {
         let clock = Monotonic::start();
         let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];

@@ -1,10 +1,9 @@
-//! Several ways to log in, typed into by turns.
+//! Types into several login paths in turn.
 //!
-//! In each round every way gets a new session, so that where a program happens to lie in memory
-//! is not measured round after round. Then one key goes to each session in an order of chance,
-//! and the next keys some milliseconds later, until all have had theirs: what disturbs the
-//! machine for longer than a turn disturbs all alike. Screenfuls follow by the same turns, in
-//! sessions of their own.
+//! Every round opens a new session per path, so that the memory layout of one process does not
+//! influence all rounds. Then one key goes to each session in random order, and the next keys some
+//! milliseconds later, until all are typed: a disturbance longer than one turn affects all sessions
+//! alike. Screenfuls follow in the same way, in separate sessions.
 
 use super::conditions::Conditions;
 use super::driver::{Session, screen_text};
@@ -20,45 +19,45 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::{env, fs, io};
 
-/// The time from an echo to the next key of the same session lies between these.
+/// Range of the time from an echo to the next key of the same session, µs.
 const GAP_US: std::ops::Range<u64> = 5_000..15_000;
 const KEYS: std::ops::RangeInclusive<u8> = b'a'..=b'z';
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
-    /// How many rounds.
+    /// Number of rounds.
     pub(super) rounds: usize,
-    /// How many keys in each round.
+    /// Number of keys per round.
     pub(super) keys: usize,
-    /// How many screenfuls in each round.
+    /// Number of screenfuls per round.
     pub(super) screenfuls: usize,
-    /// How long the long text is, in megabytes of 10^6 bytes.
+    /// Length of the long text, in megabytes of 10^6 bytes.
     pub(super) megabytes: usize,
 }
 
-/// What is typed into.
+/// Program that is typed into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Client {
-    /// A shell, without any network.
+    /// A shell without a network.
     Shell,
-    /// The Telnet user program of inetutils.
+    /// The Telnet client of inetutils.
     Inetutils,
     /// `plumb login`.
     Plumb {
-        /// How it gets to the network.
+        /// Access to the network.
         via: Via,
-        /// Whether its meter runs.
+        /// `true` if its meter runs.
         is_metered: bool,
     },
 }
 
-/// How `plumb login` gets to the network.
+/// Network access of `plumb login`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Via {
-    /// By the kernel's sockets.
+    /// The kernel's sockets.
     Kernel,
-    /// By its own TCP/IP, on the bench's TUN of that number.
+    /// plumb's own TCP/IP on the bench's TUN with this number.
     Tun(u8),
 }
 
@@ -98,7 +97,7 @@ impl Client {
 }
 
 impl Via {
-    /// Returns what `--via` takes.
+    /// Returns the argument of `--via`.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Kernel => "kernel".to_owned(),
@@ -106,7 +105,7 @@ impl Via {
         }
     }
 
-    /// Returns where the server is for who comes this way.
+    /// Returns the server's address as seen through this path.
     pub(super) fn host(&self) -> String {
         match self {
             Self::Kernel => "127.0.0.1".to_owned(),
@@ -114,7 +113,7 @@ impl Via {
         }
     }
 
-    /// Makes the TUN, which stays for as long as the bench's network does.
+    /// Creates the TUN, which exists as long as the bench's network.
     pub(super) fn prepare(&self) -> Result<()> {
         let Self::Tun(number) = self else { return Ok(()) };
         let name = format!("plumb{number}");
@@ -132,7 +131,7 @@ pub(super) fn run_ip(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Finds `plumb`, which is built beside this program.
+/// Returns the path of `plumb`, which is built into the same directory as this program.
 pub(super) fn plumb() -> Result<PathBuf> {
     let beside = env::current_exe()?.with_file_name("plumb");
     let hint = "build it with cargo build --release -p plumbline";
@@ -140,7 +139,7 @@ pub(super) fn plumb() -> Result<PathBuf> {
     Ok(beside)
 }
 
-/// Makes the TUNs of the `clients`, once for a whole run.
+/// Creates the TUNs of the `clients`, once per run.
 pub(super) fn prepare(clients: &[(&str, Client)]) -> Result<()> {
     for (_, client) in clients {
         if let Client::Plumb { via, .. } = client {
@@ -150,7 +149,7 @@ pub(super) fn prepare(clients: &[(&str, Client)]) -> Result<()> {
     Ok(())
 }
 
-/// A file with a full screen, removed when it is dropped.
+/// A file with a full screen of text, removed on drop.
 #[derive(Debug)]
 pub(super) struct Screen(pub(super) PathBuf);
 
@@ -165,12 +164,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // What is left over is a small file among temporary ones.
+        // A leftover is a small file in a temporary directory.
         _ = fs::remove_file(&self.0);
     }
 }
 
-/// Measures all `clients`, each under its label, against servers of `listener`.
+/// Measures all `clients`, each under its label, with servers of `listener`.
 pub(super) fn measure(
     clients: &[(&str, Client)],
     listener: &Listener,
@@ -191,16 +190,16 @@ pub(super) fn measure(
             let Round { screenful_ns, key_to_screen_ns, .. } = screens.unwrap_or_default();
             result.rounds.push(Round { screenful_ns, key_to_screen_ns, ..echoes });
         }
-        // Only who watches wants to know; a closed stderr is no reason to stop.
+        // Progress output; a closed stderr is ignored.
         _ = writeln!(io::stderr(), "round {number} of {} done", amount.rounds);
     }
     Ok(results)
 }
 
-/// Any will do: it decides the order and the gaps.
+/// Arbitrary seed of the order and the gaps.
 pub(super) const SEED: u64 = 1982;
 
-/// A session that is typed into, and what was found out.
+/// A session that is typed into, with its measurements.
 #[derive(Debug)]
 pub(super) struct Typist<'a> {
     label: &'a str,
@@ -210,7 +209,7 @@ pub(super) struct Typist<'a> {
 }
 
 impl<'a> Typist<'a> {
-    /// Takes a session that has been opened.
+    /// Wraps an open session.
     pub(super) fn new(label: &'a str, session: Session) -> Self {
         Self { label, session, round: Round::default() }
     }
@@ -227,7 +226,7 @@ fn open<'a>(clients: &[(&'a str, Client)], listener: &Listener) -> Result<Vec<Ty
     clients.iter().map(typist).collect()
 }
 
-/// Types `keys` into each, one in a turn; adds the processor time of each end.
+/// Types `keys` into all sessions, one key per turn; adds the processor time of both ends.
 pub(super) fn type_by_turns(
     mut typists: Vec<Typist<'_>>,
     keys: usize,
@@ -246,7 +245,7 @@ pub(super) fn type_by_turns(
             typist.round.echo_ns.push(echo);
         }
     }
-    // Acknowledgments that were put off belong to the last keys.
+    // Wait for delayed acknowledgments of the last keys, so that their cost is counted.
     wait(&mut [], &clock, Some(clock.now() + AFTERMATH))?;
     for (typist, before) in typists.iter_mut().zip(before) {
         let after = typist.session.used();
@@ -262,7 +261,7 @@ fn gap(chance: &mut Chance) -> Duration {
 
 const AFTERMATH: Duration = Duration::from_millis(100);
 
-/// Has each show the screen of `file` so many times, one in a turn.
+/// Prints the screen of `file` in all sessions `screenfuls` times, one per turn.
 pub(super) fn show_by_turns(
     mut typists: Vec<Typist<'_>>,
     screenfuls: usize,
@@ -281,7 +280,7 @@ pub(super) fn show_by_turns(
     Ok(typists.into_iter().map(|typist| typist.round).collect())
 }
 
-/// Returns the numbers below `count` in an order of chance.
+/// Returns the numbers below `count` in random order.
 pub(super) fn shuffled(count: usize, chance: &mut Chance) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).map(|at| (chance.next_u64(), at)).collect();
     order.sort_unstable();
@@ -325,7 +324,7 @@ mod tests {
     #[test]
     fn only_a_client_without_meter_is_told_so() {
         let metered = |is_metered| Client::Plumb { via: Via::Kernel, is_metered };
-        // Without a plumb beside the tests there is no command to look at.
+        // Without `plumb` in the directory of the tests there is no command to inspect.
         if let (Ok(on), Ok(off)) = (metered(true).command(1), metered(false).command(1)) {
             let has = |command: &Command| command.get_envs().any(|(name, _)| name == "PLUMB_METER");
             assert!(!has(&on) && has(&off));

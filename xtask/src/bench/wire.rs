@@ -1,9 +1,9 @@
-//! Two hosts in one process and a wire that takes no time: an echo of nothing but our own code.
+//! Two hosts in one process and a wire without delay: an echo that consists of plumb's code only.
 //!
-//! Beside two processes that wait for each other through the scheduler, a meter's cost is lost in
-//! the noise. Here a key goes down Telnet, TCP, IP and a link of datagrams, up the same stairs at
-//! the other host, and back, as often as wanted and without a system call but for the clock's.
-//! The steps and the accounts that are entered are those of the driver on a TUN.
+//! Between two processes that wait for each other through the scheduler, the cost of a meter is
+//! below the noise. Here a key passes down through Telnet, TCP, IP and a datagram link, up the same
+//! layers of the other host, and back, as often as wanted and without system calls except for the
+//! clock. The steps and the accounts are those of the driver on a TUN.
 
 use super::rounds::Ratio;
 use anyhow::{Result, ensure};
@@ -27,7 +27,7 @@ const USER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 82, 255, 1);
 const SCREENFUL: usize = 32 * 1024;
 
-/// A Telnet that counts what comes, and sends it back if it is the server's.
+/// A Telnet endpoint that counts received data; the server's end echoes it.
 #[derive(Debug)]
 struct End {
     telnet: Telnet,
@@ -65,7 +65,7 @@ impl Stream for End {
     }
 }
 
-/// One host with what its driver lends it.
+/// One host with the resources that its driver provides.
 struct Host {
     station: Station,
     scheduler: Scheduler,
@@ -102,7 +102,7 @@ impl Host {
         self.scheduler.run(&mut self.station, &mut self.carried, &mut cx);
     }
 
-    /// Puts the next datagram on the wire; false if there is none.
+    /// Puts the next datagram on the wire; `false` if there is none.
     fn transmit(&mut self) -> bool {
         self.wire.clear();
         let now = self.clock.now();
@@ -114,7 +114,7 @@ impl Host {
         true
     }
 
-    /// Takes a datagram from the wire, as a driver does that has waited for it.
+    /// Receives a datagram from the wire, like a driver that has waited for it.
     fn receive(&mut self, datagram: &[u8]) {
         self.pass_through(Account::Outside);
         self.pass_through(Account::Interrupt);
@@ -123,21 +123,21 @@ impl Host {
         self.station.receive(datagram, &mut cx);
     }
 
-    /// Charges a system call that is not made here.
+    /// Charges an account for a system call that is not made here.
     fn pass_through(&mut self, account: Account) {
         let left = self.meter.enter(account);
         self.meter.enter(left);
     }
 }
 
-/// Two hosts with a connection.
+/// Two hosts with an established connection.
 pub(super) struct Wire {
     user: Host,
     server: Host,
 }
 
 impl Wire {
-    /// Connects two hosts whose meters run, or do not.
+    /// Connects two hosts with meters on or off.
     pub(super) fn connect(is_metered: bool) -> Result<Self> {
         let user = UserSettings { starts_negotiation: false, ..UserSettings::default() };
         let server = ServerSettings { starts_negotiation: false, ..ServerSettings::default() };
@@ -158,7 +158,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// Sends one key, and carries datagrams until its echo is there and all is quiet.
+    /// Sends one key, and carries datagrams until its echo has arrived and both hosts are idle.
     pub(super) fn echo(&mut self) -> Result<()> {
         let before = self.user.carried.stream.bytes;
         let now = self.user.clock.now();
@@ -172,7 +172,7 @@ impl Wire {
     }
 
     fn settle(&mut self) {
-        // A datagram in each turn at most, and no exchange here has more turns than this.
+        // Each turn carries at most one datagram, and no exchange here takes more turns than this.
         for _ in 0..32 {
             let sent = carry(&mut self.user, &mut self.server);
             let answered = carry(&mut self.server, &mut self.user);
@@ -193,21 +193,21 @@ fn carry(from: &mut Host, to: &mut Host) -> bool {
     has_sent
 }
 
-/// What an echo costs with and without meters, at both hosts together.
+/// Cost of an echo with and without meters, for both hosts together.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Costs {
-    /// Nanoseconds for one echo with meters, and without, block by block.
+    /// Nanoseconds per echo with meters, and without, for each block.
     pub(super) blocks: Vec<(u64, u64)>,
-    /// With meters to without, block by block.
+    /// Ratio with meters to without, over the blocks.
     pub(super) ratio: Option<Ratio>,
 }
 
-/// Measures `blocks` pairs of `echoes` echoes each, with and without meters by turns.
+/// Measures `blocks` pairs of `echoes` echoes each, alternately with and without meters.
 pub(super) fn measure(blocks: usize, echoes: u32) -> Result<Costs> {
     let (mut on, mut off) = (Wire::connect(true)?, Wire::connect(false)?);
     let mut pairs = Vec::with_capacity(blocks);
     for block in 0..=blocks {
-        // Who comes second finds the caches warm: they take turns at that too.
+        // The second of a pair runs with warm caches, so the order alternates too.
         let pair = if block % 2 == 0 {
             let with = time(&mut on, echoes)?;
             (with, time(&mut off, echoes)?)
@@ -217,16 +217,16 @@ pub(super) fn measure(blocks: usize, echoes: u32) -> Result<Costs> {
         };
         pairs.push(pair);
     }
-    // The first block finds cold caches.
+    // The first block runs with cold caches.
     pairs.remove(0);
     Ok(Costs { ratio: Ratio::of(&pairs), blocks: pairs })
 }
 
-/// How often the meters are read: as often as `plumb meters` reads them at most.
+/// Interval of meter reads: the shortest that `plumb meters` uses.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
-/// Measures `blocks` pairs of `echoes` echoes each with meters, while another thread reads these and
-/// while nobody does, by turns. Returns the ratio of the first to the second.
+/// Measures `blocks` pairs of `echoes` echoes each with meters, alternately while another thread
+/// reads the meters and while none does. Returns the ratio of the first to the second.
 pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> {
     let mut wire = Wire::connect(true)?;
     let sheets = [wire.user.meter.sheet(), wire.server.meter.sheet()];
@@ -247,7 +247,7 @@ pub(super) fn measure_read(blocks: usize, echoes: u32) -> Result<Option<Ratio>> 
             time(&mut wire, echoes)
         };
         for number in 0..=blocks {
-            // Who comes second finds the caches warm: they take turns at that too.
+            // The second of a pair runs with warm caches, so the order alternates too.
             let first = number % 2 == 0;
             let (one, other) = (block(first), block(!first));
             let (read, unread) = if first { (one, other) } else { (other, one) };

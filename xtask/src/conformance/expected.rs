@@ -1,7 +1,7 @@
-//! The list of scripts and what is expected of each: `crates/conformance/expected.txt`.
+//! The list of scripts with the expected result of each: `crates/conformance/expected.txt`.
 //!
 //! A line names a suite in brackets, or a script by its path in the suite: `pass PATH`, or
-//! `fail PATH: why`. Empty lines and lines that begin with `#` are for people.
+//! `fail PATH: why`. Empty lines and lines that begin with `#` are ignored.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -17,7 +17,7 @@ pub(super) enum Suite {
 impl Suite {
     pub(super) const ALL: [Self; 2] = [Self::Packetdrill, Self::TcpTestsuite];
 
-    /// Returns its name in the list.
+    /// Returns the suite's name in the list.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Packetdrill => "packetdrill",
@@ -25,7 +25,7 @@ impl Suite {
         }
     }
 
-    /// Returns the variable that says where it is.
+    /// Returns the environment variable with the suite's directory.
     pub(super) const fn variable(self) -> &'static str {
         match self {
             Self::Packetdrill => "PLUMB_PACKETDRILL_SCRIPTS",
@@ -33,7 +33,7 @@ impl Suite {
         }
     }
 
-    /// Returns whose habits its scripts expect, as the library's flags name them.
+    /// Returns the dialect that its scripts expect, as named by the library's flags.
     pub(super) const fn dialect(self) -> &'static str {
         match self {
             Self::Packetdrill => "linux",
@@ -42,24 +42,24 @@ impl Suite {
     }
 }
 
-/// With which policies the scripts run. What is expected of a script is expected of the tuned ones.
+/// Policies with which the scripts run. The list of expected results is for the tuned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policies {
-    /// Those of the system for which the scripts were written, behind a device that adapts what
-    /// leaves to it.
+    /// Policies of the system for which the scripts were written, behind a device that adapts
+    /// outgoing segments to it.
     Tuned,
-    /// What a program gets that embeds the library.
+    /// Default policies of the library for a program that embeds it.
     Library,
-    /// What `plumb get` and `put` and the servers of files use.
+    /// Policies of `plumb get`, `put` and the file servers.
     Files,
-    /// What the login server uses.
+    /// Policies of the login server.
     Logins,
 }
 
 impl Policies {
     pub(super) const ALL: [Self; 4] = [Self::Tuned, Self::Library, Self::Files, Self::Logins];
 
-    /// Returns its name, as the library's flags have it.
+    /// Returns the policies' name in the library's flags.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Tuned => "tuned",
@@ -70,20 +70,20 @@ impl Policies {
     }
 }
 
-/// What is compared of the segments that leave.
+/// Extent of the comparison of outgoing segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// All that the script says.
+    /// Everything that the script specifies.
     Strict,
-    /// All but the options of SYNs and the windows, which RFC 9293 leaves to each system.
+    /// Everything except the options of SYNs and the windows, which RFC 9293 leaves to each system.
     Relaxed,
 }
 
-/// What is expected of a script.
+/// Expected result of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expectation {
     Passes,
-    /// It fails, for this reason.
+    /// The script fails, for this reason.
     Fails(String),
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Expectation {
 pub(super) struct Expected(Vec<(Suite, String, Expectation)>);
 
 impl Expected {
-    /// Reads the list.
+    /// Parses the list.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let (mut suite, mut list) = (None, Vec::new());
         for (number, line) in (1..).zip(text.lines().map(str::trim)) {

@@ -1,9 +1,10 @@
-//! `./x conformance`: our TCP under the scripts of two public suites, against what is expected.
+//! `./x conformance`: runs the scripts of two public suites against plumb's TCP, and compares the
+//! results with the expected ones.
 //!
-//! The runner and both suites come from outside, by three variables, and nothing of them is kept
-//! here but the paths of scripts in `crates/conformance/expected.txt`. Every script runs by a
-//! process of its own, as many at a time as there are processors: the runner spends a tenth of a
-//! second of real time on each, whatever happens in it.
+//! The runner and both suites are external, named by three environment variables; the project
+//! stores only the paths of scripts in `crates/conformance/expected.txt`. Every script runs in its
+//! own process, with as many processes as processors: the runner spends a tenth of a second of real
+//! time on each, whatever the script does.
 
 mod expected;
 mod play;
@@ -33,7 +34,7 @@ usage: ./x conformance [--all] [--only TEXT] [--repeat N] [--verbose] [--tuned]
   PLUMB_PACKETDRILL_SCRIPTS  the folder gtests/net of google/packetdrill
   PLUMB_TCP_TESTSUITE        the root of freebsd-net/tcp-testsuite";
 
-/// What the command line says.
+/// Options of the command line.
 #[derive(Debug)]
 struct Wish<'a> {
     all: bool,
@@ -43,7 +44,7 @@ struct Wish<'a> {
     tuned: bool,
 }
 
-/// One script to be played.
+/// A script to play.
 #[derive(Clone, Debug)]
 struct Script {
     suite: Suite,
@@ -51,7 +52,7 @@ struct Script {
     expectation: Option<Expectation>,
 }
 
-/// Runs the scripts that `arguments` ask for.
+/// Runs the scripts that `arguments` select.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let wish = parse(arguments)?;
     let text = std::fs::read_to_string(root.join("crates/conformance/expected.txt"))
@@ -100,7 +101,7 @@ fn variable_of(suite: Suite) -> Result<PathBuf> {
     variable(suite.variable())
 }
 
-/// Returns the library that the runner loads, which `./x` has just built.
+/// Returns the path of the library that the runner loads; `./x` has just built it.
 fn library(root: &Path) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| root.join("target"));
@@ -156,7 +157,7 @@ fn play_all(player: &Player, scripts: &[Script], how: How, repeat: usize) -> Vec
     outcomes.into_inner().unwrap_or_default()
 }
 
-/// Prints what was not expected, and the numbers.
+/// Prints unexpected outcomes and the totals.
 fn report(scripts: &[Script], outcomes: &[Vec<Outcome>], wish: &Wish<'_>) -> Result<()> {
     let (mut surprises, mut out) = (0, std::io::stdout().lock());
     for suite in Suite::ALL {

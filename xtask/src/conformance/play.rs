@@ -1,4 +1,4 @@
-//! One script, played by the runner.
+//! Plays one script with the runner.
 
 use super::expected::{Comparison, Policies, Suite};
 use super::stage::{FOLDER, Stage, restorer_of};
@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a script ended.
+/// Outcome of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
-    /// The runner's exit code, and the last of what it said.
+    /// Exit code of the runner, and the end of its output.
     Failed(Option<i32>, String),
-    /// It did not end.
+    /// The script did not finish.
     Hung,
-    /// It could not be started.
+    /// The script could not be started.
     NotPlayed(String),
 }
 
 impl Outcome {
-    /// Returns whether all was as the script has it.
+    /// Returns whether the script passed.
     pub(super) fn has_passed(&self) -> bool {
         *self == Self::Passed
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How a script is played.
+/// Parameters of playing a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct How {
     pub(super) policies: Policies,
@@ -50,21 +50,21 @@ pub(super) struct How {
 }
 
 impl How {
-    /// As what is expected is expected.
+    /// Parameters to which the list of expected results applies.
     pub(super) const TUNED: Self =
         Self { policies: Policies::Tuned, comparison: Comparison::Strict };
 }
 
-/// The exit code by which the library ends a script in which nothing would ever happen again.
+/// Exit code by which the library ends a script in which no further event can happen.
 const EXIT_IDLE: i32 = 3;
-/// A script takes a tenth of a second; one that takes this long on a busy machine has hung.
+/// A script takes a tenth of a second; one that takes this long even on a busy machine has hung.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How many lines of the runner's words are kept.
+/// Number of lines of the runner's output that are kept.
 const LINES: usize = 6;
-/// The address of the stack under test, which the runner draws by lot if it is not told.
+/// Address of the stack under test; the runner chooses a random one by default.
 const LOCAL_IP: &str = "192.168.0.1";
 
-/// Plays scripts.
+/// Player of scripts.
 #[derive(Debug)]
 pub(super) struct Player {
     runner: PathBuf,
@@ -75,7 +75,8 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// Makes a player of the runner and the library, with the suites where `folder_of` says.
+    /// Creates a player from the runner and the library, with the suites in the directories that
+    /// `folder_of` returns.
     pub(super) fn new(
         runner: &Path,
         library: &Path,
@@ -93,7 +94,7 @@ impl Player {
         })
     }
 
-    /// Plays the script at `path` in its suite as `how` says; `number` is one that no other has.
+    /// Plays the script at `path` in its suite with the parameters `how`; `number` must be unique.
     pub(super) fn play(&self, suite: Suite, path: &str, how: How, number: usize) -> Outcome {
         self.try_play(suite, path, how, number)
             .unwrap_or_else(|error| Outcome::NotPlayed(format!("{error:#}")))
@@ -123,7 +124,7 @@ impl Player {
             .arg(played)
             .current_dir(script.parent().context("a script is in a folder")?)
             .env("PATH", &self.search_path)
-            // For the one call that does not go by the library's table.
+            // For the one function that does not go through the library's table.
             .env("LD_PRELOAD", &self.library)
             .env(FOLDER, &folder)
             .stdin(Stdio::null())
@@ -145,7 +146,7 @@ impl Player {
         };
         let words = String::from_utf8_lossy(&std::fs::read(&said)?).into_owned();
         std::fs::remove_dir_all(&folder)?;
-        // Most scripts have made none.
+        // Most scripts have created none.
         let _ = std::fs::remove_file(restorer_of(child.id()));
         if status.success() {
             return Ok(Outcome::Passed);
@@ -156,8 +157,8 @@ impl Player {
     }
 }
 
-/// Returns what the library is told: whose habits, with which policies, where it finds the settings,
-/// and the MTU, which the script tells to the runner alone.
+/// Returns the flags of the library: the dialect, the policies, the directory of the settings, and
+/// the MTU, which the script specifies only for the runner.
 fn flags(suite: Suite, policies: Policies, script: &str, folder: &Path) -> String {
     let mtu = script.lines().find_map(|line| line.trim().strip_prefix("--mtu="));
     let mtu = mtu.map(|mtu| format!(",mtu={mtu}")).unwrap_or_default();
@@ -165,7 +166,7 @@ fn flags(suite: Suite, policies: Policies, script: &str, folder: &Path) -> Strin
     format!("dialect={dialect},profile={profile},folder={}{mtu}", folder.display())
 }
 
-/// Returns the script without what it says of the options of the SYNs that leave, and of windows.
+/// Returns the script without the options of outgoing SYNs and without windows.
 fn relaxed(script: &str) -> String {
     let lines = script.lines().map(|line| match line.split_once(" > ") {
         Some((before, segment)) if !line.trim_start().starts_with("//") => {

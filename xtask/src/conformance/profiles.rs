@@ -1,9 +1,9 @@
-//! The score with each set of policies, and what the adapter changes for the tuned one.
+//! The scores with each set of policies, and the changes that the adapter makes for the tuned one.
 //!
-//! The list of what is expected is for policies that are tuned to each suite, behind a device that
-//! adapts segments to the habits of the system for which a script was written. No user has those.
-//! So the same scripts run again with the policies that users get and nothing adapted: strictly, and
-//! without comparing the options of SYNs and windows, whose layout and size RFC 9293 leaves open.
+//! The list of expected results is for policies tuned to each suite, behind a device that adapts
+//! segments to the system for which a script was written. No user has those. So the same scripts
+//! run again with the policies that users get and without adaptation: strictly, and without
+//! comparing the options of SYNs and windows, whose layout and size RFC 9293 leaves open.
 
 use super::expected::{Comparison, Policies, Suite};
 use super::play::{How, Player};
@@ -11,7 +11,7 @@ use super::{Script, play_all};
 use anyhow::Result;
 use std::io::Write;
 
-/// What the adapter changes or leaves out, each with the scripts that it is for.
+/// Changes and omissions of the adapter, each with the affected scripts.
 const ADAPTER: [(&str, &str); 6] = [
     ("options of SYNs", "laid out in FreeBSD's order: tcp-testsuite, tuned only"),
     ("PSH", "also on the end of each two new segments: packetdrill, tuned only"),
@@ -21,7 +21,7 @@ const ADAPTER: [(&str, &str); 6] = [
     ("tcpi_reordering", "bytes of the largest extent seen, in segments, 3 at least"),
 ];
 
-/// Plays the listed ones of `scripts` with all policies and prints the scores.
+/// Plays the listed `scripts` with all policies, and prints the scores.
 pub(super) fn report(player: &Player, scripts: &[Script]) -> Result<()> {
     let listed: Vec<Script> =
         scripts.iter().filter(|script| script.expectation.is_some()).cloned().collect();

@@ -1,19 +1,20 @@
-//! The folder in which scripts are played: programs of their own instead of the machine's.
+//! The directory in which scripts are played, with replacements for system programs.
 //!
-//! Scripts call `sysctl`, `ip` and others, which would change this machine and say nothing to a
-//! stack in a library. Programs of the same names stand first in the search path: what is set goes
-//! to a file that the library reads, what is asked comes from a file that it writes, and all else
-//! does nothing. google/packetdrill's scripts also call two programs by a path relative to
-//! themselves; so that suite is played from a tree of links in which these two are ours.
+//! Scripts call `sysctl`, `ip` and other programs, which would change this machine and have no
+//! effect on a stack in a library. Replacements of the same names come first in the search path:
+//! settings go to a file that the library reads, queries are answered from a file that it writes,
+//! and everything else does nothing. google/packetdrill's scripts also call two programs by a path
+//! relative to themselves, so that suite is played from a tree of symbolic links in which these two
+//! are replaced.
 
 use anyhow::{Context, Result};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The variable by which the programs find the folder of their script.
+/// Environment variable with which the programs find the directory of their script.
 pub(super) const FOLDER: &str = "PLUMB_CONFORMANCE_FOLDER";
 
-/// Appends each NAME=VALUE to the file of settings.
+/// Appends each NAME=VALUE to the settings file.
 const SYSCTL: &str = "#!/bin/sh
 for pair in \"$@\"; do
     case $pair in *=*) printf '%s\\n' \"$pair\" >>\"$PLUMB_CONFORMANCE_FOLDER/sysctl\" ;; esac
@@ -21,7 +22,7 @@ done
 exit 0
 ";
 
-/// Says which connections there are.
+/// Prints the existing connections.
 const SOCKSTAT: &str = "#!/bin/sh
 cat \"$PLUMB_CONFORMANCE_FOLDER/sockstat\" 2>/dev/null
 exit 0
@@ -31,11 +32,11 @@ const NOTHING: &str = "#!/bin/sh
 exit 0
 ";
 
-/// Programs that scripts call and that mean nothing to a stack in a library.
+/// Programs that scripts call and that have no effect on a stack in a library.
 const WITHOUT_MEANING: [&str; 7] = ["tc", "ip", "ethtool", "nstat", "tcpdrop", "ifconfig", "route"];
 
-/// Sets what is named by its file under /proc/sys, and makes the program that would set it back,
-/// which scripts call at their end by the name that it has here.
+/// Applies settings given by their file under /proc/sys, and creates the program that would restore
+/// them, which scripts call at their end under the name used here.
 const SET_SYSCTLS: &str = "#!/bin/sh
 for pair in \"$@\"; do
     name=${pair%%=*}
@@ -47,19 +48,20 @@ printf '#!/bin/sh\\n' >\"$restore\"
 chmod +x \"$restore\"
 ";
 
-/// Returns the program that would set back what the script of the process `pid` has set.
+/// Returns the path of the program that would restore the settings changed by the script of process
+/// `pid`.
 pub(super) fn restorer_of(pid: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/sysctl_restore_{pid}.sh"))
 }
 
-/// A folder that goes when it is dropped.
+/// A temporary directory, removed on drop.
 #[derive(Debug)]
 pub(super) struct Stage {
     folder: PathBuf,
 }
 
 impl Stage {
-    /// Makes the folder, with the programs and the tree of links to the scripts in `linked`.
+    /// Creates the directory, with the programs and the tree of links to the scripts in `linked`.
     pub(super) fn new(linked: &Path) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("plumb-conformance-{}", std::process::id()));
         let stage = Self { folder };
@@ -84,7 +86,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Returns the folder of the programs.
+    /// Returns the directory of the programs.
     pub(super) fn programs(&self) -> PathBuf {
         self.folder.join("programs")
     }
@@ -94,7 +96,7 @@ impl Stage {
         self.folder.join("scripts")
     }
 
-    /// Makes a folder for one script.
+    /// Creates a directory for one script.
     pub(super) fn folder_of(&self, number: usize) -> Result<PathBuf> {
         let folder = self.folder.join(number.to_string());
         std::fs::create_dir_all(&folder)?;
@@ -104,7 +106,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What cannot be removed is in the temporary folder, where nobody is harmed by it.
+        // Leftovers are in a temporary directory.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -1,9 +1,9 @@
-//! A list of what is due, read from its text file.
+//! A list of requirements or attacks, read from its text file.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 
-/// One list: a document, or the attacks.
+/// One list: the requirements of a document, or the attacks.
 #[derive(Debug)]
 pub(super) struct Book {
     title: String,
@@ -13,7 +13,7 @@ pub(super) struct Book {
 /// One line of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The id as a test names it.
+    /// Id, as used in a test's comment.
     pub(super) id: String,
     pub(super) weight: Weight,
     pub(super) section: String,
@@ -21,7 +21,7 @@ pub(super) struct Entry {
     pub(super) exception: Option<String>,
 }
 
-/// Whether a test is due.
+/// Obligation to have a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Weight {
     /// A MUST, a MUST NOT, or an attack.
@@ -51,7 +51,7 @@ impl Book {
         Ok(Self { title, entries })
     }
 
-    /// Returns what people call the list.
+    /// Returns the title of the list.
     pub(super) fn title(&self) -> &str {
         &self.title
     }

@@ -1,7 +1,8 @@
-//! The ledger: which test proves which requirement, and what no test proves.
+//! The ledger: the tests that prove each requirement, and the requirements without a test.
 //!
-//! The requirements of RFC 9293, RFC 1122 and RFC 1123 and the attacks are lists under `docs/ledger`, one
-//! line each. A test names what it proves by a comment line among its attributes:
+//! The requirements of RFC 9293, RFC 1122 and RFC 1123 and the attacks are lists under
+//! `docs/ledger`, one line each. A test names the entries that it proves in a comment line among
+//! its attributes:
 //!
 //! ```text
 //! // req RFC9293:MUST-34, RFC9293:SHLD-14
@@ -11,8 +12,8 @@
 //! ```
 //!
 //! A MUST or an attack without a test is a hole, unless its line gives the reason as an exception.
-//! A name that is in no list, a comment that stands above no test, and an exception for what a
-//! test names are errors. What should or may be done is listed, and no error.
+//! An id that is in no list, a comment that is not above a test, and an exception for an entry with
+//! a test are errors. Missing tests for a SHOULD or MAY are listed and are no error.
 
 mod book;
 mod tags;
@@ -26,7 +27,7 @@ use std::io::Write as _;
 use std::path::Path;
 use tags::{Test, Tests};
 
-/// The lists, each with what its ids begin with in a comment.
+/// The lists, each with the prefix of its ids in a comment.
 const BOOKS: [(&str, &str); 4] = [
     ("docs/ledger/rfc9293.txt", "RFC9293:"),
     ("docs/ledger/rfc1122.txt", "RFC1122:"),
@@ -34,7 +35,7 @@ const BOOKS: [(&str, &str); 4] = [
     ("docs/ledger/attacks.txt", tags::ATTACK),
 ];
 
-/// What was found.
+/// Lists and tests found in the project.
 #[derive(Debug)]
 struct Ledger {
     books: Vec<Book>,
@@ -42,7 +43,7 @@ struct Ledger {
     errors: Vec<String>,
 }
 
-/// Prints every requirement and attack with the tests that name it, and fails at a hole.
+/// Prints every requirement and attack with the tests that name it, and fails if there is a hole.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let ledger = Ledger::read(root)?;
     let (summary, holes) = ledger.summary();
@@ -95,7 +96,7 @@ impl Ledger {
         entry.weight == Weight::Must && entry.exception.is_none() && !self.is_tested(entry)
     }
 
-    /// Returns one line for each list, and how many holes there are in all of them.
+    /// Returns one line for each list, and the total number of holes.
     fn summary(&self) -> (String, usize) {
         let (mut lines, mut all_holes) = (Vec::new(), 0);
         for book in &self.books {

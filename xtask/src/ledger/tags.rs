@@ -1,15 +1,15 @@
-//! The comment lines by which tests name what they prove.
+//! The comment lines with which tests name the entries that they prove.
 
 use std::collections::BTreeMap;
 
-/// What the ids of attacks begin with.
+/// Prefix of the ids of attacks.
 pub(super) const ATTACK: &str = "attack row ";
 
 const REQUIREMENT_TAG: &str = "// req ";
 const ATTACK_TAG: &str = "// attack row ";
 const ATTACKS_TAG: &str = "// attack rows ";
 
-/// A test that names something.
+/// A test with at least one tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Test {
     /// Path and line.
@@ -17,7 +17,7 @@ pub(super) struct Test {
     pub(super) name: String,
 }
 
-/// All tests that name something, by what they name.
+/// All tests with tags, by id.
 #[derive(Debug, Default)]
 pub(super) struct Tests {
     pub(super) tests: BTreeMap<String, Vec<Test>>,
@@ -25,7 +25,7 @@ pub(super) struct Tests {
 }
 
 impl Tests {
-    /// Takes the tests of the file at `path`.
+    /// Adds the tests of the file at `path`.
     pub(super) fn scan(&mut self, path: &str, text: &str) {
         let mut head = Head::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -68,7 +68,7 @@ impl Tests {
 struct Head {
     ids: Vec<(usize, String)>,
     is_test: bool,
-    /// Within an attribute of several lines.
+    /// `true` within an attribute of several lines.
     is_open: bool,
 }
 
@@ -82,7 +82,7 @@ fn function_name(line: &str) -> Option<&str> {
     before.split_whitespace().all(is_before).then_some(name)
 }
 
-/// Returns the ids that a comment line names, if it is one that names any.
+/// Returns the ids in a comment line, if it is a tag.
 fn tag(line: &str) -> Option<Vec<String>> {
     let ids = |list: &str, prefix: &str| {
         list.replace(" and ", ",").split(',').map(|id| format!("{prefix}{}", id.trim())).collect()

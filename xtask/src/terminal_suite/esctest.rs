@@ -1,9 +1,9 @@
-//! `xtask terminal-esctest FOLDER`: our terminal under the tests of esctest.
+//! `xtask terminal-esctest FOLDER`: runs the tests of esctest against plumb's terminal.
 //!
-//! esctest is a program that writes to its terminal and reads the screen back by checksums
-//! (DECRQCRA) and the cursor by DSR. Here its terminal is a pseudo-terminal with ours at the other
-//! end. It is not part of this project: the folder with its `esctest.py` is named on the command
-//! line. What became of each test stands in the log that it writes.
+//! esctest is a program that writes to its terminal, and reads the screen back by checksums
+//! (DECRQCRA) and the cursor position by DSR. Here its terminal is a pseudo-terminal with plumb's
+//! terminal at the other end. esctest is not part of this project: the command line names the
+//! directory with its `esctest.py`. The results are taken from the log that it writes.
 
 use super::expected::Expected;
 use anyhow::{Context, Result, ensure};
@@ -22,20 +22,20 @@ use std::path::Path;
 use std::process::Command;
 
 const SIZE: WindowSize = WindowSize { rows: 25, columns: 80 };
-/// A test that says nothing for so long never will.
+/// Time without output after which a test has hung.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a test waits for a reply, in seconds.
+/// Time that a test waits for a reply, in seconds.
 const REPLY_PATIENCE_S: &str = "1";
 const EXPECTED: &str = include_str!("esctest.txt");
 
 pub(crate) const USAGE: &str =
     "usage: cargo xtask terminal-esctest FOLDER [--verbose] [--include REGEX]";
 
-/// Runs the tests, prints what each has become, and says which are not as expected.
+/// Runs the tests, prints the result of each, and lists those that are not as expected.
 ///
 /// # Errors
 ///
-/// If the tests cannot be run, or one is not as expected.
+/// Returns an error if the tests cannot be run, or if one is not as expected.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let is_verbose = arguments.contains(&"--verbose");
     let include = arguments.iter().skip_while(|word| **word != "--include").nth(1);
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     report(&outcomes(&String::from_utf8_lossy(&text?)), is_verbose, include.is_none())
 }
 
-/// Is the terminal of a program until that ends.
+/// Serves as the terminal of a program until the program ends.
 fn serve(mut program: PtyProgram) -> Result<()> {
     let (mut chance, mut meter) = (Chance::from_seed(1), Meter::new(Clock::None));
     let mut cx = Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter };
@@ -68,7 +68,7 @@ fn serve(mut program: PtyProgram) -> Result<()> {
             Some(0) => break,
             Some(count) => {
                 terminal.receive(bytes.get(..count).unwrap_or_default(), &mut cx);
-                // What finds no room is lost, and the test that waits for it says so.
+                // Replies that do not fit are lost, and the test that waits for them reports it.
                 let sent = program.write(terminal.output())?.unwrap_or(0);
                 terminal.sent(sent);
             }
@@ -79,18 +79,18 @@ fn serve(mut program: PtyProgram) -> Result<()> {
     Ok(())
 }
 
-/// What has become of a test.
+/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Passes,
     Fails,
-    /// It is expected to fail by esctest itself, because xterm does, and does.
+    /// esctest itself expects the test to fail, because xterm does, and it fails.
     FailsAsXterm,
-    /// It is for another kind of terminal.
+    /// The test is for another kind of terminal.
     Skipped,
 }
 
-/// A test with its verdict and the last line that is said of it.
+/// A test with its verdict and the last line that esctest logs about it.
 type Outcome = (String, Verdict, String);
 
 fn outcomes(log: &str) -> Vec<Outcome> {

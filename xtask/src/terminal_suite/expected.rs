@@ -1,24 +1,24 @@
-//! The lists of tests and what is expected of each: `xtask/src/terminal_suite/*.txt`.
+//! The lists of tests with the expected result of each: `xtask/src/terminal_suite/*.txt`.
 //!
-//! A line is `pass NAME`, or `fail NAME: why`. A name that ends in `*` is that of all tests which
-//! begin so, unless they have a line of their own. Empty lines and lines that begin with `#` are
-//! for people. A test without a line is expected to pass.
+//! A line is `pass NAME`, or `fail NAME: why`. A name that ends in `*` stands for all tests with
+//! that prefix, unless they have their own line. Empty lines and lines that begin with `#` are
+//! ignored. A test without a line is expected to pass.
 
 use anyhow::{Context, Result, ensure};
 
-/// What is expected of a test.
+/// Expected result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expectation {
     Passes,
     Fails,
 }
 
-/// A list.
+/// A list of tests.
 #[derive(Debug, Default)]
 pub(super) struct Expected(Vec<(String, Expectation)>);
 
 impl Expected {
-    /// Reads the list.
+    /// Parses the list.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let mut list: Vec<(String, Expectation)> = Vec::new();
         for (number, line) in (1..).zip(text.lines().map(str::trim)) {

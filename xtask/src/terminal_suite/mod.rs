@@ -1,12 +1,12 @@
-//! `xtask terminal-suite DIR`: our terminal under the test scripts of libvterm.
+//! `xtask terminal-suite DIR`: runs the test scripts of libvterm against plumb's terminal.
 //!
-//! The scripts are not part of this project: the folder that holds them is named on the command
-//! line. What they check of a screen, its cursor, its pen and its replies is checked; what they
-//! say of the calls that libvterm makes of its user (damage, moved rectangles, properties), of keys
-//! and of the mouse has no counterpart here, and is counted as such. A character must have stood at
-//! its place at some time while the bytes of its command came.
+//! The scripts are not part of this project: the command line names their directory. Their checks
+//! of the screen, the cursor, the pen and the replies are performed. Checks of libvterm's callbacks
+//! (damage, moved rectangles, properties), of keys and of the mouse have no counterpart here, and
+//! are counted as such. A character must have been at its place at some time while the bytes of its
+//! command arrived.
 //!
-//! What each script is expected to do is in `libvterm.txt`, with the reason where it is not to pass.
+//! The expected result of each script is in `libvterm.txt`, with the reason if it is not to pass.
 
 pub(crate) mod esctest;
 mod expected;
@@ -27,16 +27,18 @@ use std::path::Path;
 const COLUMNS: u16 = 80;
 const ROWS: u16 = 25;
 const EXPECTED: &str = include_str!("libvterm.txt");
-/// Commands with more bytes are looked at when they are done.
+/// Maximum number of screen states recorded for one command, one per byte. Later bytes of a longer
+/// command are checked only by its final state.
 const STEPS_MAX: usize = 2_000;
 
 pub(crate) const USAGE: &str = "usage: cargo xtask terminal-suite FOLDER [--verbose]";
 
-/// Runs all scripts of a folder and prints for each how many of its checks hold.
+/// Runs all scripts of a directory, and prints for each the number of passed checks.
 ///
 /// # Errors
 ///
-/// If the folder cannot be read or has no script, or if a script is not as expected.
+/// Returns an error if the directory cannot be read or has no script, or if a script is not as
+/// expected.
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let is_verbose = arguments.contains(&"--verbose");
     let folder = arguments.iter().find(|word| !word.starts_with("--")).context(USAGE)?;
@@ -78,17 +80,18 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What has become of the checks of a script.
+/// Results of the checks of a script.
 #[derive(Debug, Default)]
 struct Tally {
     held: usize,
     failed: Vec<String>,
-    /// Checks of what a terminal alone does not have.
+    /// Checks of features that a terminal alone does not have.
     without: usize,
 }
 
 impl Tally {
-    /// Takes what was found and what was wanted, or nothing where that cannot be asked.
+    /// Counts a check with the found and the wanted value; `None` if the value is not available
+    /// here.
     fn judge(&mut self, line: &Line, pair: Option<(String, String)>) {
         match pair {
             None => self.without += 1,
@@ -103,7 +106,7 @@ impl Tally {
 fn play(lines: &[Line]) -> Tally {
     let mut stage = Stage::new();
     let mut tally = Tally::default();
-    // Codes above 7F are UTF-8 here, always.
+    // Codes above 7F are always UTF-8 here.
     let mut is_utf8 = true;
     let mut is_known = true;
     for line in lines {
@@ -129,7 +132,7 @@ fn play(lines: &[Line]) -> Tally {
     tally
 }
 
-/// The terminal, and what was seen of it while the bytes of the last command came.
+/// The terminal, and its states while the bytes of the last command arrived.
 struct Stage {
     terminal: Terminal,
     steps: Vec<Picture>,
@@ -143,7 +146,7 @@ impl Stage {
         Self { terminal: Terminal::new(COLUMNS, ROWS), steps: Vec::new(), chance, meter }
     }
 
-    /// Carries out a command; returns whether that is known.
+    /// Executes a command; returns whether the command is known.
     fn command(&mut self, word: &str, rest: &str) -> bool {
         self.steps.clear();
         match word {
@@ -174,7 +177,7 @@ impl Stage {
         }
     }
 
-    /// Returns what was found for something that a command must have caused, and what was wanted.
+    /// Returns the found and the wanted value of an effect that a command must have.
     fn expectation(&self, text: &str) -> Option<(String, String)> {
         let (word, rest) = text.split_once(' ')?;
         match word {
@@ -216,7 +219,7 @@ fn size_name(size: LineSize) -> &'static str {
     }
 }
 
-/// Returns what was found for an assertion, and what was wanted.
+/// Returns the found and the wanted value of an assertion.
 fn assertion(terminal: &Terminal, text: &str) -> Option<(String, String)> {
     let (what, wanted) = text.split_once('=')?;
     let (what, wanted) = (what.trim(), wanted.trim());
@@ -290,7 +293,7 @@ fn numbers(text: &str) -> Vec<u16> {
     text.split(',').filter_map(|number| number.trim().parse().ok()).collect()
 }
 
-/// Returns a text that is given as a string, or by its bytes or characters in hexadecimal.
+/// Returns a text given as a string, or by its bytes or characters in hexadecimal.
 fn text_of(text: &str) -> Option<String> {
     if text.starts_with('"') {
         return Some(String::from_utf8_lossy(&script::string(text)?).into_owned());

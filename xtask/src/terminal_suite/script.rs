@@ -1,19 +1,19 @@
-//! The test scripts of libvterm: one thing in a line, told apart by how the line begins.
+//! The test scripts of libvterm: one item per line, identified by the beginning of the line.
 //!
-//! A command begins with a capital, what it must cause with a small letter, an assertion with a
-//! question mark, a title with an exclamation mark. `$REP n:` and `$SEQ a b:` repeat the rest of
-//! the line. Strings are written as in Perl, of which literals, `.` and `x` are understood.
+//! A command begins with a capital letter, an expected effect with a small letter, an assertion
+//! with a question mark, a title with an exclamation mark. `$REP n:` and `$SEQ a b:` repeat the
+//! rest of the line. Strings are written as in Perl; literals, `.` and `x` are supported.
 
-/// A line that means something.
+/// A significant line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub(super) number: usize,
     pub(super) kind: Kind,
     pub(super) text: String,
 }
 
-/// What a line is.
+/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Command,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Assertion,
 }
 
-/// Reads a script, up to its `__END__`.
+/// Parses a script, up to its `__END__`.
 pub(super) fn read(text: &str) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -59,7 +59,7 @@ fn push(lines: &mut Vec<Line>, number: usize, line: &str) {
     lines.push(Line { number, kind, text: line.trim_start_matches('?').to_owned() });
 }
 
-/// Returns the bytes of a Perl expression of strings.
+/// Returns the bytes of a Perl string expression.
 pub(super) fn string(expression: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut rest) = (Vec::new(), expression.trim());
     while !rest.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn string(expression: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads one literal, and returns what is behind it.
+/// Parses one literal, and returns it with the rest of the text.
 fn literal(text: &str) -> Option<(Vec<u8>, &str)> {
     let mut rest = text.strip_prefix('"')?;
     let mut bytes = Vec::new();

@@ -1,8 +1,9 @@
-//! Every path that ARCHITECTURE.md names exists.
+//! Rule: every path that ARCHITECTURE.md names exists.
 
 use super::Finding;
 
-/// Applies the rule to the text of ARCHITECTURE.md; `exists` answers for a path from the root.
+/// Applies the rule to the text of ARCHITECTURE.md; `exists` returns whether a path relative to the
+/// root exists.
 pub(super) fn check(text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut in_picture = false;
@@ -10,7 +11,7 @@ pub(super) fn check(text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
         if line.starts_with("```") {
             in_picture = !in_picture;
         } else if !in_picture {
-            // Between an odd and the next even backquote is code.
+            // Text between an odd and the next even backquote is code.
             for path in line.split('`').skip(1).step_by(2).filter(|code| is_path(code)) {
                 if !exists(path) {
                     findings.push(Finding::new(number, format!("there is no {path}")));
@@ -21,7 +22,7 @@ pub(super) fn check(text: &str, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether `code` is a path from the root: a path of the machine begins with `/`, and a
+/// Returns whether `code` is a path relative to the root. An absolute path begins with `/`, and a
 /// call or a command has other characters.
 fn is_path(code: &str) -> bool {
     let is_plain = code.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));

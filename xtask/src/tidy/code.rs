@@ -1,14 +1,14 @@
-//! Rules about code: the length of a function, and what a crate may not call.
+//! Rules about code: the length of functions, and forbidden calls per crate.
 
 use super::Finding;
 use super::source::{Source, is_name};
 
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Crates that hold engines: the same inputs and the same seed must give the same run.
+/// Crates with engines: the same inputs and the same seed must give the same run.
 const ENGINES: [&str; 3] = ["protocols", "simulator", "records"];
 
-/// The only crates that may print, and the folder of examples.
+/// The only crates that may print, and the directory of examples.
 const PRINTERS: [&str; 3] = ["plumbline", "xtask", "examples"];
 
 /// Applies the rules to one file.
@@ -23,7 +23,7 @@ fn long_functions(source: &Source) -> Vec<Finding> {
     for start in source.places_of("fn") {
         let item = source.item(start);
         let name = item.strip_prefix("fn").unwrap_or(item).trim_start();
-        // Without a name it is the type of a function.
+        // Without a name it is a function type.
         let name = name.split(|c| !is_name(c)).next().unwrap_or_default();
         let lines = item.lines().count();
         if !name.is_empty() && lines > FUNCTION_LINES_MAX {
@@ -34,10 +34,10 @@ fn long_functions(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Something that may not stand in some code.
+/// A forbidden piece of code.
 struct Ban {
     words: &'static [&'static str],
-    /// Whether it holds for code of this crate, in a test or not.
+    /// Returns whether the ban applies to code of this crate, in a test or not.
     holds: fn(crate_name: &str, in_test: bool) -> bool,
     why: &'static str,
 }
@@ -50,7 +50,7 @@ const BANS: [Ban; 8] = [
     },
     Ban {
         words: &["unsafe"],
-        // In crates/conformance the compiler keeps it to the file of the C interface.
+        // In crates/conformance the compiler restricts it to the file of the C interface.
         holds: |name, _| !["os", "conformance"].contains(&name),
         why: "is for crates/os alone",
     },

@@ -1,15 +1,15 @@
-//! The direction of the layers in `crates/protocols`: a lower layer never names a higher one.
+//! The order of the layers in `crates/protocols`: a lower layer never names a higher one.
 //!
-//! What is under all layers (time, chance, meter, packet, checksum, cx, and any other module at
-//! the top) names none. The terminal is beside the layers and names none either. The station may
-//! name all and is named by none. `lib.rs` names all, because it declares them.
+//! Modules below all layers (time, chance, meter, packet, checksum, cx, and any other top-level
+//! module) name none. The terminal is beside the layers and names none either. The station may name
+//! all layers, and no layer names it. `lib.rs` names all, because it declares them.
 
 use super::Finding;
 use super::source::{Source, is_name};
 
 const SOURCES: &str = "crates/protocols/src/";
 
-/// Returns how high a module stands, or nothing for one under all layers.
+/// Returns the height of a module's layer; `None` for a module below all layers.
 fn height(module: &str) -> Option<u8> {
     match module {
         "link" => Some(1),
@@ -26,7 +26,7 @@ fn may_name(from: &str, to: &str) -> bool {
     from == to || height(to).is_none() || (from != "terminal" && height(from) > height(to))
 }
 
-/// Applies the rule to one file, which may be of another crate.
+/// Applies the rule to one file, which may belong to another crate.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let Some(path) = source.path.strip_prefix(SOURCES) else { return Vec::new() };
     let mut parts: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
@@ -46,10 +46,11 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Returns every path that starts at the top of the crate: where, and the modules that it names.
+/// Returns every path that starts at the top of the crate: its position, and the modules that it
+/// names.
 ///
-/// `depth` is how many `super` lead from this file to the top. An inline module needs one more,
-/// which is why more are accepted.
+/// `depth` is the number of `super` that lead from this file to the top. An inline module needs one
+/// more, which is why more are accepted.
 fn paths_from_the_top(source: &Source, depth: usize) -> Vec<(usize, Vec<&str>)> {
     let mut paths = Vec::new();
     for place in source.places_of("crate::") {
@@ -64,7 +65,7 @@ fn paths_from_the_top(source: &Source, depth: usize) -> Vec<(usize, Vec<&str>)> 
             steps += 1;
             rest = after;
         }
-        // Each chain is looked at once, from its first `super`.
+        // Each chain is examined once, from its first `super`.
         if steps >= depth && !before.ends_with("super::") {
             paths.push((place, first_names(rest)));
         }

@@ -1,15 +1,15 @@
-//! Rules about Cargo.toml: who may depend on whom, and that every library has its line in
-//! docs/dependencies.md.
+//! Rules about Cargo.toml: the allowed dependencies of crates, and that every library has its line
+//! in docs/dependencies.md.
 //!
-//! Of TOML the rules know what Cargo.toml files here are made of: a table's heading alone on its
-//! line, and one key at the start of a line.
+//! The rules understand the part of TOML that the Cargo.toml files here use: a table heading on its
+//! own line, and one key at the start of a line.
 
 use super::{File, Finding, text_of};
 
 const DOCUMENT: &str = "docs/dependencies.md";
 
-/// What a crate may not depend on, outside of its tests: the compiler keeps the rule that it
-/// exists for only as long as these are out of its reach.
+/// Forbidden dependencies of a crate outside its tests. The crate can guarantee its rule only while
+/// these are not available to it.
 const FORBIDDEN: [(&str, &[&str]); 4] = [
     (
         "protocols",
@@ -53,7 +53,7 @@ fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
     for (line, text) in (1..).zip(manifest.lines()) {
         if let Some(heading) = text.strip_prefix('[').and_then(|t| t.split(']').next()) {
             table = heading;
-            // [dependencies.NAME] is a table of its own.
+            // [dependencies.NAME] is a separate table.
             if let Some((parent, name)) = heading.rsplit_once('.')
                 && parent.ends_with("dependencies")
             {

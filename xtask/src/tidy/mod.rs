@@ -1,9 +1,9 @@
-//! What the project promises about its own text, and the compiler does not check.
+//! Rules about the project's own text that the compiler does not check.
 //!
-//! Every rule is a function from text to findings. A Rust file is first split into what is code
-//! and what is not ([`source::Source`]), so that a rule about code is not misled by a comment, a
-//! string or a test; nothing is parsed further than that. The rules see the files of the folder,
-//! not those of the version control system, so that a file counts before it is committed.
+//! Every rule is a function from text to findings. A Rust file is first split into code and other
+//! text ([`source::Source`]), so that a rule about code is not misled by a comment, a string or a
+//! test; nothing is parsed further. The rules read the files of the directory and not those of the
+//! version control system, so that a file counts before it is committed.
 
 mod architecture;
 mod code;
@@ -11,6 +11,7 @@ mod layers;
 mod manifests;
 mod source;
 mod text;
+mod words;
 
 use anyhow::{Context, Result};
 use source::Source;
@@ -32,7 +33,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a rule found in one file: the line, counted from 1, and a sentence.
+/// A finding of a rule in one file: the line, counted from 1, and a message.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     line: usize,
@@ -45,21 +46,21 @@ impl Finding {
     }
 }
 
-/// A file of the project: its path from the root, with `/`, and its text.
+/// A file of the project: its path relative to the root, with `/`, and its text.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// Reads all files of the project that people write.
+/// Reads all hand-written files of the project.
 pub(crate) fn files(root: &Path) -> Result<Vec<File>> {
     let mut files = Vec::new();
     collect(root, "", &mut files)?;
     Ok(files)
 }
 
-/// Applies every rule to the project in `root`, and returns what breaks one, by path and line.
+/// Applies every rule to the project in `root`, and returns the violations by path and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     let files = files(root)?;
     let sources: Vec<Source> = files
@@ -79,6 +80,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     };
     for file in &files {
         add(&file.path, text::check(&file.path, &file.text));
+        add(&file.path, words::check(&file.path, &file.text));
     }
     for mut source in sources {
         source.mark_test_file(&test_files);
@@ -94,12 +96,12 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     Ok(violations)
 }
 
-/// Returns the text of the file at `path`, or nothing if there is no such file.
+/// Returns the text of the file at `path`; empty if there is no such file.
 fn text_of<'a>(files: &'a [File], path: &str) -> &'a str {
     files.iter().find(|file| file.path == path).map_or("", |file| &file.text)
 }
 
-/// Returns what follows the last dot of the file's name, or nothing if there is no dot in it.
+/// Returns the part of the file's name after the last dot; empty if there is no dot.
 fn extension(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name.rsplit_once('.') {
@@ -108,7 +110,7 @@ fn extension(path: &str) -> &str {
     }
 }
 
-/// Reads the files under `root`/`folder` that people write.
+/// Reads the hand-written files under `root`/`folder`.
 fn collect(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
     let entries =
         std::fs::read_dir(root.join(folder)).with_context(|| format!("cannot read {folder}/"))?;
@@ -133,10 +135,10 @@ fn collect(root: &Path, folder: &str, files: &mut Vec<File>) -> Result<()> {
     Ok(())
 }
 
-/// What programs make; `.git` is a file where a second working folder is used.
+/// Names of generated files and directories; `.git` is a file in a second worktree.
 const MADE_BY_PROGRAMS: [&str; 4] = [".git", "target", "corpus", "artifacts"];
 
-/// Extensions of files that people write; those without one are scripts, licences and settings.
+/// Extensions of hand-written files; those without one are scripts, licenses and settings.
 const WRITTEN: [&str; 9] = ["", "rs", "toml", "lock", "md", "sh", "yml", "snap", "txt"];
 
 #[cfg(test)]

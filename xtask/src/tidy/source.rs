@@ -1,8 +1,8 @@
-//! A Rust file, split into code, tests and what is neither.
+//! A Rust file, split into code, tests and other text.
 //!
 //! The scanner knows comments, strings, raw strings, character literals and lifetimes (The Rust
-//! Reference, "Lexical structure"), and of the grammar only that brackets come in pairs and that
-//! an item ends with its closing brace or with a semicolon outside of brackets.
+//! Reference, "Lexical structure"). Of the grammar it knows only that brackets come in pairs, and
+//! that an item ends with its closing brace or with a semicolon outside of brackets.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use std::ops::Range;
 /// A Rust file as the rules see it.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// The path from the root of the project.
+    /// Path relative to the root of the project.
     pub(super) path: String,
-    /// The text with every comment and literal blanked; it has the lines of the original.
+    /// Text with every comment and literal blanked; the lines are those of the original.
     pub(super) code: String,
     tests: Vec<Range<usize>>,
     is_test_file: bool,
@@ -29,7 +29,7 @@ impl Source {
         Self { path: path.to_owned(), code, tests, is_test_file }
     }
 
-    /// Returns the folder's name below `crates`, or the first folder's name elsewhere.
+    /// Returns the name of the directory below `crates`, or the first directory's name elsewhere.
     pub(super) fn crate_name(&self) -> &str {
         let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
         path.split('/').next().unwrap_or(path)
@@ -45,7 +45,7 @@ impl Source {
         self.is_test_file || self.tests.iter().any(|range| range.contains(&position))
     }
 
-    /// Returns where `word` stands in the code, not as a part of a longer name.
+    /// Returns the positions of `word` in the code where it is not part of a longer name.
     pub(super) fn places_of(&self, word: &str) -> Vec<usize> {
         let is_whole = |start: &usize| {
             let before = self.code.get(..*start).and_then(|text| text.chars().next_back());
@@ -61,7 +61,7 @@ impl Source {
         self.code.get(item_range(&self.code, start)).unwrap_or_default()
     }
 
-    /// Returns the paths at which the modules declared here for tests alone may be, without `.rs`.
+    /// Returns the possible paths of modules declared here for tests only, without `.rs`.
     pub(super) fn test_files(&self) -> Vec<String> {
         let folder = match self.path.strip_suffix(".rs").unwrap_or(&self.path).rsplit_once('/') {
             Some((folder, "mod" | "lib" | "main")) => folder.to_owned(),
@@ -76,7 +76,7 @@ impl Source {
         self.tests.iter().filter_map(declared).collect()
     }
 
-    /// Marks the whole file as a test, if it is one of the modules in `paths` or inside of one.
+    /// Marks the whole file as a test if it is one of the modules in `paths` or inside one.
     pub(super) fn mark_test_file(&mut self, paths: &BTreeSet<String>) {
         let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
         let is_inside = |path: &String| {
@@ -86,7 +86,7 @@ impl Source {
     }
 }
 
-/// Returns whether `c` can stand in a name.
+/// Returns whether `c` may be part of a name.
 pub(super) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -162,7 +162,7 @@ fn quoted_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Returns the length of a character literal, or nothing for a lifetime.
+/// Returns the length of a character literal, or `None` for a lifetime.
 fn character_length(text: &str) -> Option<usize> {
     let mut after = text.chars().skip(1);
     let (first, second) = (after.next()?, after.next()?);
@@ -187,7 +187,7 @@ fn prefixed_length(text: &str) -> Option<usize> {
     }
 }
 
-/// Returns the items that are compiled for tests alone: those under a `cfg` that names `test`.
+/// Returns the ranges of items compiled only for tests: those under a `cfg` that names `test`.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let is_for_tests = |start: &usize| {
         let condition = code.get(*start..).and_then(|text| text.split(']').next());

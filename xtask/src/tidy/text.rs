@@ -1,14 +1,15 @@
-//! Rules about any text: white space, paths of one machine, and for Rust the head and the length.
+//! Rules about any text: white space and machine-specific paths; for Rust also the head and the
+//! length.
 
 use super::{Finding, extension};
 
 const FILE_LINES_MAX: usize = 800;
 
-/// Names of files that say nothing about what is in them.
+/// File names that do not describe the contents.
 const EMPTY_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
 
-/// Folders in which people and programs have their own files, each different on another machine.
-/// They are put together from pieces, so that this file passes its own rule.
+/// Directories with personal or temporary files, which differ between machines. They are assembled
+/// from pieces so that this file passes its own rule.
 const MACHINE_FOLDERS: [&str; 4] =
     [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
@@ -16,7 +17,7 @@ const MACHINE_FOLDERS: [&str; 4] =
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let extension = extension(path);
     let mut findings = machine_paths(text);
-    // A recording is kept as the program wrote it.
+    // A snapshot is kept exactly as the program wrote it.
     if extension != "snap" {
         findings.extend(trailing_space(text));
     }
@@ -29,8 +30,8 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// A test that prints this and returns has passed for libtest, and nothing counts it.
-const SKIPS: &str = concat!("\"skip", "ped");
+/// A test that prints this and returns counts as passed for libtest, so the skip is not reported.
+const SKIPS: &str = concat!("\"skip", "ped:");
 
 fn skips(text: &str) -> Vec<Finding> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| line.contains(SKIPS));
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_test_that_skips_itself_is_found() {
-        let text = format!("//! A.\nreturn eprintln!({SKIPS}: no program\");\n");
+        let text = format!("//! A.\nreturn eprintln!({SKIPS} no program\");\n");
         assert_eq!(check("a.rs", &text)[0].line, 2);
         assert_eq!(skips("let skipped = 1; // skipped"), []);
     }

@@ -1,4 +1,4 @@
-//! What the tests with real peers share: a network, servers, and a person at a terminal.
+//! Shared parts of the tests with real peers: a network, servers, and a user at a terminal.
 
 pub(crate) mod line;
 pub(crate) mod names;
@@ -28,14 +28,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use test_support::peers;
 
-/// The address of the servers, which is the kernel's end of the TUN.
+/// Address of the servers: the kernel's end of the TUN.
 pub(crate) const SERVER: &str = "10.0.0.1";
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
-/// Less than what Linux keeps of the output of a terminal that is not read (4095 bytes).
+/// Fewer bytes than Linux buffers of the output of a terminal that is not read (4095).
 const TERMINAL_LEN: u64 = 4000;
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Runs `test` in a network namespace of its own, with a TUN for plumb.
+/// Runs `test` in a new network namespace with a TUN for plumb.
 pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
     in_network_of(
         &[
@@ -47,7 +47,7 @@ pub(crate) fn in_new_network(test: impl FnOnce() + Send + 'static) {
     );
 }
 
-/// Runs `test` in a network namespace of its own, which `ip` makes with these arguments.
+/// Runs `test` in a new network namespace, configured by `ip` with these arguments.
 pub(crate) fn in_network_of(
     arguments: &'static [&'static [&'static str]],
     test: impl FnOnce() + Send + 'static,
@@ -61,8 +61,8 @@ pub(crate) fn in_network_of(
     });
 }
 
-/// Makes the networks 10.9.0.0/24 and 2001:db8:9::/64, in which nobody answers, until it is
-/// dropped.
+/// Creates the networks 10.9.0.0/24 and 2001:db8:9::/64, in which no host answers. They exist until
+/// the returned TUN is dropped.
 pub(crate) fn quiet_network() -> Tun {
     let tun = Tun::open(Some("quiet0")).unwrap();
     let interface = Interface::named("quiet0").unwrap();
@@ -72,8 +72,8 @@ pub(crate) fn quiet_network() -> Tun {
     tun
 }
 
-/// Waits until a packet of the `protocol` has been sent to a quiet host at that address.
-pub(crate) fn is_sent_in_vain(quiet: &Tun, protocol: u8, address: IpAddr) {
+/// Waits until a packet of this IP protocol has been sent to `address` in the quiet network.
+pub(crate) fn is_sent_without_answer(quiet: &Tun, protocol: u8, address: IpAddr) {
     let mut packet = [0; 1500];
     within_the_limit(|| {
         let count = quiet.read(&mut packet).unwrap()?;
@@ -90,17 +90,17 @@ pub(crate) fn is_sent_in_vain(quiet: &Tun, protocol: u8, address: IpAddr) {
     });
 }
 
-/// Listens at some port of every IPv4 address.
+/// Listens at a free port of every IPv4 address.
 pub(crate) fn listen() -> TcpListener {
     TcpListener::bind("0.0.0.0:0").unwrap()
 }
 
-/// Listens at some port of every address of both families.
+/// Listens at a free port of every address of both families.
 pub(crate) fn listen_to_both() -> TcpListener {
     TcpListener::bind("[::]:0").unwrap()
 }
 
-/// Starts to echo to one caller until that closes; returns the port.
+/// Echoes to one client until it closes; returns the port.
 pub(crate) fn echo_once() -> (u16, JoinHandle<()>) {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
@@ -124,7 +124,7 @@ pub(crate) fn plumb() -> Command {
     command
 }
 
-/// By which way.
+/// TCP implementation below the client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     Kernel,
@@ -139,29 +139,29 @@ impl Way {
         }
     }
 
-    /// What the status says of it.
+    /// Returns the name that the client's status output has for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Kernel => "TCP: the kernel's",
-            Self::Tun => "TCP: our own",
+            Self::Kernel => "TCP: kernel",
+            Self::Tun => "TCP: plumb's own",
         }
     }
 }
 
-/// A Telnet server of Debian.
+/// A Telnet server from Debian.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Server {
     Inetutils,
-    /// The same, which has lines edited at the user's end (RFC 1184).
+    /// inetutils telnetd with lines edited at the client (RFC 1184 LINEMODE).
     InetutilsLinemode,
     Busybox,
 }
 
-/// A server that runs, at its port.
+/// A running server and its port.
 #[derive(Debug)]
 pub(crate) struct Running {
     port: u16,
-    /// The server, once its process runs.
+    /// The server's process; `None` until it has started.
     _program: Arc<Mutex<Option<Program>>>,
 }
 
@@ -172,7 +172,7 @@ impl Running {
 }
 
 impl Server {
-    /// Starts a server that gives a shell to whoever calls.
+    /// Starts a server that gives a shell to each client.
     pub(crate) fn start(self) -> Running {
         match self {
             Self::Inetutils => start_inetutils(listen(), &[]),
@@ -188,8 +188,9 @@ impl Server {
     }
 }
 
-/// Starts the server of inetutils, which serves one caller on the socket that inetd gives it, and ends
-/// with the result: over our own TCP a client may vanish without an end of its connection.
+/// Starts the inetutils server for one client on an inherited socket, as inetd does. The server is
+/// killed when the result is dropped: a client on plumb's own TCP may vanish without closing the
+/// connection.
 pub(crate) fn start_inetutils(
     listener: TcpListener,
     arguments: &'static [&'static str],
@@ -209,7 +210,7 @@ pub(crate) fn start_inetutils(
     Running { port, _program: program }
 }
 
-/// Tries until there is something; fails after ten seconds.
+/// Calls `attempt` until it returns a value; panics after ten seconds.
 pub(crate) fn within_the_limit<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let clock = Monotonic::start();
     loop {
@@ -221,18 +222,18 @@ pub(crate) fn within_the_limit<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A person at a terminal, who runs `plumb login`.
+/// A user at a terminal that runs `plumb login`.
 pub(crate) struct Person {
     pty: PtyProgram,
     terminal: Terminal,
-    /// All that was ever written, for what has left the screen.
+    /// All output so far, including lines that have scrolled off the screen.
     written: String,
     chance: Chance,
     meter: Meter,
 }
 
 impl Person {
-    /// Starts `plumb login` to a port of the server.
+    /// Starts `plumb login` to this port of the server.
     pub(crate) fn at(way: Way, port: u16) -> Self {
         let [via, way] = way.arguments();
         Self::over(&[via, way, SERVER, &port.to_string()])
@@ -267,7 +268,7 @@ impl Person {
         assert_eq!(self.pty.write(keys.as_bytes()).unwrap(), Some(keys.len()));
     }
 
-    /// Waits until the display, which is not read meanwhile, holds as much as a terminal does.
+    /// Waits until the terminal's output buffer is full; it is not read meanwhile.
     pub(crate) fn has_a_full_display(&mut self) {
         let held = || rustix::io::ioctl_fionread(&self.pty).unwrap();
         within_the_limit(|| (held() >= TERMINAL_LEN).then_some(()));
@@ -282,14 +283,14 @@ impl Person {
         self.pty.program().signal(signal).unwrap();
     }
 
-    /// Waits for the shell's prompt, and makes it one that no command contains.
+    /// Waits for the shell's prompt, and changes it to one that no command contains.
     pub(crate) fn has_a_shell(&mut self) {
         self.sees("# ");
         self.types("PS1=rea''dy:\r");
         self.sees("ready:");
     }
 
-    /// Waits until `text` was written; a line on the screen ends with `\n` here.
+    /// Waits until `text` has been written. Lines on the screen end with `\n`.
     pub(crate) fn sees(&mut self, text: &str) {
         let clock = Monotonic::start();
         let until = clock.now() + LIMIT;
@@ -305,7 +306,7 @@ impl Person {
         self.screen().contains(text) || self.written.contains(text)
     }
 
-    /// Reads once; returns whether the program still holds the terminal.
+    /// Reads once; returns whether the program still has the terminal open.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.pty.read(&mut bytes).unwrap() {
@@ -320,7 +321,7 @@ impl Person {
         true
     }
 
-    /// Reads what is written within that time.
+    /// Reads output for this time.
     pub(crate) fn reads_for(&mut self, time: Duration) {
         let clock = Monotonic::start();
         let until = clock.now() + time;
@@ -337,12 +338,12 @@ impl Person {
         self.terminal.text()
     }
 
-    /// The terminal, with the modes that it was given.
+    /// Returns the emulated terminal in its current modes.
     pub(crate) fn terminal(&self) -> &Terminal {
         &self.terminal
     }
 
-    /// Waits until plumb has ended, and reads what it has written.
+    /// Waits until plumb has ended, and reads its output.
     pub(crate) fn leaves(&mut self) -> ExitStatus {
         let status = self.pty.program().wait_for_end(LIMIT).unwrap();
         let status = status.unwrap_or_else(|| panic!("plumb still runs:\n{}", self.screen()));
@@ -356,7 +357,7 @@ impl Person {
         self.leaves()
     }
 
-    /// Returns all that was written.
+    /// Returns all output so far.
     pub(crate) fn written(&self) -> &str {
         &self.written
     }
@@ -367,7 +368,7 @@ impl Person {
         matches!(wait(&mut ready, &clock, Some(clock.now())), Ok(Wake::Ready(_)))
     }
 
-    /// Checks that the terminal edits lines, echoes and takes ^C as it did before.
+    /// Checks that the terminal edits lines, echoes and handles ^C as before.
     pub(crate) fn has_a_sane_terminal(&self) {
         let modes = tcgetattr(&self.pty).unwrap().local_modes;
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG));

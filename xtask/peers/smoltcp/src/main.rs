@@ -1,7 +1,7 @@
-//! smoltcp on a TUN, as a server that the benchmark of stacks measures.
+//! smoltcp on a TUN, as a server for the stack benchmark.
 //!
-//! One thread runs the stack and its sockets, as smoltcp's own examples do. A socket of smoltcp is
-//! either listening or connected, so there is always one more than there are connections, up to
+//! One thread runs the stack and its sockets, like smoltcp's own examples. A smoltcp socket is
+//! either listening or connected, so there is always one more socket than connections, up to
 //! `--connections`.
 
 use smoltcp::iface::{Config, Interface, PollIngressSingleResult, PollResult, SocketSet};
@@ -12,7 +12,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
-/// What the server does with a connection.
+/// Handling of a connection.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Sink,
@@ -46,7 +46,7 @@ fn main() {
     let config = Config::new(HardwareAddress::Ip);
     let mut interface = Interface::new(config, &mut device, Instant::now());
     interface.update_ip_addrs(|addresses| {
-        // There is room for at least one.
+        // The address list has a capacity of at least one.
         _ = addresses.push(IpCidr::new(options.address, PREFIX_BITS));
     });
     let mut sockets = SocketSet::new(Vec::new());
@@ -55,8 +55,8 @@ fn main() {
     println!("ready");
     let descriptor = device.as_raw_fd();
     loop {
-        // Everything that has come is read before anything is answered: one acknowledgment, which
-        // opens the window too, and not two.
+        // Read all received packets before answering: one segment then carries both the
+        // acknowledgment and the window update.
         let now = Instant::now();
         interface.poll_maintenance(now);
         while interface.poll_ingress_single(now, &mut device, &mut sockets)
@@ -69,7 +69,7 @@ fn main() {
         let now = Instant::now();
         while interface.poll_egress(now, &mut device, &mut sockets) != PollResult::None {}
         if !options.spins {
-            // A signal may break it off: then the turn is empty.
+            // A signal may interrupt the wait; then this iteration does nothing.
             _ = wait(descriptor, interface.poll_delay(now, &sockets));
         }
     }
@@ -80,12 +80,12 @@ fn socket(options: &Options) -> Socket<'static> {
     let mut socket = Socket::new(buffer(), buffer());
     socket.set_nagle_enabled(false);
     socket.set_congestion_control(CongestionControl::Cubic);
-    // It is closed and has an address to listen at, so it can.
+    // Listening succeeds: the socket is closed and has an address.
     _ = socket.listen(PORT);
     socket
 }
 
-/// Does what there is to do, and returns whether a socket is left that listens.
+/// Serves all sockets, and returns whether one of them is still listening.
 fn serve(sockets: &mut SocketSet<'_>, mode: Mode) -> bool {
     let mut listens = false;
     for (_, socket) in sockets.iter_mut() {
@@ -119,7 +119,7 @@ fn serve(sockets: &mut SocketSet<'_>, mode: Mode) -> bool {
     listens
 }
 
-/// Waits until standard input ends, says how much processor time was used, and ends the process.
+/// Waits until standard input ends, prints the processor time used, and exits.
 fn end_with_input() {
     _ = std::io::stdin().read_to_end(&mut Vec::new());
     let account = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
@@ -152,7 +152,7 @@ fn options() -> Option<Options> {
             }
             "--buffers" => options.buffer_bytes = words.next()?.parse().ok()?,
             "--connections" => options.connections = words.next()?.parse().ok()?,
-            // The device knows its MTU.
+            // The device reports its MTU itself.
             "--mtu" => _ = words.next()?,
             "--spin" => options.spins = true,
             _ => return None,

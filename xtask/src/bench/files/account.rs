@@ -1,30 +1,31 @@
-//! The processor time of a program and of all that it starts.
+//! Processor time of a program and its descendants.
 //!
-//! The kernel keeps it for a control group to the microsecond. Where there is none that can be made,
-//! it is the account of the process and of its children that have ended, in hundredths of a second.
+//! A control group reports it to the microsecond. If none can be created, the figures are those of
+//! the process and its ended children, in hundredths of a second.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
-/// Ticks of the kernel's accounts in a second (USER_HZ).
+/// Clock ticks per second in /proc (USER_HZ).
 const TICKS: u64 = 100;
-/// How the names of our groups begin.
+/// Prefix of the names of the bench's control groups.
 const PREFIX: &str = "plumb-bench-";
 const TICK_NS: u64 = 1_000_000_000 / TICKS;
 
-/// Whose time is counted.
+/// Source of the processor time.
 #[derive(Debug)]
 pub(super) enum Account {
-    /// A control group of its own, and the one that its processes came from.
+    /// A control group of its own, and the group from which its processes came.
     Group { folder: PathBuf, from: PathBuf },
-    /// A process, or only its children.
+    /// A process and its ended children, or only the latter.
     Process { id: u32, with_itself: bool },
 }
 
 impl Account {
-    /// Opens one for a process and what that will start; for this process, its children.
+    /// Opens an account for a process and its later descendants; for the calling process, only its
+    /// children.
     pub(super) fn open(name: &str, id: u32) -> Self {
         let group = Self::open_group(name, id);
         group.unwrap_or(Self::Process { id, with_itself: id != process::id() })
@@ -40,7 +41,7 @@ impl Account {
         Some(account)
     }
 
-    /// Returns the time until now, in nanoseconds.
+    /// Returns the processor time used so far, in nanoseconds.
     pub(super) fn nanos(&self) -> Result<u64> {
         match self {
             Self::Group { folder, .. } => used(folder),
@@ -52,7 +53,8 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         let Self::Group { folder, from } = self else { return };
-        // Who is still in it goes back; a group that stays takes next to no room.
+        // Remaining processes return to their former group. A group that stays costs almost no
+        // memory.
         for id in fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines() {
             _ = fs::write(from.join("cgroup.procs"), id);
         }
@@ -60,7 +62,7 @@ impl Drop for Account {
     }
 }
 
-/// Finds the control group of this process, as a folder.
+/// Returns the directory of this process's control group.
 fn own_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
     let mount = mounts.lines().find_map(|line| {
@@ -70,7 +72,8 @@ fn own_group() -> Option<PathBuf> {
     })?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    // One that was opened for this process must not count what is counted by the others.
+    // Groups must not be nested, or the outer one would count the time of the inner ones. So if
+    // this process is in a group of the bench, use the parent.
     let path = match path.rsplit_once('/').unwrap_or(("", path)) {
         (above, name) if name.starts_with(PREFIX) => above,
         _ => path,
@@ -85,11 +88,11 @@ fn used(folder: &Path) -> Result<u64> {
     Ok(micros * 1000)
 }
 
-/// Returns the processor time of a process, or of its children that have ended, or of both.
+/// Returns the processor time of a process's ended children and, with `with_itself`, its own.
 fn ticks(id: u32, with_itself: bool) -> Result<u64> {
     let text = fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat"))?;
     let (_, behind) = text.rsplit_once(')').context("the kernel's account cannot be read")?;
-    // Behind the name: state is field 3; utime, stime, cutime, cstime are 14 to 17.
+    // After the name, state is field 3; utime, stime, cutime and cstime are fields 14 to 17.
     let fields: Vec<u64> =
         behind.split_ascii_whitespace().skip(11).take(4).flat_map(str::parse).collect();
     let &[user, system, children_user, children_system] = fields.as_slice() else {

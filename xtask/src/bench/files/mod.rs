@@ -1,11 +1,12 @@
-//! `bench files`: whole files, both ends, of ours and of others.
+//! `bench files`: transfers of whole files with plumb and third-party programs at both ends.
 //!
-//! Every row moves the same files by every server with every user program, by turns. A time is from
-//! the start of the user's program to its end; all lies in memory, so that no disk is measured.
+//! Every row transfers the same files with every server and every client program, interleaved. A
+//! time runs from the start of the client to its end. All files are in memory, so no disk is
+//! measured.
 //!
-//! All run as ordinary programs. In real time a process that waits for its child may spin for ever:
-//! the kernel removes what `/proc` has of the child, and waits for whoever reads that just then,
-//! whom the spinning process keeps from the processor.
+//! All programs run with ordinary scheduling. In real time a process that waits for its child may
+//! spin forever: the kernel removes the child's `/proc` entry and waits for a process that is
+//! reading it, which the spinning process keeps from running.
 
 mod account;
 mod ftp;
@@ -15,38 +16,38 @@ use super::conditions::{Cast, Conditions};
 use super::{Report, USAGE};
 use anyhow::{Result, bail};
 
-/// How much is measured.
+/// Amount of measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) rounds: usize,
-    /// The size of the large file, in MiB.
+    /// Size of the large file, in MiB.
     pub(super) size_mib: u64,
-    /// How many small files go over many connections.
+    /// Number of small files over several connections.
     pub(super) files: u32,
-    /// How many idle logins.
+    /// Number of idle logins.
     pub(super) logins: usize,
-    /// Which rows, if not all.
+    /// Rows to measure; all if empty.
     pub(super) rows: Vec<String>,
 }
 
 impl Default for Amount {
-    /// All of it in a quarter of an hour, on a machine that does nothing else.
+    /// Everything in a quarter of an hour on an idle machine.
     fn default() -> Self {
         Self { rounds: 5, size_mib: 1024, files: 4_000, logins: 10_000, rows: Vec::new() }
     }
 }
 
 impl Amount {
-    /// Returns whether a row is wanted.
+    /// Returns whether a row is to be measured.
     fn wants(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|name| name == row)
     }
 }
 
-/// The row of TFTP.
+/// Name of the TFTP row.
 const TFTP: &str = "tftp";
 
-/// Measures.
+/// Runs the measurements.
 pub(super) fn run(conditions: &Conditions, amount: &Amount) -> Result<Report> {
     for row in &amount.rows {
         let known: Vec<_> = ftp::names().chain([TFTP]).collect();

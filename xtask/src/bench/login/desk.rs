@@ -1,5 +1,5 @@
-//! Opens sessions by every way: a server for each, which is started with the connection as inetd
-//! would, or is a program of its own that listens.
+//! Opens sessions over every path. The server of a session is started with the connection, as inetd
+//! does, or is a program that listens itself.
 
 use super::folder::Folder;
 use super::path::{Far, Near, Path, words};
@@ -12,10 +12,10 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// What all sessions need.
+/// Resources shared by all sessions.
 #[derive(Debug)]
 pub(super) struct Desk {
-    /// The folder of the bench.
+    /// The bench's own directory.
     pub(super) folder: Folder,
     listeners: Vec<(Far, Listener)>,
     pinning: Option<(usize, usize)>,
@@ -23,13 +23,13 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Begins with an empty folder.
+    /// Creates an empty directory.
     pub(super) fn new(pinning: Option<(usize, usize)>) -> Result<Self> {
         let folder = Folder::make()?;
         Ok(Self { folder, listeners: Vec::new(), pinning, has_tun: false })
     }
 
-    /// Makes what `path` needs, and sees whether a session can be opened.
+    /// Creates the resources that `path` needs, and checks that a session can be opened.
     pub(super) fn prepare(&mut self, path: &Path) -> Result<()> {
         if let Near::Plumb(via @ Via::Tun(_)) = &path.near
             && !self.has_tun
@@ -59,7 +59,7 @@ impl Desk {
         Session::open_to(client, server)
     }
 
-    /// Starts `plumb serve` at a port that is free.
+    /// Starts `plumb serve` at a free port.
     fn start_plumb(&self, near: &Near, in_tls: bool) -> Result<(Command, Server)> {
         let mut command = Command::new(plumb()?);
         let listen = if in_tls { "--listen-tls" } else { "--listen" };
@@ -73,7 +73,7 @@ impl Desk {
         Ok((near.command(port, &self.folder)?, Server::Program(program)))
     }
 
-    /// Starts a server of mosh, which says its port and its key, and leaves.
+    /// Starts a mosh server, which prints its port and key and detaches.
     fn start_mosh(&self, near: &Near) -> Result<(Command, Server)> {
         let mut command = Command::new(program("mosh-server", "mosh")?);
         command.args(words(&["new", "-i", "127.0.0.1", "--"])).arg(shell()).arg("-i");
@@ -91,7 +91,7 @@ impl Desk {
     }
 }
 
-/// Starts `plumb serve`; returns it with the port at which it listens.
+/// Starts `plumb serve`, and returns it with its port.
 pub(in crate::bench) fn start_server(mut command: Command) -> Result<(Program, u16)> {
     let mut program = Program::start(command.stdin(Stdio::null()).stderr(Stdio::piped()))?;
     let stderr = program.child().stderr.take().context("plumb serve has no stderr")?;
@@ -100,7 +100,7 @@ pub(in crate::bench) fn start_server(mut command: Command) -> Result<(Program, u
     for line in lines.by_ref() {
         let line = line?;
         if let Some(port) = read_port(&line) {
-            // What it says later is little, and is thrown away.
+            // Its later output is small, and is discarded.
             std::thread::spawn(move || lines.for_each(drop));
             return Ok((program, port));
         }
@@ -114,7 +114,7 @@ fn read_port(line: &str) -> Option<u16> {
     event.get("at")?.as_str()?.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Reads the port, the key and the process of a server of mosh.
+/// Parses the port, the key and the process id that a mosh server prints.
 fn read_mosh(said: &str) -> Option<(u16, &str, u32)> {
     let (_, connect) = said.split_once("MOSH CONNECT ")?;
     let mut connect = connect.split_ascii_whitespace();

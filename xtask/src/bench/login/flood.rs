@@ -1,8 +1,9 @@
-//! `bench flood`: how long ^C takes while a program floods a display that is slow.
+//! `bench flood`: the delay of ^C while a program floods a slow display.
 //!
-//! The shell runs `yes`, the driver reads the pseudo-terminal at a limited rate, types ^C after a
-//! while, and reads on at that rate until the prompt. Most of the time passes while buffered output
-//! is displayed, so each client is compared with inetutils telnet at the same server.
+//! The shell runs `yes`; the driver reads the pseudo-terminal at a limited rate, types ^C after a
+//! while, and continues to read at that rate until the prompt. Most of the time passes while
+//! buffered output is displayed, so each client is compared with inetutils telnet at the same
+//! server.
 
 use super::desk::Desk;
 use super::path::{INETUTILS, OURS, OURS_ON_TUN, Path};
@@ -19,14 +20,15 @@ use std::io::{self, Write};
 
 /// Rates of the display, in bytes per second.
 const RATES: [u64; 6] = [50_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
-/// How long the flood lasts before ^C.
+/// Duration of the flood before ^C.
 const FLOOD_TIME: Duration = Duration::from_secs(2);
-/// After this time the interrupt counts as ineffective; at 50 KB/s that are 6 MB of buffers.
+/// Time after which the interrupt counts as ineffective; at 50 KB/s it corresponds to 6 MB of
+/// buffers.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(120);
-/// How much longer than inetutils telnet ours may take, in milliseconds.
+/// Largest accepted excess over inetutils telnet, in milliseconds.
 const GOAL_MS: u64 = 200;
 
-/// The client and the server, and with which of the others it is compared.
+/// Client and server of each path, and the path with which it is compared.
 const PATHS: [(&str, Option<&str>); 6] = [
     (INETUTILS, None),
     ("plumb > inetutils", Some(INETUTILS)),
@@ -64,7 +66,7 @@ fn limit_ms() -> u64 {
     u64::try_from(INTERRUPT_LIMIT.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Measures all paths whose label contains one of `words`, or all, by turns at each rate from
+/// Measures all paths whose label contains one of `words`, or all, interleaved at each rate from
 /// `slowest` on, in bytes per second.
 pub(in crate::bench) fn run(
     conditions: &Conditions,
@@ -106,7 +108,7 @@ pub(in crate::bench) fn run(
     Ok(report(&paths, &measured, amount, notes))
 }
 
-/// Returns the milliseconds from ^C to the prompt; `None` if it does not come.
+/// Returns the milliseconds from ^C to the prompt; `None` if the prompt does not arrive.
 fn interrupt(mut session: Session, rate: u64) -> Result<Option<u64>> {
     session.begin_flood()?;
     session.read_slowly(rate, FLOOD_TIME, false)?;
@@ -146,7 +148,7 @@ fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
     for ours in measured {
         let peer = PATHS.iter().find(|(label, _)| *label == ours.label).and_then(|(_, peer)| *peer);
         let Some(theirs) = peer.and_then(|peer| find(peer, ours.rate)) else { continue };
-        // An interrupt without effect meets no goal, not even beside a peer's.
+        // An ineffective interrupt meets no goal, even if the peer's is ineffective too.
         let goal = (theirs.median_ms().unwrap_or(0) + GOAL_MS).min(limit_ms() - 1);
         verdicts.push(Verdict {
             what: format!("{} at {} KB/s", ours.label, ours.rate / 1000),

@@ -1,4 +1,4 @@
-//! A folder of the bench's own: keys, a state, a long text; removed at the end.
+//! A temporary directory of the bench with keys, client state and a long text; removed at the end.
 
 use super::path::words;
 use crate::bench::driver::{SCREEN_COLUMNS, screen_text};
@@ -10,23 +10,23 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::{self, Command, Stdio};
 
-/// The folder.
+/// The directory.
 #[derive(Debug)]
 pub(super) struct Folder {
-    /// Where it is.
+    /// Path of the directory.
     pub(super) path: PathBuf,
 }
 
 impl Folder {
-    /// Makes it.
+    /// Creates the directory.
     pub(super) fn make() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("plumb-login-{}", process::id()));
         fs::create_dir_all(&path).with_context(|| format!("cannot make {path:?}"))?;
         Ok(Self { path })
     }
 
-    /// Writes a text of so many `megabytes`; returns where it is, and how many characters of the
-    /// screen are in it.
+    /// Writes a text of `megabytes` megabytes. Returns its path and the number of characters that
+    /// it displays.
     pub(super) fn write_long_text(&self, megabytes: usize) -> Result<(PathBuf, usize)> {
         let path = self.path.join("long");
         let screen = screen_text();
@@ -39,7 +39,7 @@ impl Folder {
         Ok((path, screens * screen.lines().count() * SCREEN_COLUMNS))
     }
 
-    /// Makes keys for a server of OpenSSH; returns its arguments.
+    /// Creates keys for an OpenSSH server, and returns the server's arguments.
     pub(super) fn prepare_ssh(&self) -> Result<Vec<OsString>> {
         for name in ["host", "user"] {
             if self.path.join(name).exists() {
@@ -58,13 +58,13 @@ impl Folder {
         let configuration = self.path.join("sshd_config");
         fs::write(&configuration, text)?;
         if !fs::exists("/run/sshd")? {
-            // It is where sshd locks itself in, and its package makes it only when it starts.
+            // sshd's chroot directory, which the package creates only when it starts the service.
             fs::create_dir("/run/sshd").context("sshd wants a folder /run/sshd")?;
         }
         Ok(words(&["-i", "-f", &configuration.display().to_string()]))
     }
 
-    /// Returns the arguments of OpenSSH's client.
+    /// Returns the arguments of the OpenSSH client.
     pub(super) fn ssh_arguments(&self, port: &str) -> Vec<OsString> {
         let key = self.path.join("user").display().to_string();
         let mut arguments = words(&["-tt", "-F", "/dev/null", "-i", &key, "-p", port]);
@@ -83,7 +83,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over lies among temporary files.
+        // Leftovers are in a temporary directory.
         _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,8 +1,8 @@
-//! `bench login`: whole logins, both ends: a key, a screenful, and a long text.
+//! `bench login`: whole logins with client and server: a key, a screenful, and a long text.
 //!
-//! Every way to log in has a client and a server of one maker or of two; all run a shell. Beside
-//! Telnet stand ssh, mosh, and socat, which carries bytes between two terminals and does nothing
-//! else. The goals are ratios within a round to the best Telnet that others have made.
+//! Each path has a client and a server from one project or from two; all run a shell. For
+//! comparison there are ssh, mosh, and socat, which only relays bytes between two terminals. The
+//! goals are ratios within a round to the best third-party Telnet.
 
 mod desk;
 pub(super) mod flood;
@@ -24,7 +24,7 @@ use protocols::chance::Chance;
 use records::figures::UNKNOWN;
 use std::io::{self, Write};
 
-/// Measures all ways whose label contains one of `words`, or all.
+/// Measures all paths whose label contains one of `words`, or all.
 pub(super) fn run(conditions: &Conditions, amount: Amount, words: &[String]) -> Result<Report> {
     let mut desk = Desk::new(conditions.pinning())?;
     let (mut paths, mut notes) = (Vec::new(), Vec::new());
@@ -43,7 +43,7 @@ pub(super) fn run(conditions: &Conditions, amount: Amount, words: &[String]) -> 
     Ok(report::of(&paths, &measured, amount, notes))
 }
 
-/// The congestion control of the bench's own network.
+/// The congestion control of the bench's network.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 fn congestion() -> String {
@@ -81,7 +81,7 @@ fn measure(
             };
             result.rounds.push(Round { screenful_ns, key_to_screen_ns, transfer, ..echoes });
         }
-        // Only who watches wants to know; a closed stderr is no reason to stop.
+        // Progress output; a closed stderr is ignored.
         _ = writeln!(io::stderr(), "round {number} of {} done", amount.rounds);
     }
     Ok(results)

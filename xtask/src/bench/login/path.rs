@@ -1,4 +1,4 @@
-//! The ways to log in that are measured: whose client, and whose server.
+//! The measured paths: a client and a server each.
 
 use super::folder::Folder;
 use crate::bench::telnetd::{Kind, Service, program, set_environment, shell};
@@ -7,14 +7,14 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::process::Command;
 
-/// What is typed into.
+/// Client program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Near {
-    /// The Telnet of GNU inetutils.
+    /// telnet of GNU inetutils.
     Inetutils,
-    /// The Telnet of busybox.
+    /// telnet of busybox.
     Busybox,
-    /// PuTTY without a window.
+    /// plink, PuTTY's command-line client.
     Plink,
     /// `plumb login`.
     Plumb(Via),
@@ -22,13 +22,13 @@ pub(super) enum Near {
     PlumbTls,
     /// OpenSSH.
     Ssh,
-    /// A terminal and a connection, and nothing in between.
+    /// socat between a terminal and a connection, without a login protocol.
     Socat,
-    /// mosh, without its prediction.
+    /// mosh without prediction.
     Mosh,
 }
 
-/// What it calls.
+/// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Far {
     /// telnetd of GNU inetutils.
@@ -41,16 +41,16 @@ pub(super) enum Far {
     PlumbTls,
     /// OpenSSH.
     Ssh,
-    /// A connection and a terminal, and nothing in between.
+    /// socat between a connection and a terminal, without a login protocol.
     Socat,
     /// mosh.
     Mosh,
 }
 
-/// A way to log in.
+/// A pair of client and server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    /// The client, an arrow, the server.
+    /// Client, an arrow, and server.
     pub(super) label: &'static str,
     /// The client.
     pub(super) near: Near,
@@ -59,7 +59,7 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Returns all ways, in the order of the report.
+    /// Returns all paths in the order of the report.
     pub(super) fn all() -> Vec<Self> {
         let path = |label, near, far| Self { label, near, far };
         vec![
@@ -78,30 +78,30 @@ impl Path {
         ]
     }
 
-    /// Returns whether it is Telnet, and nothing of it is ours.
+    /// Returns whether client and server are third-party Telnet programs.
     pub(super) fn is_telnet_of_others(&self) -> bool {
         let near = matches!(self.near, Near::Inetutils | Near::Busybox | Near::Plink);
         near && matches!(self.far, Far::Inetutils | Far::Busybox)
     }
 
-    /// Returns whether all that is written at the far side is written at this one: mosh shows
-    /// what is left of it on the screen.
+    /// Returns whether the client prints all output of the server. mosh prints only the final state
+    /// of the screen.
     pub(super) fn shows_everything(&self) -> bool {
         self.near != Near::Mosh
     }
 }
 
-/// The label of the way that has goals.
+/// Label of the path with goals.
 pub(super) const OURS: &str = "plumb > plumb";
-/// The label of the way by our own TCP/IP.
+/// Label of the path over plumb's own TCP/IP.
 pub(super) const OURS_ON_TUN: &str = "plumb, TUN > plumb";
-/// The label of the way that is no more than a connection.
+/// Label of the path that is a bare connection.
 pub(super) const SOCAT: &str = "socat > socat";
-/// The label of the way that screenfuls and long texts are set beside.
+/// Label of the reference for screenfuls and long texts.
 pub(super) const INETUTILS: &str = "inetutils > inetutils";
 
 impl Near {
-    /// Returns the program that calls `port`, with what it has to find in `folder`.
+    /// Returns the client command that connects to `port`; `folder` holds the files it needs.
     pub(super) fn command(&self, port: u16, folder: &Folder) -> Result<Command> {
         let port = port.to_string();
         let (program, arguments) = match self {
@@ -131,14 +131,14 @@ impl Near {
         let mut command = Command::new(program);
         command.args(arguments);
         set_environment(&mut command);
-        // So that a certificate is known from here alone, and put nowhere else.
+        // Known certificates are read from and written to the bench's directory only.
         command.env("XDG_STATE_HOME", &folder.path);
         Ok(command)
     }
 }
 
 impl Far {
-    /// Returns how it is started with a connection, if it does not listen itself.
+    /// Returns how the server is started with a connection, or `None` if it listens itself.
     pub(super) fn service(self, folder: &Folder) -> Result<Option<Service>> {
         let shell = shell();
         let service = match self {
@@ -163,7 +163,7 @@ impl Far {
     }
 }
 
-/// Returns `words` as arguments.
+/// Converts `words` to arguments.
 pub(super) fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }

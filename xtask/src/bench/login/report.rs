@@ -9,25 +9,25 @@ use records::figures::UNKNOWN;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// The echo, beside the best Telnet of others.
+/// Largest ratio of the echo to the best third-party Telnet's.
 const ECHO_GOAL: f64 = 0.90;
-/// The processor time of a key at both ends, beside the least of others' Telnet.
+/// Largest ratio of both ends' processor time per key to the least of third-party Telnet.
 const CPU_GOAL: f64 = 0.80;
-/// A screenful from the key that asked for it, in milliseconds: where the first bytes of it wait for
-/// the last, the time between those says nothing.
+/// Largest time of a screenful from the key that requested it, in milliseconds. The time between
+/// its first and last byte says nothing if the first bytes are held back until the last ones.
 const SCREENFUL_GOAL_MS: f64 = 1.5;
-/// A screenful, beside inetutils.
+/// Largest ratio of a screenful to that of inetutils.
 const SCREENFUL_GOAL: f64 = 0.05;
-/// A long text, beside inetutils.
+/// Largest ratio of a long text to that of inetutils.
 const TRANSFER_GOAL: f64 = 0.90;
-/// The processor time of a long text, beside bytes without Telnet.
+/// Largest ratio of the processor time of a long text to that of bytes without Telnet.
 const TRANSFER_CPU_GOAL: f64 = 1.05;
-/// Our own TCP/IP, beside the kernel's.
+/// Largest ratio of plumb's own TCP/IP to the kernel's.
 const TUN_GOAL: f64 = 1.30;
 
 type Figure = fn(&Round) -> Option<u64>;
 
-/// Makes the report.
+/// Creates the report.
 pub(super) fn of(
     paths: &[Path],
     measured: &[Rounds],
@@ -124,7 +124,7 @@ fn verdicts(paths: &[Path], measured: &[Rounds]) -> Vec<Verdict> {
     verdicts
 }
 
-/// The least median first; what is not known last.
+/// Sort key: the least median first, unknown figures last.
 fn least(path: &Rounds, figure: Figure) -> u64 {
     path.median_of(figure).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! A relay that makes the way to a server longer: each byte is kept for the same time.
+//! A relay that lengthens the path to a server: it delays each byte by the same time.
 
 use anyhow::{Context, Result};
 use protocols::time::Duration;
@@ -8,21 +8,21 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-/// A relay on the loopback, which runs until the program ends.
+/// A relay on the loopback, which runs until the program exits.
 #[derive(Debug)]
 pub(super) struct Relay {
-    /// Where it listens.
+    /// Port at which the relay listens.
     pub(super) port: u16,
 }
 
 impl Relay {
-    /// Relays to the port `to`, with `delay` each way.
+    /// Relays to port `to` with a one-way delay of `delay`.
     pub(super) fn open(to: u16, delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").context("the relay cannot listen")?;
         let port = listener.local_addr()?.port();
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
-                // Who calls sees that nobody answers.
+                // If the server cannot be reached, the client sees its connection close.
                 _ = relay(&near, to, delay);
             }
         });
@@ -39,8 +39,7 @@ fn relay(near: &TcpStream, to: u16, delay: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Carries what comes from one side to the other, in two threads, so that no piece waits for the
-/// delay of the one before.
+/// Carries one direction in two threads, so that no piece waits for the delay of the one before.
 fn carry(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
@@ -59,7 +58,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
                 break;
             }
         }
-        // It may be shut already.
+        // The connection may already be shut down.
         _ = to.shutdown(Shutdown::Both);
     });
 }

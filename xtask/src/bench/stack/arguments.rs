@@ -1,4 +1,4 @@
-//! The command line of a server of our own, as [`super::server`] describes it.
+//! The command line of one of the project's own servers, as [`super::server`] describes it.
 
 use super::server::Mode;
 use anyhow::{Context, Result};
@@ -6,30 +6,30 @@ use std::fmt::Display;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// The words after the server's name.
+/// Command-line arguments after the server's name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arguments<'a> {
     words: &'a [&'a str],
 }
 
 impl<'a> Arguments<'a> {
-    /// Takes the words as they are.
+    /// Wraps the arguments without checking them.
     pub(super) fn of(words: &'a [&'a str]) -> Self {
         Self { words }
     }
 
-    /// Returns whether the option `name` is there.
+    /// Returns whether the option `name` is given.
     pub(super) fn has(self, name: &str) -> bool {
         self.words.contains(&name)
     }
 
-    /// Returns the word after the last option `name`.
+    /// Returns the argument after the last option `name`.
     pub(super) fn text(self, name: &str) -> Option<&'a str> {
         let at = self.words.iter().rposition(|word| *word == name)?;
         self.words.get(at + 1).copied()
     }
 
-    /// Returns the number after the option `name`, or `otherwise` if it is not there.
+    /// Returns the number after the option `name`, or `otherwise` if the option is not given.
     pub(super) fn number<T>(self, name: &str, otherwise: T) -> Result<T>
     where
         T: FromStr<Err: Display>,
@@ -38,12 +38,12 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| anyhow::anyhow!("{name} {}: {error}", text.escape_debug()))
     }
 
-    /// Returns the server's own address.
+    /// Returns the server's address.
     pub(super) fn address(self) -> Result<Ipv4Addr> {
         self.text("--address").context("--address is missing")?.parse().context("no address")
     }
 
-    /// Returns what it does with a connection.
+    /// Returns the server's mode.
     pub(super) fn mode(self) -> Result<Mode> {
         self.text("--mode").and_then(Mode::named).context("--mode sink, source or echo is wanted")
     }

@@ -1,4 +1,4 @@
-//! What is measured of ours and the kernel alone: datagrams, and a second processor.
+//! Measurements of plumb and the kernel only: datagrams, and a second processor.
 
 use super::client::Direction;
 use super::network::Networks;
@@ -9,14 +9,14 @@ use crate::bench::Section;
 use anyhow::{Context, Result};
 use os::schedule;
 
-/// What both measurements need.
+/// Inputs of both measurements.
 #[derive(Clone, Copy)]
 pub(super) struct Aside<'a> {
-    /// All servers, of which these are some.
+    /// All servers; each measurement uses some of them.
     pub(super) contenders: &'a [Contender],
-    /// Where they are.
+    /// The networks of the servers.
     pub(super) networks: &'a Networks,
-    /// How much is measured.
+    /// Amount of measurement.
     pub(super) amount: &'a Amount,
 }
 
@@ -30,18 +30,18 @@ const FLOWS: [Flow; 4] = [
     ("plumb, TUN, no offloads", "plumb-plain", &[]),
 ];
 
-/// Which processors the two ends have, one being that of the bench.
+/// Processors of the two ends; one of them is the bench's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placement {
-    /// Both share one.
+    /// Both ends share one processor.
     One,
-    /// The client has one, and the server the other.
+    /// The client has the bench's processor, and the server another.
     Apart,
-    /// Both share both.
+    /// Both ends share both processors.
     Two,
 }
 
-/// A label, the name of a contender, its further arguments, and where it is.
+/// A label, the name of a contender, its further arguments, and its placement.
 type Place = (&'static str, &'static str, &'static [&'static str], Placement);
 
 const PLACES: [Place; 5] = [
@@ -81,7 +81,7 @@ impl<'a> Aside<'a> {
         Ok(side)
     }
 
-    /// Measures many streams on one processor and on two.
+    /// Measures many streams on one and on two processors.
     pub(super) fn processors(self, rounds: usize, notes: &mut Vec<String>) -> Result<Section> {
         let mut rows = PLACES.map(|(label, ..)| Row::new(label));
         for round in 1..=rounds {
@@ -122,7 +122,8 @@ impl<'a> Aside<'a> {
             }
             Placement::Two => {
                 if is_kernel {
-                    // Its threads are made one for each connection: the scheduler spreads them.
+                    // The kernel server has a thread per connection, so the scheduler can
+                    // distribute them.
                     schedule::pin_process_to(server.id(), &[own, other])?;
                 }
                 vec![own, other]
@@ -140,7 +141,7 @@ impl<'a> Aside<'a> {
     }
 }
 
-/// Keeps a figure, or notes the reason why there is none.
+/// Returns a figure, or adds the reason why there is none to `notes`.
 fn noted(side: Result<Side>, label: &str, notes: &mut Vec<String>) -> Option<Side> {
     side.map_err(|error| notes.push(format!("{label}: {error:#}"))).ok()
 }

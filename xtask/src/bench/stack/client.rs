@@ -1,4 +1,4 @@
-//! The client, on the kernel's sockets: what it does is the same for every server.
+//! The client, on the kernel's sockets. It behaves identically with every server.
 
 use super::server::Server;
 use anyhow::{Context, Result, ensure};
@@ -10,14 +10,14 @@ use records::statistics::percentile;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// What both ends of every connection of the kernel use.
+/// Congestion control of both ends of the kernel's connections.
 pub(super) const CONGESTION_CONTROL: &str = "cubic";
-/// A server that says nothing for so long has failed.
+/// Time without an answer after which a server has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What one call of the kernel carries in bulk.
+/// Bytes per system call of a bulk transfer.
 pub(super) const PIECE_BYTES: usize = 128 * 1024;
 
-/// Which way a bulk of data goes.
+/// Direction of a data transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the client to the server.
@@ -26,27 +26,27 @@ pub(super) enum Direction {
     Out,
 }
 
-/// One stream of data.
+/// Result of one bulk stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bulk {
-    /// What arrived.
+    /// Rate of the data that arrived.
     pub(super) bits_per_second: u64,
     /// Processor time of both ends together.
     pub(super) processor_ns_per_gbit: u64,
-    /// Segments that the client's kernel sent again.
+    /// Segments that the client's kernel retransmitted.
     pub(super) retransmissions: u32,
 }
 
-/// How long a byte took to the server and back.
+/// Round-trip times of a byte through the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Echo {
-    /// The least.
+    /// Least round-trip time.
     pub(super) least_ns: u64,
-    /// The median.
+    /// Median.
     pub(super) p50_ns: u64,
-    /// All but a tenth are below.
+    /// 90th percentile.
     pub(super) p90_ns: u64,
-    /// All but a hundredth are below.
+    /// 99th percentile.
     pub(super) p99_ns: u64,
 }
 
@@ -61,7 +61,7 @@ impl Echo {
     }
 }
 
-/// Calls `server`.
+/// Connects to `server`.
 pub(super) fn call(server: &Server) -> Result<TcpStream> {
     let stream = connect_with_congestion_control(server.address(), CONGESTION_CONTROL);
     let stream = stream.context("the server does not answer")?;
@@ -71,7 +71,7 @@ pub(super) fn call(server: &Server) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// What a stream has come to at one moment.
+/// State of a stream at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -79,7 +79,7 @@ struct Mark {
     processor_ns: u64,
 }
 
-/// Has data flow for `warm_up`, and measures it for `window` after that.
+/// Runs a transfer for `warm_up`, then measures it for `window`.
 pub(super) fn bulk(
     server: &Server,
     direction: Direction,
@@ -126,11 +126,11 @@ fn figure(start: Mark, end: Mark, retransmissions: u32) -> Option<Bulk> {
     })
 }
 
-/// Sends one byte to and fro `count` times; with `spins` without ever sleeping.
+/// Sends one byte back and forth `count` times. With `spins` the client polls instead of sleeping.
 pub(super) fn echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
     let mut stream = call(server)?;
     let clock = Monotonic::start();
-    // The first find cold caches.
+    // The first echoes run with cold caches.
     for _ in 0..count / 20 {
         once(&mut stream, &clock)?;
     }
@@ -139,7 +139,7 @@ pub(super) fn echo(server: &Server, count: usize, spins: bool) -> Result<Echo> {
     Echo::of(&samples?).context("no sample")
 }
 
-/// Sends one byte, waits until it is back, and returns the nanoseconds that it took.
+/// Sends one byte, waits for its echo, and returns the time in nanoseconds.
 fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
     let mut byte = [0; 1];
     let sent_at = clock.now();
@@ -158,22 +158,22 @@ fn once(stream: &mut TcpStream, clock: &Monotonic) -> Result<u64> {
     }
 }
 
-/// A server with so many idle connections.
+/// Measurements of a server with many idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Crowd {
-    /// How many there are.
+    /// Number of connections.
     pub(super) connections: usize,
-    /// Memory that the server has in use.
+    /// Resident memory of the server.
     pub(super) resident_bytes: u64,
-    /// To connect and to exchange one byte, on average since the last step.
+    /// Average time to connect and exchange one byte, since the previous step.
     pub(super) connect_ns: u64,
-    /// The median of an echo, each on another of the connections.
+    /// Median echo, each on a different connection.
     pub(super) each_p50_ns: u64,
-    /// The median of an echo, always on the same of the connections.
+    /// Median echo, always on the same connection.
     pub(super) same_p50_ns: u64,
 }
 
-/// Opens connections up to each of `steps`, uses each once, and measures at each step.
+/// Opens connections up to each of `steps`, exchanges a byte on each, and measures at each step.
 pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Vec<Crowd>> {
     let clock = Monotonic::start();
     let mut streams: Vec<TcpStream> = Vec::new();
@@ -203,9 +203,9 @@ pub(super) fn crowd(server: &Server, steps: &[usize], count: usize) -> Result<Ve
 
 /// Sends a byte on one stream after the other, and returns the median time.
 ///
-/// Of many streams every so-manyth has its turn, so that it comes again before the client's kernel
-/// has put its acknowledgment off for 40 ms: the server would be woken for that alone, and the
-/// figure would be of this and not of the many connections.
+/// Of many streams only every nth is used, so that each is used again before the 40 ms timer of its
+/// delayed acknowledgment expires in the client's kernel. Otherwise that acknowledgment alone would
+/// wake the server, and the figure would show its cost instead of the cost of many connections.
 fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u64> {
     let (until, step) = (clock.now() + TURNS_MAX, streams.len().div_ceil(IN_TURN).max(1));
     let mut samples = Vec::with_capacity(count);
@@ -217,9 +217,9 @@ fn turns(streams: &mut [TcpStream], count: usize, clock: &Monotonic) -> Result<u
     percentile(&samples, 50).context("no sample")
 }
 
-/// So many connections have their turn.
+/// Maximum number of connections used in turn.
 const IN_TURN: usize = 1_000;
-/// A slow server gets no longer than one turn beyond this.
+/// Time limit for starting another pass over the connections, for slow servers.
 const TURNS_MAX: Duration = Duration::from_secs(3);
 
 fn nanos(time: Duration) -> u64 {

@@ -1,9 +1,11 @@
-//! Datagrams of one size, both ways: who takes many of them as one packet, and who one by one.
+//! Datagrams of one size in both directions, for servers that handle several as one packet and for
+//! those that handle them individually.
 //!
-//! UDP has no window, so the two ends keep one: what goes is a burst of [`BURST`] datagrams, of which
-//! [`WINDOW`] may be under way. Into a server it is told by the count of what has come, once for
-//! each burst; out of a server each burst is asked for. What does not come for [`PATIENCE`] is lost.
-//! The kernel's sockets cut and join datagrams as they can (`UDP_SEGMENT`, `UDP_GRO`).
+//! UDP has no window, so the two ends keep one of [`WINDOW`] bursts of [`BURST`] datagrams each.
+//! Towards a server, the server reports the number of received datagrams once per burst. From a
+//! server, the client requests each burst. A burst that does not arrive within [`PATIENCE`] counts
+//! as lost. The kernel's sockets split and coalesce datagrams where possible (`UDP_SEGMENT`,
+//! `UDP_GRO`).
 
 use super::arguments::Arguments;
 use super::client::Direction;
@@ -22,28 +24,28 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::thread;
 
-/// Bytes of a datagram: what an MTU of 1500 carries.
+/// Payload bytes of a datagram: the maximum for an MTU of 1500.
 const SIZE: NonZeroU16 = NonZeroU16::new(1472).unwrap();
-/// Datagrams of a burst: as many as are in the longest that the kernel cuts.
+/// Datagrams per burst: the number in the longest packet that the kernel splits.
 const BURST: usize = 44;
-/// Bursts that may be under way.
+/// Maximum number of outstanding bursts.
 const WINDOW: u64 = 4;
-/// What is not there by then is lost.
+/// Time after which outstanding datagrams count as lost.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Room of a socket of the kernel, in its own bookkeeping.
+/// Receive buffer of a kernel socket, in the kernel's accounting.
 const ROOM_BYTES: usize = 8 << 20;
 const BURST_BYTES: usize = BURST * SIZE.get() as usize;
-/// A run that loses so many bursts one after the other has failed.
+/// Number of consecutive lost bursts after which a run has failed.
 const LOST_MAX: u32 = 50;
 
-/// The client: what is under way, and what has come.
+/// The client, with counts of outstanding and received datagrams.
 struct Client {
     socket: DatagramSocket,
     server: SocketAddr,
     inbox: Inbox,
     data: Vec<u8>,
     lens: Vec<usize>,
-    /// Datagrams that were sent, or asked for.
+    /// Datagrams sent or requested.
     begun: u64,
     /// Datagrams that have arrived.
     arrived: u64,
@@ -51,7 +53,7 @@ struct Client {
     lost_in_a_row: u32,
 }
 
-/// What a flow has come to at one moment.
+/// State of a flow at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -59,7 +61,7 @@ struct Mark {
     processor_ns: u64,
 }
 
-/// Has datagrams flow for `warm_up`, and measures them for `window` after that.
+/// Runs a flow for `warm_up`, then measures it for `window`.
 pub(super) fn flow(
     server: &Server,
     direction: Direction,
@@ -133,7 +135,7 @@ impl Client {
     fn send_burst(&mut self) -> Result<()> {
         match self.socket.send(&self.data, &self.lens, self.server) {
             Ok(sent) => self.begun += sent as u64,
-            // The interface has no room: as if it were under way.
+            // The interface queue is full: count the burst as outstanding.
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.begun += BURST as u64,
             Err(error) => return Err(error.into()),
         }
@@ -153,17 +155,17 @@ impl Client {
     }
 }
 
-/// What both kinds of servers know of their client.
+/// State about the client that both kinds of servers keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ledger {
     taken: u64,
     told: u64,
-    /// Bytes that were asked for and have not been sent.
+    /// Requested bytes that are not yet sent.
     owed_bytes: usize,
 }
 
 impl Ledger {
-    /// Notes `count` datagrams of the client's.
+    /// Counts `count` datagrams from the client.
     fn note(&mut self, mode: Mode, count: usize) {
         match mode {
             Mode::DatagramSource => self.owed_bytes += count * BURST_BYTES,
@@ -171,7 +173,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the count that the client is to be told, if it is time.
+    /// Returns the count to report to the client, if a report is due.
     fn news(&self) -> Option<[u8; 8]> {
         (self.taken - self.told >= BURST as u64).then(|| self.taken.to_be_bytes())
     }
@@ -186,7 +188,7 @@ pub(super) fn serve_kernel(arguments: Arguments<'_>) -> Result<()> {
     let (place, mode) = ((arguments.address()?, PORT).into(), arguments.mode()?);
     let socket = DatagramSocket::bind(place)?;
     socket.set_receive_buffer(ROOM_BYTES)?;
-    // One that fails is the client's to report: it gets no answer.
+    // A failed exchange is reported by the client, which gets no answer.
     thread::spawn(move || exchange(&socket, mode));
     let mut output = std::io::stdout();
     writeln!(output, "ready")?;
@@ -214,14 +216,14 @@ fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
             ledger.has_told();
         }
         while ledger.owed_bytes > 0 {
-            // What there is no room for is lost, and the client finds out.
+            // A burst that does not fit is lost, and the client detects it.
             _ = socket.send(&data, &lens, client);
             ledger.owed_bytes -= BURST_BYTES;
         }
     }
 }
 
-/// What our own station does with datagrams.
+/// Datagram service of a plumb station.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     socket: SocketId,
@@ -266,7 +268,7 @@ impl Application for Datagrams {
             self.ledger.has_told();
         }
         while self.ledger.owed_bytes > 0 {
-            // A burst of which a part has gone ends with the same size.
+            // Send the rest of a partially sent burst first, so that later sends are whole bursts.
             let len = (self.ledger.owed_bytes - 1) % BURST_BYTES + 1;
             let piece = self.data.get(..len).unwrap_or_default();
             match layers.send_segments(self.socket, piece, SIZE, client, cx) {

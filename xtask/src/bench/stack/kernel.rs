@@ -1,6 +1,6 @@
-//! The server on the kernel's sockets: the peer that every ratio is taken to.
+//! The server on the kernel's sockets: the reference of every ratio.
 //!
-//! A thread for each connection, which blocks: that is the fastest echo of the kernel's.
+//! It has a blocking thread per connection, which gives the kernel's fastest echo.
 
 use super::arguments::Arguments;
 use super::client::{CONGESTION_CONTROL, PIECE_BYTES};
@@ -13,11 +13,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// A thread needs no more stack than this.
+/// Stack of a connection's thread.
 const STACK_BYTES: usize = 64 * 1024;
 const ECHO_BYTES: usize = 4096;
 
-/// Serves as the command line says, until standard input ends.
+/// Serves according to the command line until standard input ends.
 pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     let (address, mode) = (arguments.address()?, arguments.mode()?);
     if mode.is_of_datagrams() {
@@ -29,7 +29,7 @@ pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
         for stream in listener.incoming().flatten() {
             let thread = thread::Builder::new().stack_size(STACK_BYTES);
-            // A connection that ends, or gets no thread, is the client's to report.
+            // A connection that fails or gets no thread is reported by the client.
             _ = thread.spawn(move || exchange(stream, mode, spins));
         }
     })?;

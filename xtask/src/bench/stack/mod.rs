@@ -1,9 +1,10 @@
-//! `bench stack`: a TCP on a machine, measured beside the kernel's and beside other stacks.
+//! `bench stack`: a TCP implementation on one machine, compared with the kernel's and with other
+//! stacks.
 //!
-//! The client is always on the kernel's sockets; the servers differ. Both ends are on one
-//! processor and run before all ordinary programs, so that what a stack costs is what is measured,
-//! and not how the scheduler felt. All servers are measured by turns in every round, and ratios are
-//! taken to the kernel within a round. A server is started anew for each figure.
+//! The client always uses the kernel's sockets; the servers differ. Both ends share one processor
+//! and have real-time priority, so that the cost of the stack is measured and not the scheduling.
+//! All servers are measured alternately in every round, and ratios to the kernel are taken within a
+//! round. Each figure uses a newly started server.
 
 mod arguments;
 mod aside;
@@ -40,7 +41,7 @@ usage: ./x bench stack [--quick] [--rounds N] [--only NAME] [--figures NAME] [--
   --figures NAME servers, datagrams or processors; may be repeated (default all of them)
   --json         all data as JSON instead of tables";
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     rounds: usize,
@@ -50,14 +51,14 @@ struct Options {
     as_json: bool,
 }
 
-/// What the tables are about.
+/// Subject of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figures {
-    /// One stream, one byte, and idle connections, of every server.
+    /// One stream, one byte, and idle connections, for every server.
     Servers,
-    /// Datagrams, of ours and the kernel's.
+    /// Datagrams, for plumb and the kernel.
     Datagrams,
-    /// Many streams on one processor and on two, of ours and the kernel's.
+    /// Many streams on one and on two processors, for plumb and the kernel.
     Processors,
 }
 
@@ -69,7 +70,7 @@ impl Figures {
     ];
 }
 
-/// How much is measured in a round.
+/// Amount of measurement per round.
 #[derive(Clone, Debug)]
 struct Amount {
     warm_up: Duration,
@@ -93,7 +94,7 @@ impl Amount {
     };
 }
 
-/// Measures all that can be measured, and prints the report.
+/// Runs all possible measurements, and prints the report.
 pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let options = parse(arguments)?;
     let root = root.canonicalize().context("the project's folder is not there")?;
@@ -126,7 +127,7 @@ pub(super) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     report.print(&conditions, options.as_json)
 }
 
-/// Runs a server of the project's own, which `run` has started.
+/// Runs one of the project's own servers, which [`run`] has started.
 pub(super) fn serve(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["kernel", rest @ ..] => kernel::serve(Arguments::of(rest)),
@@ -169,8 +170,8 @@ fn parse(arguments: &[&str]) -> Result<Options> {
     Ok(options)
 }
 
-/// Returns whom to measure, the kernel first, and what is to be said of the peers: the version, or
-/// why one is left out.
+/// Returns the servers to measure, the kernel first, and a note for each peer: its version, or the
+/// reason why it is left out.
 fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<String>)> {
     let is_wanted = |name: &str| {
         options.only.is_empty() || options.only.iter().any(|only| name.starts_with(only.as_str()))
@@ -210,7 +211,7 @@ fn contenders(root: &Path, options: &Options) -> Result<(Vec<Contender>, Vec<Str
     Ok((contenders, said))
 }
 
-/// Returns the command of a server of the project's own.
+/// Returns the command of one of the project's own servers.
 fn own(name: &str) -> Result<Vec<PathBuf>> {
     let own = std::env::current_exe().context("this program has no file")?;
     Ok(vec![own, "bench".into(), "stack-server".into(), name.into()])
@@ -277,7 +278,7 @@ fn measure(
     Ok(results)
 }
 
-/// Returns another processor than that of the calling thread, if there is one.
+/// Returns a processor other than that of the calling thread, if there is one.
 fn other_processor() -> Result<Option<usize>> {
     let own = schedule::processors()?.first().copied().context("the processor is not known")?;
     let other = usize::from(own == 0);
@@ -285,7 +286,7 @@ fn other_processor() -> Result<Option<usize>> {
     Ok(is_there.then_some(other))
 }
 
-/// One contender, and what is measured of it.
+/// One contender with the parameters of its measurement.
 #[derive(Clone, Copy, Debug)]
 struct Bench<'a> {
     contender: &'a Contender,
@@ -319,11 +320,11 @@ impl Bench<'_> {
         Ok(echo)
     }
 
-    /// Measures an echo where both ends spin, the server on another processor.
+    /// Measures an echo while both ends spin, the server on another processor.
     fn spun(self, processor: usize) -> Result<client::Echo> {
         let manner = Manner { spins: true, ..Manner::of(Mode::Echo) };
-        // One that never sleeps would not give the processor back to the bench: it starts as an
-        // ordinary program, and gets its place when it is ready.
+        // A spinning real-time server would not yield the processor to the bench: it starts as an
+        // ordinary process, and is pinned and promoted once it is ready.
         self.conditions.run_as_ordinary()?;
         let server = Server::start(self.contender, manner, self.networks);
         self.conditions.run_in_real_time()?;
@@ -345,7 +346,7 @@ impl Bench<'_> {
     }
 }
 
-/// Keeps a figure, or the reason why there is none.
+/// Returns a figure, or adds the reason for its failure to `failures`.
 fn kept<T>(measured: Result<T>, what: &str, failures: &mut Vec<String>) -> Option<T> {
     measured.map_err(|error| failures.push(format!("{what}: {error:#}"))).ok()
 }

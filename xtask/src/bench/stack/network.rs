@@ -1,8 +1,8 @@
-//! The two networks of the bench, and how each server is attached to the client's.
+//! The two networks of the bench, and the attachment of each server to the client's.
 //!
-//! The client is in the first network, which has an interface of its own for every server: one end
-//! of a pair whose other end is in the second network, or a TUN that the server attaches to. All
-//! have an MTU of 1500 bytes, and offload what the kernel can.
+//! The client is in the first network. It has one interface per server: one end of a pair whose
+//! other end is in the second network, or a TUN that the server opens. All have an MTU of 1500
+//! bytes, and use the offloads that the kernel supports.
 
 use anyhow::{Context, Result, ensure};
 use os::clock::Monotonic;
@@ -14,12 +14,13 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
-/// What connects a server with the client's network.
+/// Connection of a server with the client's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attachment {
-    /// A pair of interfaces; the far one is the kernel's, with its address.
+    /// A veth pair; the server's end belongs to the kernel and has its address.
     Pair,
-    /// The same, but the far one belongs to a packet socket: the kernel has no address there.
+    /// A veth pair; the server's end belongs to a packet socket, and the kernel has no address
+    /// there.
     Packet,
     /// A TUN.
     Tun,
@@ -28,15 +29,15 @@ pub(super) enum Attachment {
 }
 
 impl Attachment {
-    /// Returns whether the server attaches to an interface of the client's network.
+    /// Returns whether the server attaches to an interface in the client's network.
     fn is_near(self) -> bool {
         matches!(self, Self::Tun | Self::Queues)
     }
 }
 
-/// Packets are no longer than this everywhere.
+/// MTU of all interfaces.
 pub(super) const MTU_BYTES: u16 = 1500;
-/// Longest time until an interface is up after its server has attached to it.
+/// Time limit for an interface to come up after its server has attached to it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Both networks.
@@ -47,7 +48,7 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// Makes the second network beside that of the calling thread, which is the bench's own.
+    /// Creates the second network; the calling thread stays in the first, which is the bench's own.
     pub(super) fn make() -> Result<Self> {
         let near = Network::of_this_thread()?;
         namespace::enter_new_network()?;
@@ -56,7 +57,7 @@ impl Networks {
         Ok(Self { near, far })
     }
 
-    /// Makes the interface for the server with this number.
+    /// Creates the interface for the server with this number.
     pub(super) fn attach(&self, number: u8, attachment: Attachment) -> Result<()> {
         let (near, far) = (near_name(number), far_name(number));
         let client = client_address(number);
@@ -91,7 +92,7 @@ impl Networks {
     }
 }
 
-/// Waits until the client's interface to the server with this number carries packets.
+/// Waits until the client's interface to the server with this number is running.
 pub(super) fn wait_until_running(number: u8) -> Result<()> {
     let interface = Interface::named(&near_name(number))?;
     let clock = Monotonic::start();
@@ -138,7 +139,7 @@ fn set_up_far(number: u8, attachment: Attachment) -> Result<()> {
     }
 }
 
-/// Brings an interface up, without the packets that IPv6 sends of its own accord.
+/// Brings an interface up with IPv6 disabled, so that it sends no packets of its own.
 fn set_up(name: &str) -> Result<()> {
     ip(&format!("link set dev {name} addrgenmode none mtu {MTU_BYTES} up"))
 }

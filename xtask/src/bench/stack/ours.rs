@@ -1,9 +1,9 @@
-//! Our own stack as a server: a station on a device, run by its driver in one thread.
+//! plumb's stack as a server: a station on a device, run by its driver in one thread.
 //!
-//! `--plain` does without the offloads of a TUN, `--wait block|yield|poll` chooses how to wait, and
-//! `--meter off` charges nothing to anybody. A source shares what it sends with the stack, or has
-//! it copied with `--copy`. With `--queues N` there are so many stations on the queues of one TUN, a
-//! thread and a processor for each; with `--apart` datagrams pass the TUN one by one.
+//! `--plain` disables the offloads of a TUN, `--wait block|yield|poll` selects the wait strategy,
+//! and `--meter off` disables the meter. A source shares the data it sends with the stack, or has
+//! it copied with `--copy`. With `--queues N` there are N stations on the queues of one TUN, each
+//! with a thread and a processor. With `--apart` datagrams pass the TUN individually.
 
 use super::arguments::Arguments;
 use super::datagrams::Datagrams;
@@ -31,15 +31,15 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::thread;
 
-/// Bytes that a source gives at a time.
+/// Bytes that a source hands to the stack at a time.
 const SOURCE_BYTES: usize = 65_536;
-/// Bytes of an answer that are put together at a time.
+/// Bytes echoed at a time.
 const ECHO_BYTES: usize = 4096;
 const PREFIX_BITS: u8 = 24;
-/// Packet buffers: enough for what waits to be read in one connection, and for a batch.
+/// Number of packet buffers: enough for the unread data of one connection and one batch.
 const PACKETS: usize = 256;
 
-/// Serves as the command line says, until standard input ends.
+/// Serves according to the command line until standard input ends.
 pub(super) fn serve(arguments: Arguments<'_>) -> Result<()> {
     let mode = arguments.mode()?;
     let buffer_bytes = arguments.number("--buffers", 1 << 20)?;
@@ -91,7 +91,7 @@ fn run(mut driver: Driver, application: &mut dyn Application) -> Result<()> {
     }
 }
 
-/// Opens the device, or the queues of it, with a link for each.
+/// Opens the device, or each of its queues, with a link for each.
 fn devices(arguments: Arguments<'_>) -> Result<Vec<(Device, Link)>> {
     let mtu_bytes = arguments.number("--mtu", 1500)?;
     let attach = arguments.text("--attach").unwrap_or_default();
@@ -136,7 +136,7 @@ fn driver(
         if is_metered { Meter::new(Clock::Counter(clock::counter())) } else { Meter::off() };
     let is_on_segment = matches!(link, Link::Ethernet(_));
     let settings = Settings {
-        // On a segment it is assigned when nobody else is found to have it.
+        // On an Ethernet segment the address is assigned after conflict detection.
         address: if is_on_segment { Ipv4Addr::UNSPECIFIED } else { arguments.address()? },
         prefix_len: PREFIX_BITS,
         packets: PACKETS,
@@ -147,7 +147,7 @@ fn driver(
     Ok(Driver::new(device, link, settings, wait, (chance, meter))?)
 }
 
-/// Takes the address on an Ethernet segment, which needs some seconds (RFC 5227 §2.1).
+/// Acquires the address on an Ethernet segment, which takes some seconds (RFC 5227 §2.1).
 fn join_segment(
     arguments: Arguments<'_>,
     driver: &mut Driver,
@@ -174,22 +174,22 @@ fn join_segment(
     Ok(())
 }
 
-/// Waits until standard input ends, says how much processor time was used, and ends the process.
+/// Waits until standard input ends, prints the processor time used, and exits.
 fn end_with_input() {
-    // Whatever it is that ends it, it has ended.
+    // An error ends the input too.
     _ = std::io::stdin().read_to_end(&mut Vec::new());
     _ = writeln!(std::io::stdout(), "{:.6}", clock::process_cpu_time().as_secs_f64());
     std::process::exit(0);
 }
 
-/// What is done with every connection.
+/// Service for every connection.
 #[derive(Debug)]
 struct Service {
     mode: Mode,
-    /// What a source sends is copied.
+    /// `true` if the data of a source is copied into the stack.
     copies: bool,
     zeros: Arc<[u8]>,
-    /// Where an answer is put together.
+    /// Buffer for echoed data.
     piece: Vec<u8>,
 }
 
@@ -204,7 +204,7 @@ impl Application for Service {
                 Event::Established | Event::Readable | Event::Writable => self.serve(id, layers),
                 Event::PeerClosed => {
                     self.serve(id, layers);
-                    // What has gone needs no closing.
+                    // Fails if the connection is already gone.
                     _ = layers.tcp.close(id);
                 }
                 Event::Closed => layers.tcp.release(id),
@@ -230,14 +230,14 @@ impl Service {
     }
 }
 
-/// Drops what can be read at once, and returns how much that was.
+/// Discards readable data, and returns the number of bytes.
 fn drop_piece(id: ConnectionId, layers: &mut Layers) -> Option<usize> {
     let count = layers.tcp.received(id).ok()?.len();
     layers.tcp.consume(id, count).ok()?;
     Some(count)
 }
 
-/// Sends back what can be read at once and sent, and returns how much that was.
+/// Echoes data as far as it is readable and can be sent, and returns the number of bytes.
 fn echo_piece(id: ConnectionId, piece: &mut [u8], layers: &mut Layers) -> Option<usize> {
     let data = layers.tcp.received(id).ok()?;
     if data.is_empty() {

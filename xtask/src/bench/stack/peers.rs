@@ -1,7 +1,7 @@
-//! The peers: other stacks in user space, built from their registries when they are measured.
+//! The peers: other user-space stacks, built from their registries when they are measured.
 //!
-//! Each has a few lines of glue in `xtask/peers` that give it the face of a server; what is built
-//! stays under `target/peers`. A peer that cannot be built is left out, with the reason.
+//! `xtask/peers` has a few lines of glue for each that implement the server interface; build
+//! results stay under `target/peers`. A peer that cannot be built is left out, with the reason.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
@@ -10,22 +10,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A stack of others.
+/// A third-party stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// smoltcp, a crate.
     Smoltcp,
-    /// lwIP, a source package of Debian.
+    /// lwIP, a Debian source package.
     Lwip,
     /// gVisor's netstack, a Go module.
     Gvisor,
 }
 
 impl Peer {
-    /// All, in the order of the report.
+    /// All peers, in the order of the report.
     pub(super) const ALL: [Self; 3] = [Self::Smoltcp, Self::Lwip, Self::Gvisor];
 
-    /// Returns its name, which is also that of its folders.
+    /// Returns the peer's name, which is also that of its directories.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Smoltcp => "smoltcp",
@@ -34,14 +34,14 @@ impl Peer {
         }
     }
 
-    /// Returns the server, if it has been built before.
+    /// Returns the server's path if it has been built before.
     pub(super) fn built(self, root: &Path) -> Result<PathBuf> {
         let program = self.program(root);
         ensure!(program.is_file(), "it is not built; ./x bench stack without --quick builds it");
         Ok(program)
     }
 
-    /// Builds the server and returns it.
+    /// Builds the server, and returns its path.
     pub(super) fn build(self, root: &Path) -> Result<PathBuf> {
         let glue = root.join("xtask/peers").join(self.name());
         let target = root.join("target/peers").join(self.name());
@@ -61,7 +61,7 @@ impl Peer {
         self.built(root)
     }
 
-    /// Returns which version it is, as its registry calls it.
+    /// Returns the peer's version as named by its registry.
     pub(super) fn version(self, root: &Path) -> Option<String> {
         let glue = root.join("xtask/peers").join(self.name());
         let text = |path: &Path| fs::read_to_string(path).ok();
@@ -84,8 +84,8 @@ impl Peer {
     }
 }
 
-/// Compiles lwIP's core with our options: Debian's library is built for a window of 128 KiB, and
-/// for an operating system below it.
+/// Compiles lwIP's core with the bench's options. Debian's library is built for a window of 128 KiB
+/// and for use below an operating system.
 fn build_lwip(glue: &Path, target: &Path, program: &Path) -> Result<()> {
     let source = target.join("source");
     if !source.join("src/core/tcp.c").is_file() {
@@ -99,8 +99,8 @@ fn build_lwip(glue: &Path, target: &Path, program: &Path) -> Result<()> {
     run(&mut command)
 }
 
-/// Has apt-get download the source package, with lists and cache of its own: neither root nor the
-/// machine's sources are needed.
+/// Downloads the source package with apt-get and separate lists and cache, so that neither root nor
+/// the machine's package sources are needed.
 fn fetch_lwip(target: &Path, source: &Path) -> Result<()> {
     let lists = target.join("lists");
     fs::create_dir_all(lists.join("partial"))?;
@@ -137,7 +137,7 @@ fn fetch_lwip(target: &Path, source: &Path) -> Result<()> {
         .arg("--strip-components=1"))
 }
 
-/// Where lwIP's source package comes from.
+/// Repository of lwIP's source package.
 const DEBIAN: &str = "http://deb.debian.org/debian";
 const SUITE: &str = "stable";
 
@@ -147,7 +147,7 @@ fn c_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths.filter(|path| path.extension() == Some(OsStr::new("c"))).collect())
 }
 
-/// Finds Go on the search path, or where its own installation puts it.
+/// Finds Go in the search path, or in the directory of its own installer.
 fn go() -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
@@ -173,7 +173,7 @@ fn version_of_source(name: &str) -> Option<String> {
     Some(name.strip_prefix("lwip_")?.strip_suffix(".dsc")?.to_owned())
 }
 
-/// Runs `command`, and says what it said if it fails.
+/// Runs `command`; if it fails, the error contains its output.
 fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;

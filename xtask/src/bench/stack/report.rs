@@ -1,4 +1,4 @@
-//! What `bench stack` says: three tables of figures, and one of goals.
+//! The report of `bench stack`: three tables of figures, and one of goals.
 
 use super::rounds::{Results, cost_in, cost_out, echo_p50, echo_p99, rate_in, rate_out, spun_p50};
 use super::server::Contender;
@@ -10,12 +10,12 @@ use records::figures::{UNKNOWN, count};
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// Everybody's results, by name.
+/// Results of all contenders.
 struct Measured<'a> {
     all: Vec<(&'a Contender, &'a Results)>,
 }
 
-/// Makes the report.
+/// Creates the report.
 pub(super) fn report(
     contenders: &[Contender],
     results: &[Results],
@@ -178,10 +178,10 @@ impl Measured<'_> {
         Section { heading: "the goals".to_owned(), table, data: Value::Array(data) }
     }
 
-    /// Returns the peer with the best of a figure, the kernel and ours excepted.
+    /// Returns the peer with the best value of a figure, apart from the kernel and plumb.
     fn best_peer(&self, goal: &Goal) -> Option<(&str, f64)> {
         if goal.ours == "plumb-plain" {
-            // The peer is in the figure.
+            // This figure is already a comparison with a peer.
             return None;
         }
         let peers = self.all.iter().filter(|(contender, _)| {
@@ -194,19 +194,19 @@ impl Measured<'_> {
         found.min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1)))
     }
 
-    /// Returns the better of smoltcp's two, for one figure.
+    /// Returns the better of smoltcp's two entries for one figure.
     fn smoltcp(&self, figure: fn(&super::Round) -> Option<u64>) -> Option<&Results> {
         let peers = self.all.iter().filter(|(contender, _)| contender.name.starts_with("smoltcp"));
         peers.map(|(_, results)| *results).max_by_key(|results| results.median_of(figure))
     }
 }
 
-/// One figure that is to be reached.
+/// One figure with its goal.
 struct Goal {
     what: &'static str,
     bound: f64,
     is_least: bool,
-    /// Whose figure counts.
+    /// Name of the contender whose figure counts.
     ours: &'static str,
     figure: fn(&Measured<'_>, &Results) -> Option<f64>,
 }

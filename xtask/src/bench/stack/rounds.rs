@@ -1,4 +1,4 @@
-//! What the rounds have shown of each contender. What was not measured, or failed, is `None`.
+//! Results of the rounds for each contender. A figure that was not measured or failed is `None`.
 
 use super::client::{Bulk, Crowd, Echo};
 use crate::bench::rounds::Ratio;
@@ -8,34 +8,34 @@ use serde_json::{Value, json};
 /// One round of one contender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
-    /// A stream into the server.
+    /// Bulk stream to the server.
     pub(super) into: Option<Bulk>,
-    /// A stream out of it.
+    /// Bulk stream from the server.
     pub(super) out: Option<Bulk>,
-    /// One byte to and fro.
+    /// Echo of one byte.
     pub(super) echo: Option<Echo>,
-    /// The same on two processors, where neither end sleeps.
+    /// Echo of one byte on two processors, with both ends spinning.
     pub(super) spun: Option<Echo>,
 }
 
-/// All that was measured of one contender.
+/// All measurements of one contender.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Results {
     /// The rounds, in order.
     pub(super) rounds: Vec<Round>,
-    /// With more and more idle connections.
+    /// Measurements with growing numbers of idle connections.
     pub(super) crowds: Vec<Crowd>,
-    /// What failed, and why.
+    /// Failed measurements with their errors.
     pub(super) failures: Vec<String>,
 }
 
 impl Results {
-    /// Returns the median over the rounds of one figure.
+    /// Returns the median of one figure over the rounds.
     pub(super) fn median_of(&self, figure: impl Fn(&Round) -> Option<u64>) -> Option<u64> {
         median(&self.rounds.iter().filter_map(figure).collect::<Vec<_>>())
     }
 
-    /// Returns one figure as a ratio to the same in `other`, round by round.
+    /// Returns a figure as a ratio to the same figure in `other`, round by round.
     pub(super) fn ratio_to(
         &self,
         other: &Self,
@@ -46,19 +46,19 @@ impl Results {
         Ratio::of(&pairs)
     }
 
-    /// Returns how an echo, each on another connection, grows from the first step to the last.
+    /// Returns the ratio of the median echo on changing connections at the last step to the first.
     pub(super) fn growth(&self) -> Option<f64> {
         let (first, last) = (self.crowds.first()?, self.crowds.last()?);
         Some(last.each_p50_ns as f64 / first.each_p50_ns as f64)
     }
 
-    /// Returns how an echo on one and the same connection grows.
+    /// Returns the ratio of the median echo on a single connection at the last step to the first.
     pub(super) fn growth_of_same(&self) -> Option<f64> {
         let (first, last) = (self.crowds.first()?, self.crowds.last()?);
         Some(last.same_p50_ns as f64 / first.same_p50_ns as f64)
     }
 
-    /// Returns the bytes of memory that one more idle connection takes.
+    /// Returns the server memory per additional idle connection, in bytes.
     pub(super) fn bytes_per_connection(&self) -> Option<f64> {
         let (first, last) = (self.crowds.first()?, self.crowds.last()?);
         let connections = last.connections.checked_sub(first.connections).filter(|n| *n > 0)?;
@@ -66,7 +66,7 @@ impl Results {
         Some(bytes / connections as f64)
     }
 
-    /// Returns the medians, every round's figures and the crowds.
+    /// Returns the medians, the figures of every round, and the measurements with idle connections.
     pub(super) fn to_json(&self, name: &str) -> Value {
         let rounds = self.rounds.iter().map(|round| {
             json!({
@@ -95,37 +95,37 @@ impl Results {
     }
 }
 
-/// Bits per second into the server.
+/// Returns the bits per second to the server.
 pub(super) fn rate_in(round: &Round) -> Option<u64> {
     Some(round.into?.bits_per_second)
 }
 
-/// Bits per second out of the server.
+/// Returns the bits per second from the server.
 pub(super) fn rate_out(round: &Round) -> Option<u64> {
     Some(round.out?.bits_per_second)
 }
 
-/// Processor time of both ends for a gigabit into the server.
+/// Returns both ends' processor time per gigabit to the server.
 pub(super) fn cost_in(round: &Round) -> Option<u64> {
     Some(round.into?.processor_ns_per_gbit)
 }
 
-/// Processor time of both ends for a gigabit out of the server.
+/// Returns both ends' processor time per gigabit from the server.
 pub(super) fn cost_out(round: &Round) -> Option<u64> {
     Some(round.out?.processor_ns_per_gbit)
 }
 
-/// The median echo.
+/// Returns the median echo.
 pub(super) fn echo_p50(round: &Round) -> Option<u64> {
     Some(round.echo?.p50_ns)
 }
 
-/// The echo that a hundredth exceeds.
+/// Returns the 99th percentile of the echo.
 pub(super) fn echo_p99(round: &Round) -> Option<u64> {
     Some(round.echo?.p99_ns)
 }
 
-/// The median echo on two processors.
+/// Returns the median echo on two processors.
 pub(super) fn spun_p50(round: &Round) -> Option<u64> {
     Some(round.spun?.p50_ns)
 }

@@ -1,4 +1,4 @@
-//! A table of servers, each measured in both directions: what comes through, and what it costs.
+//! A table of servers with throughput and cost in both directions.
 
 use super::client::Direction;
 use crate::bench::Section;
@@ -8,44 +8,44 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// What came through in one direction.
+/// Throughput and cost in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
-    /// Units of what is counted, each second.
+    /// Units per second.
     pub(super) rate: u64,
-    /// Processor time of both ends for as many units as the table says, in nanoseconds.
+    /// Processor time of both ends, in nanoseconds, for the number of units that the table states.
     pub(super) cost_ns: u64,
-    /// Units that have got lost.
+    /// Number of lost units.
     pub(super) lost: u64,
 }
 
-/// One server, measured by turns with the others; what failed is `None`.
+/// One server, measured alternately with the others; failed measurements are `None`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
-    /// For the table.
+    /// Label in the table.
     pub(super) label: &'static str,
-    /// Into the server, round by round.
+    /// Results towards the server, one per round.
     pub(super) into: Vec<Option<Side>>,
-    /// Out of the server, round by round.
+    /// Results from the server, one per round.
     pub(super) out: Vec<Option<Side>>,
 }
 
-/// How figures are printed.
+/// Units of the printed figures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units {
-    /// The unit of rates, and how many of what was counted are one.
+    /// Unit of rates, and the number of counted units in it.
     pub(super) rate: (&'static str, f64),
-    /// The unit of costs, and how many nanoseconds are one.
+    /// Unit of costs, and the number of nanoseconds in it.
     pub(super) cost: (&'static str, f64),
 }
 
 impl Row {
-    /// Starts without a round.
+    /// Returns a row without rounds.
     pub(super) fn new(label: &'static str) -> Self {
         Self { label, ..Self::default() }
     }
 
-    /// Adds what a round has shown in one direction.
+    /// Adds the result of a round in one direction.
     pub(super) fn add(&mut self, direction: Direction, side: Option<Side>) {
         match direction {
             Direction::In => self.into.push(side),
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// Makes the section of `rows`, with ratios to the first of them in the same round.
+/// Creates the section for `rows`, with ratios to the first row in the same round.
 pub(super) fn section(heading: String, units: Units, rows: &[Row]) -> Section {
     let mut table = Table::new().text("server");
     for direction in ["in", "out"] {

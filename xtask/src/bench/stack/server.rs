@@ -1,17 +1,18 @@
-//! The servers that are measured, and the life of one.
+//! The measured servers, and the life cycle of one.
 //!
-//! Every server is a program with the same face, so that whatever speaks it can be measured:
+//! Every server is a program with the same interface, so that any program with this interface can
+//! be measured:
 //!
 //! ```text
 //! SERVER --attach tun:NAME|packet:INTERFACE|kernel --address A --mode sink|source|echo
 //!        [--mtu BYTES] [--buffers BYTES] [--connections N] [--spin]
 //! ```
 //!
-//! The project's own two have further modes, for datagrams, and ours has further arguments.
+//! The project's own two servers have further modes for datagrams, and plumb has further arguments.
 //!
-//! It answers TCP on port 7000 of the address, which is in a network of 24 bits; takes what comes,
-//! sends without end, or sends back what comes; prints `ready` when it can be called; and when
-//! its standard input ends, it prints the processor time that it has used, in seconds, and ends.
+//! A server accepts TCP on port 7000 of its address, which is in a /24 network. It discards
+//! received data, sends without end, or echoes. It prints `ready` when it accepts connections. When
+//! its standard input ends, it prints the processor time it has used, in seconds, and exits.
 
 use super::network::{self, Attachment, MTU_BYTES, Networks};
 use anyhow::{Context, Result, bail, ensure};
@@ -26,42 +27,42 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 
-/// Every server listens here.
+/// Port of every server.
 pub(super) const PORT: u16 = 7000;
-/// Longest time until a server is ready, and until it has ended.
+/// Time limit for a server to become ready, and to exit.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What is measured: a program and how it is started.
+/// A program to measure, and how it is started.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
-    /// For `--only`; the part before the first hyphen is whose it is.
+    /// Name for `--only`; the part before the first hyphen is the project's name.
     pub(super) name: &'static str,
-    /// For the tables.
+    /// Label in the tables.
     pub(super) label: &'static str,
-    /// The program and its first arguments.
+    /// Program and its first arguments.
     pub(super) command: Vec<PathBuf>,
-    /// How it is attached to the client.
+    /// Attachment to the client's network.
     pub(super) attachment: Attachment,
     /// Further arguments.
     pub(super) arguments: &'static [&'static str],
-    /// Whether it can spin.
+    /// `true` if it supports `--spin`.
     pub(super) can_spin: bool,
-    /// Tells its interface and its address from those of the others.
+    /// Number that distinguishes its interface and address from those of other servers.
     pub(super) number: u8,
 }
 
-/// What a server does with a connection.
+/// Service of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// It takes what comes.
+    /// Discards received data.
     Sink,
-    /// It sends without end.
+    /// Sends without end.
     Source,
-    /// It sends back what comes.
+    /// Echoes received data.
     Echo,
-    /// It takes datagrams, and says how many have come.
+    /// Receives datagrams, and reports how many have arrived.
     DatagramSink,
-    /// It sends a burst of datagrams for each that comes.
+    /// Sends a burst of datagrams for each received datagram.
     DatagramSource,
 }
 
@@ -77,34 +78,34 @@ impl Mode {
         }
     }
 
-    /// Reads the argument of `--mode`.
+    /// Parses the argument of `--mode`.
     pub(super) fn named(name: &str) -> Option<Self> {
         let streams = [Self::Sink, Self::Source, Self::Echo];
         let datagrams = [Self::DatagramSink, Self::DatagramSource];
         streams.into_iter().chain(datagrams).find(|mode| mode.name() == name)
     }
 
-    /// Returns whether it is about datagrams and not about connections.
+    /// Returns whether the mode uses datagrams instead of connections.
     pub(super) fn is_of_datagrams(self) -> bool {
         matches!(self, Self::DatagramSink | Self::DatagramSource)
     }
 }
 
-/// How a server is to run.
+/// Options of a server run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// What it does with a connection.
+    /// Service of the server.
     pub(super) mode: Mode,
-    /// For how many connections it must have room.
+    /// Number of connections that it must support.
     pub(super) connections: usize,
-    /// Whether it never sleeps.
+    /// `true` if it polls instead of sleeping.
     pub(super) spins: bool,
     /// Further arguments.
     pub(super) arguments: &'static [&'static str],
 }
 
 impl Manner {
-    /// One connection, or one flow of datagrams, and the server sleeps when there is nothing to do.
+    /// Returns options for one connection or one flow of datagrams, without spinning.
     pub(super) const fn of(mode: Mode) -> Self {
         Self { mode, connections: 1, spins: false, arguments: &[] }
     }
@@ -139,32 +140,34 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns its process id.
+    /// Returns the server's process id.
     pub(super) fn id(&self) -> u32 {
         self.program.id()
     }
 
-    /// Returns where it can be called.
+    /// Returns the server's address and port.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the processor time that it has used, in nanoseconds.
+    /// Returns the processor time used so far, in nanoseconds.
     pub(super) fn processor_ns(&self) -> Result<u64> {
         let used = schedule::processor_time(self.program.id()).context("the server has gone")?;
         Ok(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Returns the memory that it has in use (`VmRSS`), in bytes.
+    /// Returns the resident memory (`VmRSS`), in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.program.id()))?;
         resident_bytes_in(&status).context("the server has no VmRSS")
     }
 
-    /// Ends it. What it says of its processor time is not used: that was read when it mattered.
+    /// Stops the server. The processor time that it prints is ignored: it was read at the time of
+    /// the measurement.
     pub(super) fn stop(mut self) -> Result<()> {
         if self.spins {
-            // Nothing else in it gets a turn to see the end of standard input: a signal ends it.
+            // A spinning server does not notice the end of standard input; dropping it sends
+            // SIGTERM.
             return Ok(());
         }
         drop(self.program.child().stdin.take());
@@ -196,7 +199,7 @@ fn command(contender: &Contender, manner: Manner) -> Result<Command> {
     command.args(["--mode", manner.mode.name(), "--mtu", &MTU_BYTES.to_string()]);
     command.args(contender.arguments).args(manner.arguments);
     if manner.connections > 1 {
-        // An idle connection shall not have more room than it needs; the last word counts.
+        // Idle connections should have small buffers; the last `--buffers` counts.
         command.args(["--buffers", "4096", "--connections", &manner.connections.to_string()]);
     }
     if manner.spins {
@@ -206,7 +209,7 @@ fn command(contender: &Contender, manner: Manner) -> Result<Command> {
     Ok(command)
 }
 
-/// Reads /proc/PID/status.
+/// Parses /proc/PID/status.
 fn resident_bytes_in(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Many streams at once, on one processor and on two: what a second one brings.
+//! Many concurrent streams on one and on two processors: the benefit of the second.
 
 use super::client::{Direction, PIECE_BYTES, call};
 use super::rows::Side;
@@ -14,10 +14,10 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Streams at a time.
+/// Number of concurrent streams.
 pub(super) const STREAMS: usize = 8;
 
-/// What all streams have come to at one moment.
+/// State of all streams at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -25,8 +25,8 @@ struct Mark {
     processor_ns: u64,
 }
 
-/// Has data flow in [`STREAMS`] streams for `warm_up`, and measures it for `window` after that. The
-/// client has a thread for each, on `processors` by turns.
+/// Runs [`STREAMS`] streams for `warm_up`, then measures them for `window`. The client has a thread
+/// for each stream, distributed over `processors` in turn.
 pub(super) fn flow(
     server: &Server,
     direction: Direction,
@@ -66,7 +66,7 @@ pub(super) fn flow(
     })
 }
 
-/// Keeps one stream busy until `has_ended`.
+/// Keeps one stream busy until `has_ended` is set.
 fn carry(
     mut stream: &TcpStream,
     direction: Direction,
@@ -87,7 +87,7 @@ fn carry(
     Ok(())
 }
 
-/// Returns how many bytes of all streams have arrived at the server.
+/// Returns the number of bytes of all streams that have arrived at the server.
 fn acknowledged(streams: &[TcpStream]) -> Result<u64> {
     let each =
         streams.iter().map(|stream| TcpInfo::of(stream)?.bytes_acknowledged.context("no TCP_INFO"));

@@ -1,9 +1,9 @@
-//! `bench terminal`: our terminal beside alacritty's, in one process and on the same bytes.
+//! `bench terminal`: plumb's terminal and alacritty's, in one process and on the same bytes.
 //!
-//! Both get the stream in the pieces in which a program reads a line, and neither keeps lines that
-//! have left the screen. What is compared is the processor time of the one thread; rounds of both
-//! follow each other closely, so that a ratio is taken within a round. That both end with the
-//! cursor at the same place is checked.
+//! Both get the stream in pieces of the size in which a program reads a line, and neither keeps
+//! scrollback. The processor time of the one thread is compared. Rounds of both follow each other
+//! closely, so that a ratio is taken within a round. The benchmark checks that both end with the
+//! cursor at the same position.
 
 mod stream;
 
@@ -31,18 +31,18 @@ use stream::Kind;
 
 const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
-/// As much is given at once.
+/// Bytes per piece.
 const READ_BYTES: usize = 16 * 1024;
-/// What is made of a kind, and how often that is given.
+/// Bytes generated per kind, and how often they are processed.
 const KIND_BYTES: usize = 4_000_000;
 const KIND_TIMES: usize = 5;
-/// The same for all kinds by turns.
+/// Bytes generated of all kinds mixed, and how often they are processed.
 const MIXED_BYTES: usize = 5_000_000;
 const MIXED_TIMES: usize = 20;
-/// One and a half times the speed is two thirds of the time.
+/// Largest ratio of the time: 1.5 times the speed.
 const GOAL: f64 = 1.0 / 1.5;
 
-/// The rounds of one stream: our processor time and alacritty's.
+/// The rounds of one stream: processor time of plumb and of alacritty.
 struct Rounds {
     name: &'static str,
     bytes: usize,
@@ -97,7 +97,7 @@ fn theirs(bytes: &[u8], times: usize) -> (u64, (usize, usize)) {
     (time_ns, (usize::try_from(cursor.line.0).unwrap_or(0), cursor.column.0))
 }
 
-/// The size of alacritty's screen.
+/// Size of alacritty's screen.
 struct Screen;
 
 impl Dimensions for Screen {
@@ -128,13 +128,13 @@ impl Rounds {
         median(&self.times_ns.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// Returns how many times as fast ours is.
+    /// Returns the speed of plumb as a ratio to alacritty's.
     fn speed(&self) -> Option<Ratio> {
         let pairs: Vec<_> = self.times_ns.iter().map(|(ours, theirs)| (*theirs, *ours)).collect();
         Ratio::of(&pairs)
     }
 
-    /// Returns our time as a part of theirs.
+    /// Returns the time of plumb as a ratio to alacritty's.
     fn time(&self) -> Option<f64> {
         Ratio::of(&self.times_ns).map(|ratio| ratio.median)
     }

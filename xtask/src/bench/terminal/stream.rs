@@ -1,7 +1,7 @@
-//! What terminals are measured with: five kinds of output, made from a seed.
+//! Input of the terminal benchmark: five kinds of output, generated from a seed.
 //!
-//! No recording of a real session is needed: what costs a terminal its time is known, and each
-//! kind has much of one of it. All are for a screen of 80 columns and 24 rows.
+//! No recording of a real session is needed: the operations that cost a terminal time are known,
+//! and each kind has many of one of them. All are for a screen of 80 columns and 24 rows.
 
 use protocols::chance::Chance;
 use std::fmt::Write as _;
@@ -9,20 +9,20 @@ use std::fmt::Write as _;
 /// A kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Lines of words, as a file that is shown.
+    /// Lines of words, like the contents of a text file.
     Plain,
-    /// The same, each word in a colour of its own.
+    /// Lines of words, each word in a different color.
     Colour,
-    /// What an editor does: motions, erasures, insertions, scrolling between margins.
+    /// Output of an editor: cursor motions, erasures, insertions, scrolling between margins.
     Edits,
-    /// Lines of wide characters, with some narrow ones and marks.
+    /// Lines of wide characters, with some narrow ones and combining marks.
     Wide,
-    /// Full screens of which each cell has its own colours and attributes.
+    /// Full screens in which each cell has its own colors and attributes.
     Dense,
 }
 
 impl Kind {
-    /// All of them, in the order of the report.
+    /// All kinds, in the order of the report.
     pub(super) const ALL: [Self; 5] =
         [Self::Plain, Self::Colour, Self::Edits, Self::Wide, Self::Dense];
 
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// Makes at least `bytes` of one kind, and ends at a place where any other may begin.
+/// Generates at least `bytes` of one kind; the end is a valid start for any other kind.
 pub(super) fn make(kind: Kind, bytes: usize, seed: u64) -> Vec<u8> {
     let mut chance = Chance::from_seed(seed);
     let mut text = String::with_capacity(bytes + 65_536);
@@ -55,9 +55,9 @@ pub(super) fn make(kind: Kind, bytes: usize, seed: u64) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Makes at least `bytes` of all kinds by turns, some thousand bytes of each at a time.
+/// Generates at least `bytes` of all kinds in turn, some thousand bytes of each at a time.
 pub(super) fn mixed(bytes: usize) -> Vec<u8> {
-    // A dense screen has a little more.
+    // A dense screen is slightly larger.
     const PIECE: usize = 50_000;
     let turns = bytes.div_ceil(PIECE * Kind::ALL.len());
     let pieces =
@@ -73,7 +73,7 @@ fn word(text: &mut String, chance: &mut Chance) {
 }
 
 fn line(text: &mut String, chance: &mut Chance, is_coloured: bool) {
-    // As in most output, some lines are short and few wrap.
+    // As in most output, lines are of varying length and few wrap.
     for _ in 0..1 + chance.below(15) {
         if is_coloured {
             colour(text, chance);

@@ -1,7 +1,7 @@
-//! What `plumb measure` answered: its JSON, or what it printed on stderr where there is none.
+//! The answer of `plumb measure`: its JSON, or its stderr output if there is no JSON.
 //!
-//! Keys that were renamed are read under both names, so that a later program can be compared with an
-//! earlier one by the same cases.
+//! Renamed keys are read under both names, so that a later program can be compared with an earlier
+//! one on the same cases.
 
 use super::rule;
 use super::truth::Whole;
@@ -13,7 +13,7 @@ pub(super) struct NamedCause {
     pub(super) sentence: String,
     pub(super) whole: Option<Whole>,
     pub(super) gain_ms: Option<f64>,
-    /// How long the whole takes.
+    /// Measured time of `whole`.
     pub(super) whole_ms: Option<f64>,
 }
 
@@ -23,26 +23,26 @@ pub(super) struct Prediction {
     pub(super) what: String,
     pub(super) bytes: Option<u64>,
     pub(super) predicted_ms: f64,
-    /// What `plumb` itself measured then.
+    /// Time that `plumb` itself measured afterwards.
     pub(super) measured_ms: Option<f64>,
     pub(super) range_ms: Option<(f64, f64)>,
 }
 
-/// The whole answer.
+/// The complete answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Answer {
-    /// The sentences in the order of the report; the last line of stderr where there is no report.
+    /// The sentences in the order of the report; without a report, the last line of stderr.
     pub(super) sentences: Vec<String>,
     pub(super) causes: Vec<NamedCause>,
     pub(super) predictions: Vec<Prediction>,
     pub(super) exit_code: Option<i32>,
-    /// The bench ended it at its limit.
+    /// `true` if the bench interrupted the program at its time limit.
     pub(super) was_ended: bool,
     pub(super) stderr: String,
 }
 
 impl Answer {
-    /// Reads the output of the program.
+    /// Parses the output of the program.
     pub(super) fn read(stdout: &str, stderr: &str, exit_code: Option<i32>) -> Self {
         let record: Option<Value> = serde_json::from_str(stdout).ok();
         let record = record.unwrap_or(Value::Null);

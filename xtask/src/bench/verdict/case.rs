@@ -1,9 +1,9 @@
-//! One case: a service of a peer behind a path, with no cause, one or two.
+//! One case: a service of a peer over a path, with no cause, one or two.
 
 use super::cause::{Cause, Kind};
 use std::fmt;
 
-/// What `plumb measure` measures.
+/// Service measured by `plumb measure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Service {
     /// A Telnet login over the kernel's TCP.
@@ -34,7 +34,7 @@ impl Service {
     }
 }
 
-/// The generator that drew a case.
+/// Generator that drew a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Generator {
     #[default]
@@ -46,7 +46,7 @@ pub(super) enum Generator {
 impl Generator {
     pub(super) const ALL: [Self; 2] = [Self::First, Self::Second];
 
-    /// Returns the word that selects it on the command line.
+    /// Returns the name that selects it on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -55,7 +55,7 @@ impl Generator {
     }
 }
 
-/// The shell that a login ends in.
+/// Shell that a login runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Shell {
     /// `/bin/sh`, which leaves the echo to the kernel.
@@ -67,7 +67,7 @@ pub(super) enum Shell {
 impl Shell {
     pub(super) const ALL: [Self; 2] = [Self::Plain, Self::Bash];
 
-    /// Returns the command that starts it.
+    /// Returns the command that starts the shell.
     pub(super) const fn command(self) -> &'static str {
         match self {
             Self::Plain => "/bin/sh -i",
@@ -91,7 +91,8 @@ pub(super) enum Peer {
     Atftpd,
     Dnsmasq,
     PlumbTftp,
-    /// Python scripts of the second generator (`super::second`), and other modes of servers above.
+    /// Python scripts of the second generator (`super::second`), and other modes of the servers
+    /// above.
     PythonTelnetd,
     VsftpdInetd,
     PyftpdlibThreads,
@@ -114,7 +115,7 @@ impl Peer {
         Self::Dnsmasq,
         Self::PlumbTftp,
     ];
-    /// Those of the second one.
+    /// The peers of the second generator.
     pub(super) const SECOND: [Self; 14] = [
         Self::InetutilsTelnetd,
         Self::BusyboxTelnetd,
@@ -153,7 +154,7 @@ impl Peer {
         }
     }
 
-    /// Returns the servers of a service that can have the causes `kinds` of the first generator.
+    /// Returns the servers of a service that support the causes `kinds` of the first generator.
     pub(super) fn of(service: Service, kinds: &[Kind]) -> Vec<Self> {
         let all: &[Self] = match service {
             // plumb serve sets TCP_NODELAY.
@@ -173,7 +174,7 @@ impl Peer {
     }
 }
 
-/// The congestion control of both kernels.
+/// Congestion control of both kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Control {
     Cubic,
@@ -193,36 +194,36 @@ impl Control {
     }
 }
 
-/// The path without the causes.
+/// Properties of the path apart from the causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     /// Round-trip time, us.
     pub(super) rtt_us: u64,
     /// Largest additional delay of a packet in one direction, us; packets keep their order.
     pub(super) jitter_us: u64,
-    /// Rate in both directions, kbit/s; `None` for as fast as the machine.
+    /// Rate in both directions, kbit/s; `None` if unlimited.
     pub(super) rate_kbps: Option<u64>,
-    /// Rate towards the server where it differs, kbit/s.
+    /// Rate towards the server if it differs, kbit/s.
     pub(super) uplink_kbps: Option<u64>,
-    /// Longest wait in the queue of a limited rate, ms.
+    /// Longest wait in the queue of a rate-limited link, ms.
     pub(super) queue_ms: u64,
     /// Packets that arrive twice, per mille.
     pub(super) duplicates_per_mille: u64,
     pub(super) control: Control,
 }
 
-/// Why a case without a cause may take long although nothing is wrong.
+/// Reason why a case without a cause may take long although nothing is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Healthy {
     /// A short, fast path.
     Near,
     /// A round trip of 50 to 300 ms.
     Far,
-    /// A low rate with a queue of the right length.
+    /// A low rate with a queue of suitable length.
     LowRate,
-    /// A local network: a round trip below a millisecond.
+    /// A local network with a round trip below a millisecond.
     Local,
-    /// More rate towards the client than towards the server, as of DSL.
+    /// A higher rate towards the client than towards the server, as with DSL.
     Asymmetric,
 }
 
@@ -235,15 +236,15 @@ pub(super) struct Case {
     pub(super) service: Service,
     pub(super) peer: Peer,
     pub(super) path: Path,
-    /// None for a healthy case, one, or two.
+    /// Injected causes: none for a healthy case, one, or two.
     pub(super) causes: Vec<Cause>,
     pub(super) healthy: Option<Healthy>,
-    /// The server is named and not given by its address.
+    /// `true` if the server is given by name instead of by address.
     pub(super) by_name: bool,
-    /// The server asks for a name and a password.
+    /// `true` if the server asks for a name and a password.
     pub(super) asks_password: bool,
     pub(super) shell: Shell,
-    /// The largest file, bytes; 0 for a login.
+    /// Size of the largest file, bytes; 0 for a login.
     pub(super) bytes: u64,
 }
 
@@ -252,7 +253,7 @@ impl Case {
         self.causes.iter().any(|cause| cause.kind == kind)
     }
 
-    /// Returns whether it needs a processor for itself.
+    /// Returns whether the case must run alone on the machine's processors.
     pub(super) fn is_exclusive(&self) -> bool {
         let kinds = [
             Kind::OwnProcessor,
@@ -262,7 +263,7 @@ impl Case {
         kinds.into_iter().any(|kind| self.has(kind))
     }
 
-    /// Returns the causes in words, or what kind of healthy path it is.
+    /// Returns the names of the causes, or the kind of healthy path.
     pub(super) fn injected(&self) -> String {
         match self.healthy {
             Some(Healthy::Near) => "healthy".to_owned(),

@@ -1,12 +1,12 @@
-//! The causes that the first generator injects: their rows, magnitudes, and the classes that count
-//! as right.
+//! The causes that the first generator injects, with their magnitudes and the classes that count as
+//! right.
 
 use super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::rule::Class;
 use super::second::Fault;
 use super::truth::Whole;
 
-/// What is injected.
+/// Kind of an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     SlowResolver,
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Second(Fault),
 }
 
-/// One number of a magnitude, drawn so that its logarithm is uniformly distributed.
+/// One parameter of a cause, drawn so that its logarithm is uniformly distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quantity {
     pub(super) name: &'static str,
@@ -52,34 +52,34 @@ pub(super) struct Quantity {
     pub(super) most: u64,
 }
 
-/// What the bench needs to know of a kind.
+/// Properties of a kind of cause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) kind: Kind,
     pub(super) name: &'static str,
     pub(super) services: &'static [Service],
-    /// Naming any of these is right.
+    /// Classes that count as right for this cause.
     pub(super) classes: &'static [Class],
     pub(super) size: Option<Quantity>,
     pub(super) second: Option<Quantity>,
-    /// Two causes of one resource are never combined.
+    /// Two causes with the same resource are never combined.
     pub(super) resource: Resource,
 }
 
-/// What a cause acts on.
+/// The resource that a cause acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resource {
     /// The steps before the first byte of the session.
     Opening,
     /// The server's programs, from the login on.
     Server,
-    /// Rate, queue and buckets of the path, and what limits the data in flight.
+    /// Rate, queue and token buckets of the path, and limits on the data in flight.
     Flow,
     /// Loss, reordering and lengths of packets.
     Packets,
-    /// The time that a packet is under way.
+    /// Delay of packets.
     Delay,
-    /// A processor: runs alone.
+    /// A processor; such cases run alone.
     Processor,
 }
 
@@ -309,8 +309,8 @@ pub(super) const ROWS: [Row; 30] = [
 ];
 
 impl Kind {
-    /// Returns whether the cause acts on some packets or replies only, so that a mean says more than a
-    /// median, and one run differs from the next.
+    /// Returns whether the cause affects only some packets or replies, so that a mean is more
+    /// meaningful than a median, and runs differ.
     pub(super) const fn is_random(self) -> bool {
         if let Self::Second(fault) = self {
             return fault.is_random();
@@ -328,12 +328,12 @@ impl Kind {
         )
     }
 
-    /// Returns the row of this kind.
+    /// Returns the table row of this kind.
     pub(super) fn row(self) -> &'static Row {
         if let Self::Second(fault) = self {
             return fault.row();
         }
-        // Every kind has a row: a test says so.
+        // A test checks that every kind has a row.
         ROWS.iter().find(|row| row.kind == self).unwrap_or(&ROWS[0])
     }
 
@@ -341,7 +341,7 @@ impl Kind {
         self.row().name
     }
 
-    /// Returns what can take longer because of it.
+    /// Returns the times that the cause can lengthen.
     pub(super) const fn acts_on(self) -> &'static [Whole] {
         use Whole::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
         match self {
@@ -401,7 +401,7 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// Returns the table of the causes in Markdown, as it is in `docs/verdict-bench.md`.
+/// Returns the table of the causes in Markdown, as in `docs/verdict-bench.md`.
 pub(super) fn markdown() -> String {
     markdown_of(&ROWS)
 }

@@ -1,24 +1,23 @@
 //! The first generator: cases from a seed, without I/O.
 //!
-//! One case in five is healthy, one in five has two causes. A case depends on the seed and on its
-//! own number alone, so that `--seed N --case K` repeats it. Kinds are taken in turn from a
-//! permutation of all pairs of service and cause, so that a run of some sixty cases covers most of
-//! them; everything else is drawn. Sizes of files follow from the magnitude, so that the cause takes
-//! seconds and not minutes. Whether the cause dominates is not assumed but measured
-//! (`super::truth`).
+//! One case in five is healthy, one in five has two causes. A case depends only on the seed and its
+//! own number, so that `--seed N --case K` repeats it. Kinds are taken in order from a permutation
+//! of all pairs of service and cause, so that a run of some sixty cases covers most of them; all
+//! else is random. File sizes follow from the magnitude, so that the cause takes seconds and not
+//! minutes. Whether the cause dominates is not assumed but measured (`super::truth`).
 
 use super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
 use super::cause::{Cause, Kind, ROWS, Resource, Row};
 use super::rng::{Rng, rounded};
 
-/// The stream of the permutation; the others are those of the cases.
+/// Random stream of the permutation; the other streams are those of the cases.
 const PERMUTATION: u64 = u64::MAX;
 
 /// Returns the case `number` of `seed`.
 pub(super) fn case(seed: u64, number: u64) -> Case {
     let mut rng = Rng::new(seed, number);
     match number % 5 {
-        // The turns of a round of five differ between seeds.
+        // The positions within a round of five differ between seeds.
         turn if turn == seed % 5 => healthy(seed, number, &mut rng),
         turn if turn == (seed + 2) % 5 => with_two(seed, number, &mut rng),
         _ => {
@@ -29,12 +28,12 @@ pub(super) fn case(seed: u64, number: u64) -> Case {
     }
 }
 
-/// Returns the service and the cause of a number, from a permutation of all of them.
+/// Returns the service and the cause of a number, from a permutation of all pairs.
 fn pair(seed: u64, number: u64) -> (Service, &'static Row) {
     let pairs = ROWS.iter().flat_map(|row| row.services.iter().map(move |service| (*service, row)));
     let mut pairs: Vec<(Service, &'static Row)> = pairs.collect();
     let mut rng = Rng::new(seed, PERMUTATION);
-    // Fisher and Yates.
+    // Fisher-Yates shuffle.
     for last in (1..pairs.len()).rev() {
         let other = rng.next() % (last as u64 + 1);
         pairs.swap(last, usize::try_from(other).unwrap_or(0));
@@ -48,7 +47,7 @@ fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
         quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
     };
     let (mut size, mut second) = (draw(row.size), draw(row.second));
-    // A screen has 2 kB where a file has megabytes: a rate that a login feels is lower.
+    // A screen has 2 kB where a file has megabytes, so a login notices only lower rates.
     if service.is_login() {
         match row.kind {
             Kind::Rate => size = (size / 12).max(24),
@@ -79,12 +78,12 @@ fn with_two(seed: u64, number: u64, rng: &mut Rng) -> Case {
     build(seed, number, service, causes, rng)
 }
 
-/// Returns whether `one` leaves nothing to measure of `other`, or changes what it does.
+/// Returns whether `one` leaves nothing to measure of `other`, or changes its effect.
 fn hides(one: Kind, other: Kind) -> bool {
     match one {
-        // Nothing arrives.
+        // No data arrives.
         Kind::BlackHole => other != Kind::SlowResolver,
-        // Any round trip or loss beside it decides the rate.
+        // Any round trip or loss in addition determines the rate.
         Kind::ReceiveWindow | Kind::ServerWindow | Kind::SendBuffer | Kind::ShortQueue => {
             matches!(
                 other,
@@ -105,7 +104,7 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
     let kinds = [Healthy::Near, Healthy::Far, Healthy::LowRate];
     let healthy = *rng.pick(&kinds).unwrap_or(&Healthy::Near);
     match healthy {
-        // The last two are those of the second generator.
+        // The last two belong to the second generator.
         Healthy::Near | Healthy::Local | Healthy::Asymmetric => {}
         Healthy::Far => {
             case.path.rtt_us = 1_000 * rng.log_uniform(50, 300);
@@ -161,14 +160,14 @@ fn path(service: Service, kinds: &[Kind], rng: &mut Rng) -> Path {
     } else {
         rng.log_uniform(2_000, 40_000)
     };
-    // A limited rate beside an injected one would be a second cause.
+    // A limited rate in addition to an injected one would be a second cause.
     let has_rate = !kinds.iter().any(|kind| kind.row().resource == Resource::Flow) && rng.is(0.4);
     let rate_kbps = has_rate.then(|| rng.log_uniform(20_000, 100_000));
     let jitter_us = if rng.is(0.3) { rng.log_uniform(100, rtt_us / 10 + 100) } else { 0 };
     let duplicates_per_mille =
         if rng.is(0.1) && service.is_login() { rng.log_uniform(10, 300) } else { 0 };
     let control = match kinds.contains(&Kind::ShortQueue) || kinds.contains(&Kind::DeepQueue) {
-        // BBR keeps its rate where a short queue drops, and does not fill a deep one.
+        // BBR keeps its rate if a short queue drops packets, and does not fill a deep one.
         true => *rng.pick(&[Control::Cubic, Control::Reno]).unwrap_or(&Control::Cubic),
         false => *rng.pick(&Control::ALL).unwrap_or(&Control::Cubic),
     };
@@ -183,7 +182,7 @@ fn path(service: Service, kinds: &[Kind], rng: &mut Rng) -> Path {
     }
 }
 
-/// Returns about how fast a file moves, bytes a second.
+/// Returns the approximate transfer rate of a file, bytes per second.
 fn bytes_per_second(path: &Path, causes: &[Cause]) -> f64 {
     let mut rtt_s = path.rtt_us as f64 / 1e6;
     let mut most = path.rate_kbps.map_or(4e6, |rate| rate as f64 * 125.0);
@@ -197,7 +196,7 @@ fn bytes_per_second(path: &Path, causes: &[Cause]) -> f64 {
             Kind::Rate | Kind::Shaper => *size as f64 * 125.0,
             Kind::Policer => *size as f64 * 60.0,
             Kind::ShortQueue => *size as f64 * 80.0,
-            // Mathis et al. (1997), with some timeouts.
+            // Mathis et al. (1997), reduced for timeouts.
             Kind::Loss | Kind::BurstLoss => {
                 1_300.0 / (rtt_s.max(0.01) * (*size as f64 / 1e3).sqrt())
             }
@@ -216,13 +215,13 @@ fn bytes_per_second(path: &Path, causes: &[Cause]) -> f64 {
     most
 }
 
-/// Returns the size of the largest file: some seconds of it, a power of two of KiB.
+/// Returns the size of the largest file: a power of two of KiB that takes some seconds.
 fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
     let (least, most, per_second) = match case.service {
         Service::Login | Service::LoginOwnTcp => return 0,
         Service::FtpGet | Service::FtpPut => (64_u64 << 10, 4 << 20, bytes_per_second),
         Service::TftpGet => {
-            // One block of 1,428 bytes each round trip, and a timeout of a second for each loss.
+            // One block of 1,428 bytes per round trip, and a timeout of one second per loss.
             let mut seconds = case.path.rtt_us as f64 / 1e6;
             for Cause { kind, size, .. } in &case.causes {
                 seconds += match kind {
@@ -235,7 +234,7 @@ fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
             let lossy =
                 case.causes.iter().find(|cause| matches!(cause.kind, Kind::Loss | Kind::BurstLoss));
             if let Some(loss) = lossy {
-                // So many packets that some six of them are lost, in either direction.
+                // Enough packets that about six of them are lost, in both directions together.
                 return power_of_two(3.0e3 / loss.size as f64 * 1_428.0, 32 << 10, 512 << 10);
             }
             (16 << 10, 512 << 10, lock_step.min(bytes_per_second))
@@ -244,7 +243,7 @@ fn bytes_for(case: &Case, bytes_per_second: f64) -> u64 {
     power_of_two(per_second * 2.5, least, most)
 }
 
-/// Returns the power of two below `wanted`.
+/// Returns `wanted`, limited to the range `least` to `most`, rounded down to a power of two.
 pub(super) fn power_of_two(wanted: f64, least: u64, most: u64) -> u64 {
     let wanted = rounded(wanted).clamp(least, most);
     1 << (u64::BITS - 1 - wanted.leading_zeros())

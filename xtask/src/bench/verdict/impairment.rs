@@ -1,11 +1,12 @@
-//! What happens to the packets between the two networks: a model in virtual time, without I/O.
+//! Impairment of the packets between the two networks: a model in virtual time, without I/O.
 //!
-//! One [`Wire`] has two directions. A packet that enters passes, in this order: the size limit
-//! (dropped without ICMP, RFC 2923), outages and pauses ([`super::variation`]), the policer, random or burst loss (Gilbert's two states), the
-//! shaper, the queue of the link (its rate, and drops when it is full) or the half-duplex medium, the
-//! delay with jitter, reordering and duplication. All of it is decided when the packet enters, so
-//! that the model needs no events of its own: [`Wire::push`] computes when the packet leaves, and
-//! [`Wire::pop`] returns what is due. It shares no code with `crates/simulator`.
+//! One [`Wire`] has two directions. A packet passes, in this order: the size limit (dropped without
+//! ICMP, RFC 2923), outages and pauses ([`super::variation`]), the policer, random or burst loss
+//! (Gilbert's two states), the shaper, the queue of the link (its rate, and drops when it is full)
+//! or the half-duplex medium, the delay with jitter, reordering and duplication. All of it is
+//! decided when the packet enters, so that the model needs no events of its own: [`Wire::push`]
+//! computes when the packet leaves, and [`Wire::pop`] returns packets that are due. It shares no
+//! code with `crates/simulator`.
 //!
 //! Times are nanoseconds since the start of the relay.
 
@@ -19,9 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 pub(super) enum Loss {
     #[default]
     None,
-    /// Each packet with this probability.
+    /// Each packet is lost with this probability.
     Random(f64),
-    /// In bursts: so many packets of all, in bursts of this mean length.
+    /// Bursts of this mean length, with this share of all packets in them.
     Burst { share: f64, length: f64 },
 }
 
@@ -30,7 +31,7 @@ pub(super) enum Loss {
 pub(super) struct Bucket {
     pub(super) bits_per_second: u64,
     pub(super) bytes: u64,
-    /// Without tokens a packet is dropped (policer) and not delayed (shaper).
+    /// `true` if a packet without tokens is dropped (policer) instead of delayed (shaper).
     pub(super) drops: bool,
 }
 
@@ -38,18 +39,18 @@ pub(super) struct Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) bits_per_second: u64,
-    /// Bytes that may wait; a packet that finds more is dropped.
+    /// Capacity of the queue, bytes; a packet that does not fit is dropped.
     pub(super) queue_bytes: u64,
 }
 
-/// Delays that a TFTP server adds to its blocks, as a slow disk would.
+/// Delays that a TFTP server adds to its blocks, like a slow disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockDelay {
     pub(super) first_ns: u64,
     pub(super) each_ns: u64,
 }
 
-/// What one direction does to packets.
+/// Impairments of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Settings {
     pub(super) delay_ns: u64,
@@ -58,7 +59,7 @@ pub(super) struct Settings {
     pub(super) loss: Loss,
     pub(super) policer_or_shaper: Option<Bucket>,
     pub(super) link: Option<Link>,
-    /// Probability that a packet is late, and by how much.
+    /// Probability that a packet is held back, and for how long, ns.
     pub(super) reordering: Option<(f64, u64)>,
     pub(super) duplication: f64,
     /// Packets with more bytes are dropped.
@@ -69,17 +70,17 @@ pub(super) struct Settings {
     pub(super) variation: Variation,
 }
 
-/// A medium that carries one direction at a time.
+/// A half-duplex medium: it carries one direction at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Medium {
     pub(super) bits_per_second: u64,
-    /// The pause between two packets of different directions.
+    /// Pause between two packets of different directions.
     pub(super) turnaround_ns: u64,
-    /// Bytes that may wait in each direction.
+    /// Capacity of the queue in each direction, bytes.
     pub(super) queue_bytes: u64,
 }
 
-/// Towards the client or towards the server.
+/// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Towards {
     Client,
@@ -102,13 +103,13 @@ struct Direction {
     /// Tokens in the bucket, bits, as of `filled_at_ns`.
     tokens: f64,
     filled_at_ns: u64,
-    /// When the last packet left the shaper, the link, the disk, and the whole direction.
+    /// Times at which the last packet left the shaper, the link, the disk, and the whole direction.
     shaped_at_ns: u64,
     free_at_ns: u64,
     read_at_ns: u64,
     last_ns: u64,
     seen_syns: BTreeSet<[u8; 4]>,
-    /// When the first block for a client's port is read.
+    /// Time at which the first block for each client port has been read.
     first_blocks: BTreeMap<u16, u64>,
     waiting: BinaryHeap<Reverse<Due>>,
     order: u64,
@@ -123,7 +124,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Returns a wire; `seed` decides what is lost, late and doubled.
+    /// Returns a wire; `seed` determines which packets are lost, late and duplicated.
     pub(super) fn new(
         to_client: Settings,
         to_server: Settings,
@@ -137,7 +138,7 @@ impl Wire {
         }
     }
 
-    /// Takes a packet that enters at `now_ns`.
+    /// Accepts a packet that enters at `now_ns`.
     pub(super) fn push(&mut self, towards: Towards, now_ns: u64, packet: Vec<u8>) {
         let direction = match towards {
             Towards::Client => &mut self.client,
@@ -159,7 +160,7 @@ impl Wire {
         direction.schedule(at_ns, packet);
     }
 
-    /// Returns a packet that has left the wire by `now_ns`.
+    /// Returns a packet that has left the wire by `now_ns`, if any.
     pub(super) fn pop(&mut self, towards: Towards, now_ns: u64) -> Option<Vec<u8>> {
         let direction = match towards {
             Towards::Client => &mut self.client,
@@ -169,7 +170,7 @@ impl Wire {
         if is_due { direction.waiting.pop().map(|Reverse(due)| due.packet) } else { None }
     }
 
-    /// Returns when the next packet leaves.
+    /// Returns the time at which the next packet leaves.
     pub(super) fn next_ns(&self) -> Option<u64> {
         let heads = [self.client.waiting.peek(), self.server.waiting.peek()];
         heads.into_iter().flatten().map(|Reverse(due)| due.at_ns).min()
@@ -197,7 +198,7 @@ impl Direction {
         }
     }
 
-    /// Returns when the packet leaves the slowest link, or `None` if it is dropped.
+    /// Returns the time at which the packet leaves the slowest link, or `None` if it is dropped.
     fn admit(&mut self, now_ns: u64, packet: &[u8]) -> Option<u64> {
         let bits = packet.len() as u64 * 8;
         if self.settings.size_limit.is_some_and(|limit| packet.len() > limit)
@@ -222,7 +223,7 @@ impl Direction {
         self.pass_link(at_ns, bits)
     }
 
-    /// Returns when the link has sent the packet, or `None` if its queue drops it.
+    /// Returns the time at which the link has sent the packet, or `None` if its queue drops it.
     fn pass_link(&mut self, at_ns: u64, bits: u64) -> Option<u64> {
         let Some(link) = self.settings.link else { return Some(at_ns) };
         let variation = self.settings.variation;
@@ -240,8 +241,8 @@ impl Direction {
         Some(self.free_at_ns)
     }
 
-    /// Returns when the bucket has tokens for the packet; `None` if the policer drops it, or if it
-    /// would wait in the shaper for more than two seconds.
+    /// Returns the time at which the bucket has tokens for the packet; `None` if the policer drops
+    /// it, or if it would wait more than two seconds in the shaper.
     fn pass_bucket(&mut self, bucket: Bucket, now_ns: u64, bits: u64) -> Option<u64> {
         let rate = bucket.bits_per_second.max(1) as f64 / 1e9;
         let since_ns = now_ns.saturating_sub(self.filled_at_ns) as f64;
@@ -265,7 +266,7 @@ impl Direction {
             Loss::None => false,
             Loss::Random(share) => self.rng.is(share),
             Loss::Burst { share, length } => {
-                // The chain is in its bad state for `share` of all packets.
+                // The Markov chain is in its bad state for `share` of all packets.
                 let leave = 1.0 / length.max(1.0);
                 let enter = leave * share / (1.0 - share).max(0.01);
                 let change = if self.is_in_burst { leave } else { enter };
@@ -277,7 +278,7 @@ impl Direction {
         }
     }
 
-    /// Returns whether this is the first SYN of a connection that loses it.
+    /// Returns whether this is the first SYN of a connection whose first SYN is dropped.
     fn is_first_syn(&mut self, packet: &[u8]) -> bool {
         let to = self.settings.drops_first_syn_to;
         let beside = self.settings.variation.drops_first_syn_beside;
@@ -286,14 +287,14 @@ impl Direction {
         is_to_port && is_syn && self.seen_syns.insert(ports)
     }
 
-    /// Returns for how long a firewall holds the packet back, ns.
+    /// Returns the time for which a firewall holds the packet back, ns.
     fn held_ns(&self, packet: &[u8]) -> u64 {
         let Some((held, for_ns)) = self.settings.variation.held_port else { return 0 };
         if segment(packet).is_some_and(|(_, port, _)| port == held) { for_ns } else { 0 }
     }
 
-    /// Returns when a TFTP block has been read, or `now_ns` for any other packet. A first block that
-    /// the server sends again leaves no later than the first one did.
+    /// Returns the time at which a TFTP block has been read from disk, or `now_ns` for any other
+    /// packet. A retransmitted first block leaves no later than the original.
     fn read_from_disk(&mut self, now_ns: u64, packet: &[u8]) -> u64 {
         let BlockDelay { first_ns, each_ns } = self.settings.blocks;
         if first_ns == 0 && each_ns == 0 {
@@ -322,7 +323,7 @@ impl Direction {
         let held_ns = self.held_ns(&packet);
         let mut due_ns = at_ns + delay_ns + longer_ns + jitter_ns;
         if held_ns > 0 {
-            // Other packets overtake it.
+            // Other packets overtake this one.
             self.enqueue(due_ns + held_ns, packet);
             return;
         }
@@ -354,7 +355,7 @@ fn segment(packet: &[u8]) -> Option<([u8; 4], u16, bool)> {
     Some((ports, u16::from_be_bytes([high, low]), is_syn))
 }
 
-/// Returns what an IPv4 packet of `protocol` carries, unless it is a later fragment.
+/// Returns the payload of an IPv4 packet of `protocol`, unless it is not the first fragment.
 fn payload(packet: &[u8], protocol: u8) -> Option<&[u8]> {
     let first = *packet.first()?;
     let is_first = packet
@@ -376,8 +377,8 @@ mod tests {
         Wire::new(settings, Settings::default(), None, 1)
     }
 
-    /// Sends packets of `bytes` at `times_ns`, and returns when each that arrives does, with its
-    /// number.
+    /// Sends packets of `bytes` at `times_ns`, and returns the time of arrival and the number of
+    /// each that arrives.
     fn arrivals(wire: &mut Wire, bytes: usize, times_ns: &[u64]) -> Vec<(u64, usize)> {
         let mut out = Vec::new();
         for (number, at) in times_ns.iter().enumerate() {
@@ -444,7 +445,8 @@ mod tests {
     fn a_link_sends_at_its_rate_and_drops_what_its_queue_does_not_hold() {
         let link = Some(Link { bits_per_second: 8_000_000, queue_bytes: 10_000 });
         let settings = Settings { link, ..Settings::default() };
-        // 1,000 bytes take 1 ms. All come at once: one on the link, and ten full packets behind it.
+        // 1,000 bytes take 1 ms. All enter at once: one is on the link, and ten full packets are
+        // queued.
         let arrived = arrivals(&mut wire(settings), 1_000, &[0; 50]);
         let expected: Vec<(u64, usize)> =
             (0..11).map(|number| ((number as u64 + 1) * MS, number)).collect();
@@ -458,7 +460,7 @@ mod tests {
         let arrived = arrivals(&mut wire(settings), 1_000, &[0; 40]);
         assert_eq!(arrived.len(), 40);
         assert!(arrived[..20].iter().all(|(at, _)| *at == 0));
-        // 1,000 bytes take 10 ms then.
+        // At that point 1,000 bytes take 10 ms.
         let times = arrived[20..].iter().map(|(at, _)| *at / MS);
         assert!(times.eq((1..=20).map(|number| number * 10)));
     }
@@ -467,7 +469,7 @@ mod tests {
     fn a_policer_drops_what_exceeds_its_bucket_and_its_rate() {
         let bucket = Bucket { bits_per_second: 800_000, bytes: 20_000, drops: true };
         let settings = Settings { policer_or_shaper: Some(bucket), ..Settings::default() };
-        // Ten times the rate, for two seconds: the bucket and what flows in pass.
+        // Ten times the rate for two seconds: the bucket's content and the refill pass.
         let times: Vec<u64> = (0..2_000).map(|number| number * MS).collect();
         let arrived = arrivals(&mut wire(settings), 1_000, &times);
         assert!((215..=221).contains(&arrived.len()), "{}", arrived.len());
@@ -514,7 +516,7 @@ mod tests {
         assert_eq!(wire.next_ns(), Some(60 * MS));
     }
 
-    /// An IPv4 packet of `protocol` with `payload`.
+    /// Returns an IPv4 packet of `protocol` with `payload`.
     fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0; 20];
         packet[0] = 0x45;

@@ -1,9 +1,9 @@
-//! A relay of TCP connections in front of a real server, in the server's network, that makes named
-//! steps of it late.
+//! A relay of TCP connections in front of a real server, in the server's network, that delays
+//! selected steps.
 //!
-//! Of FTP it reads the replies (RFC 959, RFC 2428), so that it can delay one of them, and puts itself
-//! between the data connections: the port in the replies 227 and 229 becomes one of its own. The
-//! reply at the end of a transfer is passed on when all data has been.
+//! For FTP it parses the replies (RFC 959, RFC 2428), so that it can delay one of them, and relays
+//! the data connections too: it replaces the port in the replies 227 and 229 by its own. It
+//! forwards the final reply of a transfer after all data.
 
 mod ftp;
 mod login;
@@ -16,14 +16,14 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// What is in front of the server.
+/// Protocol of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Login,
     Ftp,
 }
 
-/// Starts it at the `port` of the server's address, in the network of the calling thread; the real
+/// Starts a relay at `port` of the server's address, in the network of the calling thread; the real
 /// server is at `behind` on the loopback.
 pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) -> Result<Stop> {
     let listener = TcpListener::bind((SERVER, port)).context("the interposer cannot listen")?;
@@ -36,7 +36,7 @@ pub(super) fn start(protocol: Protocol, port: u16, behind: u16, delays: Delays) 
             };
             let stop = stop.clone();
             thread::spawn(move || {
-                // A connection that fails is one that the client sees fail.
+                // The client sees a failed connection fail.
                 _ = serve(protocol, client, behind, delays, &stop);
             });
         }
@@ -55,7 +55,7 @@ fn serve(
     let server = TcpStream::connect(("127.0.0.1", behind))?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
-        // So that no thread outlives its case for long.
+        // With a timeout the threads end soon after the case.
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
     }
     match protocol {
@@ -66,7 +66,7 @@ fn serve(
 
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Waits, unless the case ends.
+/// Sleeps, but returns early if the case ends.
 fn sleep(ms: u64, stop: &Flag) {
     let step = Duration::from_millis(50);
     let mut left = Duration::from_millis(ms);
@@ -77,7 +77,7 @@ fn sleep(ms: u64, stop: &Flag) {
     }
 }
 
-/// Returns whether a read has only timed out.
+/// Returns whether a read has timed out.
 fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }

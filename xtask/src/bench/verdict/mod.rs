@@ -1,15 +1,15 @@
-//! `bench verdict`: does the first sentence of `plumb measure` name the cause?
+//! `bench verdict`: measures how often the first sentence of `plumb measure` names the cause.
 //!
 //! Cases are drawn from a seed ([`generate`], and [`second`] for other causes, magnitudes and
-//! peers): a service of a real server behind a relay of packets
-//! between two network namespaces, with no cause, one, or two. Clients of the bench's own measure
-//! what a user waits for with the causes and without each of them ([`truth`]); `plumb measure` runs
-//! as a user runs it, and its first sentence is read by a rule that was written down before
-//! ([`rule`]). The relay ([`impairment`]) shares no code with the simulator.
+//! peers): a service of a real server behind a packet relay between two network namespaces, with no
+//! cause, one, or two. The bench's own clients measure the user's waiting times with the causes and
+//! without each of them ([`truth`]); `plumb measure` runs as a user runs it, and its first sentence
+//! is evaluated by a rule that was fixed in advance ([`rule`]). The relay ([`impairment`]) shares
+//! no code with the simulator.
 //!
 //! Attribution against injected causes follows Siekkinen et al. (2008), "A root cause analysis
-//! toolkit for TCP"; the classes of limits (sender, receiver, path) are those of the triage of Web100
-//! (Mathis, Heffner and Reddy, 2003).
+//! toolkit for TCP"; the classes of limits (sender, receiver, path) are those of the triage of
+//! Web100 (Mathis, Heffner and Reddy, 2003).
 
 mod answer;
 mod case;
@@ -47,7 +47,7 @@ use std::time::Instant;
 use tables::Done;
 use trial::{Ended, Options};
 
-/// What `bench verdict` takes.
+/// Usage of `bench verdict`.
 pub(super) const USAGE: &str = "\
 usage: ./x bench verdict [--generator first|second] [--seed N] [--cases M] [--case K] [--jobs J]
                          [--list] [--json FILE]
@@ -63,7 +63,7 @@ usage: ./x bench verdict [--generator first|second] [--seed N] [--cases M] [--ca
   --json FILE  also write every case with its times and sentences
   --rule       print the rule and the causes of both generators as tables in Markdown";
 
-/// The greatest share of a processor that an ordinary program can have.
+/// Highest priority of an ordinary process.
 const NICE: i8 = -20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,8 @@ struct Arguments {
 ///
 /// # Errors
 ///
-/// If the arguments are wrong, or this user may not make namespaces: never for a wrong verdict.
+/// Returns an error if the arguments are wrong or this user may not create namespaces, but not for
+/// a wrong verdict.
 pub(super) fn run(arguments: &[&str]) -> Result<()> {
     if arguments.contains(&"--help") {
         return say(USAGE);
@@ -187,7 +188,7 @@ fn say(text: &str) -> Result<()> {
     writeln!(std::io::stdout(), "{text}").context("the report cannot be written")
 }
 
-/// Returns the conditions: what was drawn from, the machine, and the peers with their versions.
+/// Returns the conditions: the seed, the machine, and the peers with their versions.
 fn head(arguments: &Arguments) -> String {
     let machine = Machine::this();
     let load = load_average().map_or_else(|| "?".to_owned(), |[one, ..]| format!("{one:.1}"));
@@ -218,15 +219,15 @@ fn versions(generator: Generator) -> Vec<(&'static str, String)> {
     all.iter().map(|peer| (peer.name(), servers::version_of(*peer))).collect()
 }
 
-/// Runs all cases, `jobs` at once, and prints a line when each has ended.
+/// Runs all cases, `jobs` at once, and prints a line when each ends.
 fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
     let options = Options::of_plumb()?;
-    // Those that need a processor for themselves come last.
+    // Cases that must run alone come last.
     let (alone, shared): (Vec<Case>, Vec<Case>) = cases.into_iter().partition(Case::is_exclusive);
     let queue: Mutex<VecDeque<Case>> = Mutex::new(shared.into_iter().chain(alone).collect());
     let (turn, done) = (RwLock::new(()), Mutex::new(Vec::new()));
     let work = || {
-        // Other programs of the machine disturb the less; without the right to it they disturb.
+        // Reduces the influence of other programs; not an error if it is not permitted.
         _ = schedule::set_nice(NICE);
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -238,7 +239,7 @@ fn run_all(cases: Vec<Case>, jobs: u64) -> Result<Vec<Done>> {
                 let _turn = turn.read().unwrap_or_else(PoisonError::into_inner);
                 run_one(&case, &options)
             };
-            // A closed stdout ends the report and not the cases.
+            // A closed stdout does not stop the cases.
             _ = say(&tables::progress(&case, &ended));
             done.lock().unwrap_or_else(PoisonError::into_inner).push((case, ended));
         }

@@ -18,12 +18,12 @@ use os::tun::Tun;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// The server's address.
+/// Address of the server.
 pub(super) const SERVER: &str = "10.0.0.1";
-/// The interface of plumb's own TCP.
+/// `--via` argument of plumb's own TCP.
 pub(super) const OWN_TCP: &str = "tun:plumb0";
 
-/// The networks; dropped, the relay ends, and with the last program in them they vanish.
+/// Both networks. On drop the relay ends; the namespaces disappear with their last program.
 #[derive(Debug)]
 pub(super) struct Networks {
     server: Network,
@@ -31,12 +31,12 @@ pub(super) struct Networks {
 }
 
 impl Networks {
-    /// Makes both, and leaves the calling thread in the client's.
+    /// Creates both networks, and leaves the calling thread in the client's.
     ///
     /// # Errors
     ///
-    /// If the user may not make namespaces or TUN devices, or the kernel has not the congestion
-    /// control of the case.
+    /// Returns an error if the user may not create namespaces or TUN devices, or if the kernel does
+    /// not have the congestion control of the case.
     pub(super) fn make(case: &Case, setup: &Setup) -> Result<Self> {
         enter_new_network()?;
         let far = tun("far0", "10.0.0.1/24")?;
@@ -67,7 +67,7 @@ impl Networks {
         Ok(Self { server, relay: Relay::start(near, far, wire) })
     }
 
-    /// Returns by how much the relay was late at most, ms.
+    /// Returns the largest delay of a packet beyond its due time in the relay, ms.
     pub(super) fn late_ms(&self) -> f64 {
         self.relay.late_ms()
     }
@@ -98,7 +98,7 @@ fn route(network: &str, verb: &str, device: &str, options: &[&str]) -> Result<()
     ip(&[&["route", verb, network, "dev", device], options].concat())
 }
 
-/// Runs `ip` in the network of this thread.
+/// Runs `ip` in this thread's network.
 fn ip(arguments: &[&str]) -> Result<()> {
     let output = Command::new("ip").args(arguments).stdin(Stdio::null()).output();
     let output = output.context("cannot run ip: install it (apt-get install iproute2)")?;
@@ -107,7 +107,7 @@ fn ip(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Sets all three values of a buffer in the network of this thread.
+/// Sets all three values of a buffer setting in this thread's network.
 fn set_buffer(name: &str, bytes: Option<u64>) -> Result<()> {
     let Some(bytes) = bytes else { return Ok(()) };
     let file = format!("/proc/sys/net/ipv4/{name}");

@@ -1,4 +1,4 @@
-//! The relay: a thread that carries packets between two TUN devices as a [`Wire`] says.
+//! The relay: a thread that forwards packets between two TUN devices according to a [`Wire`].
 
 use super::impairment::{Towards, Wire};
 use os::clock::Monotonic;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The MTU of a TUN, and room to spare.
+/// Read buffer, larger than the MTU of a TUN.
 const PACKET_BYTES: usize = 2_048;
-/// Packets that are read at once from one side before the other side has its turn.
+/// Number of packets read from one side before the other side is served.
 const BATCH: usize = 64;
-/// Above the threads that starve a processor.
+/// Higher than that of the threads that starve a processor.
 const PRIORITY: u8 = 20;
-/// The thread looks at its flag at least as often.
+/// Maximum interval between checks of the stop flag.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A running relay; dropped, it ends.
+/// A running relay; it stops on drop.
 #[derive(Debug)]
 pub(super) struct Relay {
     stop: Arc<AtomicBool>,
@@ -28,20 +28,20 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Carries packets between the TUN of the client's network and that of the server's.
+    /// Forwards packets between the TUN of the client's network and that of the server's.
     pub(super) fn start(client: Tun, server: Tun, wire: Wire) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let late_ns = Arc::new(AtomicU64::new(0));
         let (flag, late) = (Arc::clone(&stop), Arc::clone(&late_ns));
         let thread = thread::spawn(move || {
-            // Without the right to it the delays are as exact as an ordinary thread's.
+            // Without permission, the delays are only as exact as ordinary scheduling.
             _ = schedule::set_real_time(PRIORITY);
             carry(&client, &server, wire, &flag, &late);
         });
         Self { stop, late_ns, thread: Some(thread) }
     }
 
-    /// Returns the longest time by which a packet was forwarded later than the wire says, ms.
+    /// Returns the largest delay of a packet beyond the time that the wire computed, ms.
     pub(super) fn late_ms(&self) -> f64 {
         self.late_ns.load(Ordering::Relaxed) as f64 / 1e6
     }
@@ -51,7 +51,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed by it.
+            // The thread has already printed its panic.
             _ = thread.join();
         }
     }
@@ -66,7 +66,7 @@ fn carry(client: &Tun, server: &Tun, mut wire: Wire, stop: &AtomicBool, late: &A
         late.fetch_max(late_ns, Ordering::Relaxed);
         for (towards, tun) in [(Towards::Client, client), (Towards::Server, server)] {
             while let Some(packet) = wire.pop(towards, now_ns) {
-                // A device that is down, or full, drops packets as a network does.
+                // A device that is down or full drops packets, as a network does.
                 _ = tun.write(&packet);
             }
         }

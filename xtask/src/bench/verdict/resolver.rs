@@ -1,5 +1,5 @@
-//! A DNS server on the loopback of a network: it knows one name, and answers after a delay
-//! (RFC 1035), or the second time it is asked.
+//! A DNS server on the loopback of a network. It knows one name, and answers after a delay (RFC
+//! 1035), or only the second query.
 
 use super::stop::Stop;
 use anyhow::{Context, Result};
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The name of the server.
+/// Host name of the server.
 pub(super) const NAME: &str = "server.example";
-/// Where the resolver listens.
+/// Address of the resolver.
 const ADDRESS: &str = "127.0.0.1:53";
-/// A question without EDNS fits.
+/// Maximum size of a query without EDNS.
 const QUERY_BYTES: usize = 512;
 
-/// A running server; dropped, it ends.
+/// A running DNS server; it stops on drop.
 #[derive(Debug)]
 pub(super) struct Resolver {
     _stop: Stop,
@@ -27,8 +27,8 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Starts it in the network of the calling thread. With `drops_first` each question is answered
-    /// only when it comes again.
+    /// Starts the server in the network of the calling thread. With `drops_first` each query is
+    /// answered only when it is repeated.
     pub(super) fn start(delay_ms: u64, drops_first: bool) -> Result<Self> {
         let socket = UdpSocket::bind(ADDRESS).context("the resolver cannot listen")?;
         socket.set_read_timeout(Some(Duration::from_millis(50)))?;
@@ -36,7 +36,7 @@ impl Resolver {
         let current = Arc::clone(&delay_ms);
         let stop = Stop::start(move |stop| {
             let mut query = [0; QUERY_BYTES];
-            // A question that is repeated has the same identifier.
+            // A repeated query has the same identifier.
             let mut seen = HashSet::new();
             while !stop.is_set() {
                 let Ok((length, from)) = socket.recv_from(&mut query) else { continue };
@@ -49,7 +49,7 @@ impl Resolver {
                 let (Some(answer), Ok(socket)) = (answer, socket.try_clone()) else { continue };
                 thread::spawn(move || {
                     thread::sleep(delay);
-                    // The client has gone, if this fails.
+                    // Fails if the client has gone.
                     _ = socket.send_to(&answer, from);
                 });
             }
@@ -57,13 +57,13 @@ impl Resolver {
         Ok(Self { _stop: stop, delay_ms })
     }
 
-    /// Answers after another delay from now on.
+    /// Sets the delay of later answers.
     pub(super) fn set_delay(&self, ms: u64) {
         self.delay_ms.store(ms, Ordering::Relaxed);
     }
 }
 
-/// Answers a question for an IPv4 address by the server's, and any other by no record.
+/// Answers an A query with the server's address, and any other query with no records.
 fn answer(query: &[u8]) -> Option<Vec<u8>> {
     let question = query.get(12..)?;
     // The name ends with an empty label; type and class follow.
@@ -79,7 +79,7 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Returns a command that runs `program` in a mount namespace of its own, with `file` in the place of
+/// Returns a command that runs `program` in a separate mount namespace with `file` as
 /// /etc/resolv.conf.
 pub(super) fn with_file(program: &Path, file: &Path) -> Command {
     let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
@@ -88,8 +88,8 @@ pub(super) fn with_file(program: &Path, file: &Path) -> Command {
     command
 }
 
-/// Asks the resolver for the address of the server, and waits for its answer: after `timeout` it asks
-/// again.
+/// Queries the resolver for the address of the server, and waits for the answer; repeats the query
+/// after `timeout`.
 pub(super) fn ask(timeout: Duration) -> Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_read_timeout(Some(timeout))?;

@@ -1,6 +1,6 @@
 //! The random number generator of the generated cases: SplitMix64 (Steele, Lea and Flood, OOPSLA
-//! 2014), seeded, and independent of every generator of the product, so that a change there does not
-//! change the cases of a seed.
+//! 2014), seeded. It is independent of every generator of the product, so that a change there does
+//! not change the cases of a seed.
 
 /// A deterministic sequence of numbers.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub(super) struct Rng {
 }
 
 impl Rng {
-    /// Returns the sequence number `stream` of `seed`.
+    /// Returns the generator number `stream` of `seed`.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         let mut rng = Self { state: seed };
         rng.state = rng.next() ^ stream.wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -17,7 +17,7 @@ impl Rng {
         rng
     }
 
-    /// Returns the next 64 bits.
+    /// Returns the next 64 random bits.
     pub(super) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.state;
@@ -26,12 +26,12 @@ impl Rng {
         bits ^ (bits >> 31)
     }
 
-    /// Returns a number from 0 up to, not including, 1.
+    /// Returns a number in the range [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns whether an event of this probability happens.
+    /// Returns `true` with this probability.
     pub(super) fn is(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
@@ -43,7 +43,7 @@ impl Rng {
         rounded(drawn).clamp(least, most)
     }
 
-    /// Returns one element of `all`, or `None` of an empty slice.
+    /// Returns one element of `all`, or `None` if it is empty.
     pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
         all.get(usize::try_from(self.next() % count).ok()?)

@@ -1,16 +1,17 @@
-//! The scoring rule: which causes a sentence names.
+//! The scoring rule: the causes that a sentence names.
 //!
 //! A [`Class`] is a component together with a mechanism. A sentence names a class if it contains a
-//! term of the component and a term of the mechanism, and its main clause (the text before the first
-//! colon or semicolon) contains none of the terms that contradict the class. Of several classes those
-//! count whose component is named first: a sentence that begins with the cause may mention other
-//! components in its advice. Terms are standard ones of the field; the comparison ignores case.
+//! term of the component and a term of the mechanism, and its main clause (the text before the
+//! first colon or semicolon) contains none of the terms that contradict the class. If several
+//! classes match, those count whose component is named first: a sentence that begins with the cause
+//! may mention other components in its advice. Terms are standard ones of the field; the comparison
+//! ignores case.
 //!
-//! [`SECOND_TABLE`] has further classes, of causes that only the second generator injects. They are
-//! read in its cases alone, so that they do not change the scores of the first one.
+//! [`SECOND_TABLE`] has further classes for causes that only the second generator injects. They
+//! apply only to its cases, so that they do not change the scores of the first one.
 //!
-//! The rule is written down before the verdict is changed, and is independent of the verdict's
-//! wording: `docs/verdict-bench.md` has it as a table, which a test compares with [`TABLE`].
+//! The rule is fixed before the verdict is changed, and is independent of the verdict's wording:
+//! `docs/verdict-bench.md` has it as a table, which a test compares with [`TABLE`].
 
 use super::case::Generator;
 use regex::{Regex, RegexBuilder};
@@ -55,11 +56,11 @@ pub(super) enum Class {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) class: Class,
-    /// The name in tables.
+    /// Name in tables.
     pub(super) name: &'static str,
     pub(super) component: &'static str,
     pub(super) mechanism: &'static str,
-    /// Terms of the main clause that contradict the class; empty for none.
+    /// Terms that contradict the class if they are in the main clause; may be empty.
     pub(super) contradiction: &'static str,
 }
 
@@ -236,7 +237,7 @@ pub(super) const TABLE: [Terms; 26] = [
     terms(Class::Tls, "TLS", "tls|certificate|cipher", "tls|certificate|cipher", ""),
 ];
 
-/// What only the second generator injects.
+/// Classes of causes that only the second generator injects.
 pub(super) const SECOND_TABLE: [Terms; 4] = [
     terms(
         Class::CrossTraffic,
@@ -268,37 +269,38 @@ pub(super) const SECOND_TABLE: [Terms; 4] = [
     ),
 ];
 
-/// Phrases in which a word of a component means something else: removed before the comparison.
+/// Phrases in which a term of a component means something else. They are removed before the
+/// comparison.
 const WHOLES: &str = r"(of )?the way to the prompt|limits this (login|transfer)|^\W*(slow: )?(the |an? |each )?(login|echo|transfer|download|upload|screenful)(es|s)? (takes?|took|needs?|waits?) [0-9.,]+ ?\w+";
-/// The sentence says that nothing is wrong.
+/// Phrases that state that nothing is wrong.
 const NOTHING: &str =
     r"^\W*(nothing stands out|ok\b|no (delay|cause|limit|bottleneck|problem)|healthy|as fast as)";
-/// The sentence does not decide between causes.
+/// Phrases that leave the choice between causes open.
 const HEDGE: &str = r"\b(possibl[ey]|perhaps|maybe|may be|might be|either|cannot be (told|determined|distinguished)|or the (far|server|remote|local|sender|receiver|network|path))\b";
-/// The sentence says that the cause is not known.
+/// Phrases that state that the cause is unknown.
 const UNKNOWN: &str = r"\b(unknown|not known|cannot (say|tell)|undetermined|no verdict)\b";
 
-/// What a sentence says.
+/// Interpretation of a sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// The classes whose component is named first.
+    /// Classes whose component is named first.
     pub(super) classes: Vec<Class>,
-    /// It says that nothing is wrong.
+    /// The sentence states that nothing is wrong.
     pub(super) is_nothing: bool,
-    /// It names a cause without deciding.
+    /// The sentence names a cause without deciding.
     pub(super) is_possible: bool,
-    /// It says that the cause is not known.
+    /// The sentence states that the cause is unknown.
     pub(super) is_unknown: bool,
 }
 
 impl Class {
-    /// Returns the name in tables.
+    /// Returns the class's name in tables.
     pub(super) fn name(self) -> &'static str {
         let mut all = TABLE.iter().chain(&SECOND_TABLE);
         all.find(|terms| terms.class == self).map_or("?", |terms| terms.name)
     }
 
-    /// Returns whether it is one of [`SECOND_TABLE`].
+    /// Returns whether the class is in [`SECOND_TABLE`].
     pub(super) fn is_of_second(self) -> bool {
         SECOND_TABLE.iter().any(|terms| terms.class == self)
     }
@@ -320,7 +322,7 @@ struct Rule {
     unknown: Regex,
 }
 
-/// Returns the compiled rule; an expression that does not compile fails a test.
+/// Returns the compiled rule. A test checks that every expression compiles.
 fn rule() -> &'static Rule {
     static RULE: OnceLock<Rule> = OnceLock::new();
     RULE.get_or_init(|| {
@@ -329,7 +331,7 @@ fn rule() -> &'static Rule {
             class: terms.class,
             component: words(terms.component),
             mechanism: words(terms.mechanism),
-            // A contradiction may be the beginning of a word: "queu" covers queue and queueing.
+            // A contradiction may be a prefix of a word: "queu" covers queue and queueing.
             contradiction: (!terms.contradiction.is_empty())
                 .then(|| compile(&format!(r"\b({})", terms.contradiction))),
         };
@@ -346,11 +348,11 @@ fn rule() -> &'static Rule {
 
 fn compile(pattern: &str) -> Regex {
     let built = RegexBuilder::new(pattern).case_insensitive(true).build();
-    // The patterns are constants: a test compiles all of them.
+    // The patterns are constants, and a test compiles all of them.
     built.unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
-/// Returns what `sentence` says in a case of `generator`.
+/// Returns the interpretation of `sentence` in a case of `generator`.
 pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
     let rule = rule();
     let further = match generator {
@@ -377,7 +379,8 @@ pub(super) fn read(sentence: &str, generator: Generator) -> Reading {
     }
 }
 
-/// Splits `text` into sentences: a full stop, white space, and a capital letter, a digit or the end.
+/// Splits `text` into sentences, each ended by a full stop, white space, and a capital letter, a
+/// digit or the end of the text.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text.trim();
@@ -397,12 +400,12 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the table of the rule in Markdown, as it is in `docs/verdict-bench.md`.
+/// Returns the table of the rule in Markdown, as in `docs/verdict-bench.md`.
 pub(super) fn markdown() -> String {
     markdown_of(&TABLE)
 }
 
-/// Returns the same of the classes of the second generator.
+/// Returns the table for the classes of the second generator in Markdown.
 pub(super) fn second_markdown() -> String {
     markdown_of(&SECOND_TABLE)
 }
@@ -425,12 +428,12 @@ fn markdown_of(table: &[Terms]) -> String {
 mod tests {
     use super::*;
 
-    /// As in a case of the first generator.
+    /// Interprets a sentence as in a case of the first generator.
     fn read(sentence: &str) -> Reading {
         super::read(sentence, Generator::First)
     }
 
-    /// Right sentences of the further classes.
+    /// Correct sentences for the further classes.
     const SECOND_RIGHT: [(Class, &[&str]); 4] = [
         (
             Class::CrossTraffic,
@@ -480,7 +483,7 @@ mod tests {
         }
     }
 
-    /// Sentences of three kinds of wording, and the one class that each names.
+    /// Sentences in three styles of wording, and the one class that each names.
     const RIGHT: [(Class, &[&str]); 26] = [
         (
             Class::Resolver,
@@ -661,7 +664,7 @@ mod tests {
         }
     }
 
-    /// A server that reads slowly is a server whose storage or program is slow, in some sentences.
+    /// In some sentences a server that reads slowly has slow storage or a slow program.
     fn is_storage(classes: &[Class]) -> bool {
         classes.iter().all(|class| matches!(class, Class::ServerReader | Class::ServerProcessing))
     }
@@ -669,7 +672,7 @@ mod tests {
     #[test]
     fn a_sentence_of_one_class_is_not_read_as_another_component() {
         let wrong = [
-            // A stall of the server that is called loss, and loss that is called a slow server.
+            // A server stall described as loss, and loss described as a slow server.
             (
                 Class::ServerProcessing,
                 "A lost packet now and then costs 73.4 ms of the 115 ms of an echo.",

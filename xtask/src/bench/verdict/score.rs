@@ -1,4 +1,5 @@
-//! The score of one case: what the report names, against what was injected and measured.
+//! The score of one case: the causes named by the report, compared with those injected and
+//! measured.
 
 use super::answer::Answer;
 use super::case::{Case, Generator, Healthy};
@@ -6,40 +7,40 @@ use super::cause::{Cause, Kind};
 use super::rule::{self, Class, Reading};
 use super::truth::{Truth, Whole};
 
-/// The ground truth of a case: the times with everything, and without each cause.
+/// The ground truth of a case: the times with all causes, and without each cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Evidence {
     pub(super) with: Truth,
     pub(super) without: Vec<Truth>,
-    /// The longest time by which the relay forwarded a packet later than it should have, ms, in the
-    /// run with all causes: what the machine added.
+    /// Largest delay of a packet beyond its due time in the relay, ms, in the run with all causes.
+    /// The machine added this delay.
     pub(super) relay_late_ms: f64,
 }
 
-/// How a report was scored.
+/// Score of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Outcome {
     /// The first sentence names the cause.
     Named,
-    /// A later sentence names it.
+    /// A later sentence names the cause.
     Listed,
-    /// The first sentence names it among several without deciding.
+    /// The first sentence names the cause among several without deciding.
     Possible,
-    /// The first sentence says that the cause is unknown.
+    /// The first sentence states that the cause is unknown.
     Unknown,
-    /// The first sentence says that nothing is wrong.
+    /// The first sentence states that nothing is wrong.
     Nothing,
     /// The first sentence names another cause.
     Wrong,
     /// The first sentence names no cause: an error, or a remark.
     Other,
-    /// Nothing was injected, and nothing is named.
+    /// Nothing was injected, and no cause is named.
     Quiet,
     /// Nothing was injected, and the delay or the rate of the healthy path itself is named.
     Limit,
     /// Nothing was injected, and a cause is named.
     Accused,
-    /// The injected cause costs no client of the bench anything: it is not counted.
+    /// The injected cause delays no client of the bench; the case is not counted.
     Ineffective,
 }
 
@@ -61,15 +62,15 @@ impl Outcome {
     }
 }
 
-/// A predicted gain against the measured one.
+/// A predicted gain with the measured one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Gain {
     pub(super) kind: Kind,
     pub(super) whole: Whole,
     pub(super) predicted_ms: f64,
     pub(super) measured_ms: f64,
-    /// The gain of the run that the report describes, where the cause acts by chance: its whole, as the
-    /// report states it, less the time without the cause. Another run meets other losses and pauses.
+    /// For a random cause, the gain of the reported run: the whole as stated by the report, minus
+    /// the time without the cause. Another run has other losses and pauses.
     pub(super) of_that_run_ms: Option<f64>,
 }
 
@@ -77,16 +78,17 @@ pub(super) struct Gain {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Score {
     pub(super) outcome: Outcome,
-    /// The classes that the first sentence names.
+    /// Classes that the first sentence names.
     pub(super) named: Vec<Class>,
-    /// Of two causes, whether both are named somewhere.
+    /// With two causes, whether both are named somewhere.
     pub(super) both: Option<bool>,
     pub(super) gains: Vec<Gain>,
 }
 
-/// A cause is effective if it costs a tenth of a whole, and more than a user notices.
+/// A cause is effective if it costs at least this share of a whole, and more than a user notices.
 const EFFECTIVE_SHARE: f64 = 0.1;
-/// Of two causes the smaller one may be named first if its share is at least this of the larger.
+/// With two causes, the smaller one may be named first if its share is at least this fraction of
+/// the larger.
 const COMPARABLE: f64 = 0.5;
 
 /// Scores `answer`.
@@ -134,13 +136,13 @@ fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
     let is_far = healthy == Healthy::Far;
     let is_limit = |class: &Class| match class {
         Class::PathDelay | Class::LockStep => is_far,
-        // Of a short file over a far path it is true.
+        // Slow start does limit a short file over a long path.
         Class::SlowStart => is_far && case.generator == Generator::Second,
         // At a low rate even a queue of ten packets takes long.
         Class::PathRate | Class::PathQueue => case.path.rate_kbps.is_some(),
         _ => false,
     };
-    // A class of the second generator counts only where none of the first one is named.
+    // A class of the second generator counts only if no class of the first one is named.
     let is_first = |class: &&Class| !class.is_of_second();
     let mut named = first.classes.iter().filter(is_first).peekable();
     if first.classes.is_empty() {
@@ -152,7 +154,7 @@ fn healthy_outcome(healthy: Healthy, case: &Case, first: &Reading) -> Outcome {
     }
 }
 
-/// Returns whether a sentence that does not decide names a right class anywhere in it.
+/// Returns whether an undecided sentence names a right class anywhere.
 fn is_possible(sentence: &str, generator: Generator, causes: &[&Cause]) -> bool {
     let read = |text: &str| rule::read(text, generator).classes;
     let parts = sentence.split([',', '(', ')', ':', ';']).flat_map(|part| part.split(" or "));
@@ -165,8 +167,8 @@ fn is_possible(sentence: &str, generator: Generator, causes: &[&Cause]) -> bool 
             .any(|class| read(sentence).contains(class))
 }
 
-/// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it: of
-/// those wholes that the cause can act on, since one run differs from another by chance.
+/// Returns the largest share of a whole that cause `number` costs, 0 if no user would notice it.
+/// Only wholes that the cause can act on count, since runs differ randomly.
 pub(super) fn share(case: &Case, evidence: &Evidence, number: usize) -> f64 {
     let Some(without) = evidence.without.get(number) else { return 0.0 };
     let wholes = case.causes.get(number).map_or(&[][..], |cause| cause.kind.acts_on());
@@ -179,7 +181,7 @@ pub(super) fn share(case: &Case, evidence: &Evidence, number: usize) -> f64 {
     shares.fold(0.0, f64::max)
 }
 
-/// Returns the gain that the report predicts for each injected cause, and the measured one.
+/// Returns the predicted and the measured gain of each injected cause.
 fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
     let mut found = Vec::new();
     for (number, cause) in case.causes.iter().enumerate() {
@@ -191,12 +193,13 @@ fn gains(case: &Case, evidence: &Evidence, answer: &Answer) -> Vec<Gain> {
         let gain = named.and_then(|named| {
             let whole = named.whole?;
             let measured = evidence.with.gain(evidence.without.get(number)?, whole)?;
-            // A run that does not end has no time that could be compared.
+            // A run that did not finish has no time to compare.
             if measured.timed_out {
                 return None;
             }
-            // The long outputs of a login have different lengths, and the set-ups of two FTP clients
-            // different numbers of commands, each of which takes a round trip: shares are compared.
+            // The long outputs of a login have different lengths, and two FTP clients use different
+            // numbers of commands, each of which takes a round trip. So shares are compared instead
+            // of times.
             let is_scaled = match case.service.is_login() {
                 true => whole == Whole::Transfer,
                 false => whole == Whole::Login && cause.kind == Kind::Distance,

@@ -1,8 +1,8 @@
-//! The servers of a run: Debian's and our own, with their default settings as far as a test without
-//! users of the machine allows.
+//! The servers of a run: Debian's and plumb's, with default settings as far as a test without
+//! system users allows.
 //!
-//! The Telnet servers are started for each connection as inetd does. What they run is a shell, or a
-//! script that asks for a name and a password first, as login(1) does.
+//! Telnet servers are started for each connection, as by inetd. They run a shell, or a script that
+//! first asks for a name and a password, like login(1).
 
 use super::super::telnetd::{program, set_environment};
 use super::super::typing::plumb;
@@ -23,12 +23,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to start.
+/// Time limit for the start of a server.
 const START_LIMIT: Duration = Duration::from_secs(10);
-/// The owner of files of servers that have users of their own.
+/// Owner of the files of servers with virtual users.
 const USER_ID: u32 = 1000;
 const PYTHON: &str = "/usr/bin/python3";
-/// pyftpdlib without anything but one user.
+/// pyftpdlib with one user and default settings.
 const PYFTPDLIB: &str = "
 import logging, sys
 from pyftpdlib.authorizers import DummyAuthorizer
@@ -41,18 +41,19 @@ users.add_user('me', 'secret', root, perm='elradfmwMT')
 FTPHandler.authorizer = users
 FTPServer((address, int(port)), FTPHandler).serve_forever()
 ";
-/// The port of a server behind the interposer.
+/// Port of a server behind the interposer.
 pub(super) const BEHIND_PORT: u16 = 7_021;
 
-/// A directory with the files of a case; removed when it is dropped.
+/// A directory with the files of a case, removed on drop.
 #[derive(Debug)]
 pub(super) struct Directory(pub(super) PathBuf);
 
-/// How much larger the file is whose time is predicted and not measured by `plumb`.
+/// Ratio of the file whose time `plumb` only predicts to the one that it measures.
 pub(super) const LARGE_FACTOR: u64 = 4;
 
 impl Directory {
-    /// Makes it: `root/pub/file`, `root/pub/large`, `root/incoming`, and the login script.
+    /// Creates the directory with `root/pub/file`, `root/pub/large`, `root/incoming`, and the login
+    /// script.
     pub(super) fn make(case: &Case, setup: &Setup) -> Result<Self> {
         let name = format!("plumb-verdict-{}-{}", std::process::id(), case.number);
         let directory = Self(std::env::temp_dir().join(name));
@@ -84,7 +85,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What stays lies among temporary files.
+        // Leftovers are in a temporary directory.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -107,14 +108,14 @@ fn script_text(case: &Case, setup: &Setup) -> String {
     text + "exec " + case.shell.command() + "\n"
 }
 
-/// The running servers; dropped, they end.
+/// The running servers; they stop on drop.
 #[derive(Debug)]
 pub(super) struct Servers {
     _inetd: Option<Stop>,
     _program: Option<Program>,
 }
 
-/// Returns why the program of a peer cannot be run here, or its path.
+/// Returns the path of a peer's program, or the reason why it cannot run here.
 pub(super) fn path_of(peer: Peer) -> Result<PathBuf> {
     let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from);
     match peer {
@@ -150,7 +151,7 @@ pub(super) fn path_of(peer: Peer) -> Result<PathBuf> {
     }
 }
 
-/// Returns what the program of a peer says of its version: the first line that has a digit.
+/// Returns the version that a peer's program prints: the first line with a digit.
 pub(super) fn version_of(peer: Peer) -> String {
     let question: &[&str] = match peer {
         Peer::Vsftpd | Peer::VsftpdInetd => &["-v"],
@@ -329,7 +330,7 @@ fn tftp_arguments(
 fn inetd(mut command: Command, place: (&str, u16), has_nagle: bool) -> Result<Servers> {
     let listener = TcpListener::bind(place).context("cannot listen for Telnet")?;
     listener.set_nonblocking(true)?;
-    // The programs stay in the network of the calling thread, and so does this thread.
+    // Programs inherit the network of this thread, which inherits that of the calling thread.
     let stop = Stop::start(move |stop| {
         let mut programs = Vec::new();
         while !stop.is_set() {
@@ -337,7 +338,7 @@ fn inetd(mut command: Command, place: (&str, u16), has_nagle: bool) -> Result<Se
                 thread::sleep(Duration::from_millis(1));
                 continue;
             };
-            // A connection without a server is one that the client sees closed.
+            // If a server does not start, the client sees its connection closed.
             let started = connection
                 .set_nonblocking(false)
                 .and_then(|()| connection.set_nodelay(!has_nagle))
@@ -346,7 +347,7 @@ fn inetd(mut command: Command, place: (&str, u16), has_nagle: bool) -> Result<Se
                     command.stdin(OwnedFd::from(input)).stdout(OwnedFd::from(connection));
                     Program::start(command.stderr(Stdio::null()))
                 });
-            // The command must not keep the connection open.
+            // Otherwise the command would keep the connection open.
             command.stdin(Stdio::null()).stdout(Stdio::null());
             programs.extend(started.ok());
         }
@@ -372,7 +373,7 @@ fn await_answer(program: &mut Program, service: Service, place: (&str, u16)) -> 
     }
 }
 
-/// Asks for a file that does not exist, and returns whether there is an answer.
+/// Requests a file that does not exist, and returns whether any reply arrives.
 fn answers_tftp(place: (&str, u16)) -> Result<bool> {
     let socket = UdpSocket::bind((place.0, 0))?;
     socket.set_read_timeout(Some(Duration::from_millis(50)))?;
@@ -394,7 +395,7 @@ fn vsftpd_settings(at: &Path, listen: &str) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Returns the hash of the password `secret`, in a form that costs little to check.
+/// Returns a hash of the password `secret` that is cheap to check.
 fn password_hash() -> Result<String> {
     let mut openssl = Command::new("openssl");
     let made = openssl.args(["passwd", "-1", "secret"]).stdin(Stdio::null()).output();
@@ -403,7 +404,7 @@ fn password_hash() -> Result<String> {
 }
 
 fn pure_ftpd_users(at: &Path, path: &Path) -> Result<PathBuf> {
-    // Unpacked, its program for users lies in another directory of the same tree.
+    // An unpacked package has `pure-pw` in another directory of the same tree.
     let beside = path.with_file_name("tree/usr/bin/pure-pw");
     let maker = if beside.is_file() { beside } else { program("pure-pw", "pure-ftpd")? };
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
@@ -439,8 +440,8 @@ fn proftpd_settings(at: &Path, address: &str, port: u16, lookups: &str) -> Resul
     Ok(file)
 }
 
-/// Returns how long a server is left alone before it is measured: proftpd greets about 0.4 s later
-/// where another connection began or ended within the last second.
+/// Returns the idle time before a server is measured: proftpd greets about 0.4 s later if another
+/// connection began or ended within the last second.
 pub(super) const fn settling_time(peer: Peer) -> Duration {
     match peer {
         Peer::Proftpd => Duration::from_millis(1_500),
@@ -457,7 +458,7 @@ pub(super) const fn port_of(service: Service) -> u16 {
     }
 }
 
-/// Returns the user's name and password at a peer, as its settings above have it.
+/// Returns the user name and password for a peer, as configured above.
 pub(super) const fn user_of(peer: Peer) -> (&'static str, &'static str) {
     match peer {
         Peer::PureFtpd | Peer::Proftpd | Peer::Pyftpdlib | Peer::PyftpdlibThreads => {
@@ -467,7 +468,7 @@ pub(super) const fn user_of(peer: Peer) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the address at which the server itself listens, and its port.
+/// Returns the address and port at which the server itself listens.
 pub(super) fn place_of(case: &Case, setup: &Setup) -> (&'static str, u16) {
     match setup.needs_interposer() {
         true => ("127.0.0.1", BEHIND_PORT),

@@ -1,62 +1,65 @@
-//! What a case means for the relay, the kernels, the interposer and the servers: a pure function of
-//! the case, with all of its causes or without one of them.
+//! Settings of the relay, the kernels, the interposer and the servers for a case: a pure function
+//! of the case, with all of its causes or without one of them.
 //!
-//! The run without a cause has the same path, peers and sizes: a deep queue becomes one of the right
-//! length at the same rate, a half-duplex link a full-duplex one, small segments become full ones.
+//! A run without a cause has the same path, peers and sizes: a deep queue becomes one of suitable
+//! length at the same rate, a half-duplex link a full-duplex one, and small segments become full
+//! ones.
 
 use super::case::{Case, Service};
 use super::cause::{Cause, Kind};
 use super::impairment::{BlockDelay, Bucket, Link, Loss, Medium, Settings};
 use super::second::{self, Conditions};
 
-/// The port of the service, where the client connects.
+/// Port of the login service.
 pub(super) const LOGIN_PORT: u16 = 2323;
-/// The port of FTP.
+/// Port of FTP.
 pub(super) const FTP_PORT: u16 = 2121;
-/// The port of TFTP: dnsmasq has no other.
+/// Port of TFTP; dnsmasq supports no other.
 pub(super) const TFTP_PORT: u16 = 69;
 
-/// A full packet of a TUN.
+/// Size of a full packet of a TUN.
 const FULL_PACKET: u64 = 1_500;
 
 /// Delays that the interposer in front of a server adds, ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delays {
-    /// Before anything is passed on.
+    /// Delay before anything is forwarded.
     pub(super) greeting_ms: u64,
-    /// FTP: before the reply 230.
+    /// FTP: delay of the reply 230.
     pub(super) login_ms: u64,
-    /// FTP: before the reply to EPSV or PASV.
+    /// FTP: delay of the reply to EPSV or PASV.
     pub(super) command_ms: u64,
-    /// FTP: before the first byte of data.
+    /// FTP: delay of the first byte of data.
     pub(super) first_byte_ms: u64,
-    /// FTP: before the last reply of a transfer.
+    /// FTP: delay of the final reply of a transfer.
     pub(super) last_reply_ms: u64,
-    /// FTP: before each block of 16 KiB that is read from the disk and sent.
+    /// FTP: delay before each block of 16 KiB that is read from the disk and sent.
     pub(super) read_block_ms: u64,
-    /// FTP: after each block of 16 KiB that is received and written to the disk.
+    /// FTP: delay after each block of 16 KiB that is received and written to the disk.
     pub(super) write_block_ms: u64,
-    /// Login: of everything that the server sends after the first key.
+    /// Login: delay of all server output after the first key.
     pub(super) reply_ms: u64,
-    /// Login: one reply in so many is held for so long.
+    /// Login: `(n, ms)`: one reply in n is held for this time.
     pub(super) stall: Option<(u64, u64)>,
-    /// Login: the output comes in pieces of so many bytes, with a pause of so many ms after each.
+    /// Login: `(bytes, ms)`: the output is split into pieces of this length, with a pause after
+    /// each.
     pub(super) pieces: Option<(u64, u64)>,
-    /// FTP: before every reply.
+    /// FTP: delay of every reply.
     pub(super) each_reply_ms: u64,
-    /// FTP: after every so many bytes that are read or written, a pause of so many ms.
+    /// FTP: `(bytes, ms)`: a pause after each such number of bytes read; `write_pause` is the same
+    /// for bytes written.
     pub(super) read_pause: Option<(u64, u64)>,
     pub(super) write_pause: Option<(u64, u64)>,
 }
 
-/// A processor that another program keeps busy.
+/// Duty cycle of a program that keeps a processor busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Busy {
     pub(super) busy_ms: u64,
     pub(super) idle_ms: u64,
 }
 
-/// Everything that is set for one run.
+/// All settings of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Setup {
     pub(super) to_client: Settings,
@@ -71,21 +74,21 @@ pub(super) struct Setup {
     pub(super) control: &'static str,
     pub(super) resolver_ms: u64,
     pub(super) delays: Delays,
-    /// The Telnet server's sockets keep Nagle's algorithm.
+    /// `true` if the Telnet server's sockets keep Nagle's algorithm enabled.
     pub(super) has_nagle: bool,
-    /// The login program waits before it asks, and after the password.
+    /// Delays of the login program before its prompt, and after the password.
     pub(super) prompt_ms: u64,
     pub(super) password_ms: u64,
     pub(super) client_busy: Option<Busy>,
     pub(super) server_busy: Option<Busy>,
-    /// Rate towards the client, bytes a second, if it is limited.
+    /// Rate limit towards the client, bytes per second.
     pub(super) bytes_per_second: Option<u64>,
-    /// What only the second generator sets.
+    /// Settings that only the second generator uses.
     pub(super) second: Conditions,
 }
 
 impl Setup {
-    /// Returns what `case` means, without the cause number `removed`.
+    /// Returns the settings for `case`, without the cause number `removed`.
     pub(super) fn of(case: &Case, removed: Option<usize>) -> Self {
         let path = &case.path;
         let direction = Settings {
@@ -136,7 +139,7 @@ impl Setup {
         self.bytes_per_second = Some(kbps * 125);
     }
 
-    /// Sets what stays of a cause that is removed: the rate that it had beside it.
+    /// Sets the properties that remain if a cause is removed: the rate that goes with it.
     fn take_rest(&mut self, cause: Cause, rtt_us: u64) {
         let right = |kbps: u64, packets: u64| (kbps * rtt_us / 8_000).max(packets * FULL_PACKET);
         match cause.kind {
@@ -172,7 +175,7 @@ impl Setup {
             Kind::SlowFirstByte => self.delays.first_byte_ms = size,
             Kind::SlowCommand => self.delays.command_ms = size,
             Kind::SlowDisk if case.service == Service::TftpGet => {
-                // A block of TFTP is a part of 16 KiB.
+                // A TFTP block is a fraction of 16 KiB.
                 let each_ns = size * 1_000_000 * 1_428 / 16_384;
                 self.to_client.blocks = BlockDelay { each_ns, ..self.to_client.blocks };
             }
@@ -243,7 +246,7 @@ impl Setup {
     }
 }
 
-/// Busy for so long, and then idle for a sixth of it.
+/// Returns a duty cycle of `busy_ms` busy and a sixth of that idle.
 const fn busy(busy_ms: u64) -> Busy {
     Busy { busy_ms, idle_ms: busy_ms / 6 }
 }

@@ -1,7 +1,7 @@
-//! A processor that is starved: a real-time thread keeps it busy for a part of each period, or
-//! ordinary threads keep it busy all the time.
+//! A starved processor: a real-time thread keeps it busy for a part of each period, or ordinary
+//! threads keep it busy all the time.
 //!
-//! A program on it then waits in the run queue, as beside other programs of higher priority.
+//! A program on it waits in the run queue, as with competing programs of higher priority.
 
 use super::setup::Busy;
 use super::stop::Stop;
@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Above every ordinary program, below the relay.
+/// Higher than every ordinary program, lower than the relay.
 const PRIORITY: u8 = 5;
 
 /// Keeps the processor busy until the returned value is dropped.
@@ -20,7 +20,7 @@ pub(super) fn start(processor: usize, busy: Busy) -> Result<Stop> {
     let stop = Stop::start(move |stop| {
         let set = schedule::pin_to(processor).and_then(|()| schedule::set_real_time(PRIORITY));
         let is_set = set.is_ok();
-        // The caller waits for it.
+        // The caller waits for this result.
         _ = sender.send(set);
         while is_set && !stop.is_set() {
             let until = Instant::now() + Duration::from_millis(busy.busy_ms);
@@ -41,7 +41,7 @@ pub(super) fn start_loops(processor: usize, count: u64) -> Result<Vec<Stop>> {
         let stop = Stop::start(move |stop| {
             let set = schedule::pin_to(processor).and_then(|()| schedule::set_nice(0));
             let is_set = set.is_ok();
-            // The caller waits for it.
+            // The caller waits for this result.
             _ = sender.send(set);
             while is_set && !stop.is_set() {
                 std::hint::spin_loop();

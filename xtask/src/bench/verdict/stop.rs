@@ -1,17 +1,17 @@
-//! A thread that ends when its owner is dropped.
+//! A thread that stops when its owner is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The owner's end.
+/// Owner's handle; dropping it stops the thread and waits for its end.
 #[derive(Debug)]
 pub(super) struct Stop {
     flag: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread's end, which it looks at twenty times a second or more often.
+/// Thread's view of the stop flag; the thread must check it at least twenty times per second.
 #[derive(Clone, Debug)]
 pub(super) struct Flag(Arc<AtomicBool>);
 
@@ -34,7 +34,7 @@ impl Drop for Stop {
     fn drop(&mut self) {
         self.flag.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed by it.
+            // The thread has already printed its panic.
             _ = thread.join();
         }
     }

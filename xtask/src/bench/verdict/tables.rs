@@ -1,4 +1,4 @@
-//! The report: what was named for what was injected, in tables and as JSON.
+//! The report: named causes against injected ones, in tables and as JSON.
 
 use super::case::{Case, Service};
 use super::cause::ROWS;
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Columns of the tables.
+/// Width of the tables, columns.
 const WIDTH: usize = 120;
-/// A gain that is off by less is right.
+/// A predicted gain with a smaller relative error is right.
 const RIGHT_SHARE: f64 = 0.2;
 
-/// A relay that was later than this has changed what was measured, ms.
+/// A relay that was later than this has affected the measurement, ms.
 const LATE_MS: f64 = 20.0;
 
 /// A case with its result.
 pub(super) type Done = (Case, Ended);
 
-/// Returns the line that is printed when a case has ended.
+/// Returns the line printed when a case ends.
 pub(super) fn progress(case: &Case, ended: &Ended) -> String {
     let head = format!("case {} {case}", case.number);
     match ended {
@@ -281,12 +281,12 @@ fn is_within(gain: Gain) -> bool {
 /// The errors of one kind of prediction.
 #[derive(Clone, Debug, Default)]
 struct Errors {
-    /// |predicted / measured - 1|, of the program's own measurement.
+    /// |predicted / measured - 1| against the program's own measurement.
     own: Vec<f64>,
     /// The same against the bench's client.
     truth: Vec<f64>,
-    /// Whether the printed range held the time: of the program's own measurement, or of the bench's
-    /// client where the program has measured none.
+    /// One entry per prediction: `true` if the printed range contained the time measured by the
+    /// program or, if it measured none, by the bench's client.
     held: Vec<bool>,
 }
 
@@ -339,7 +339,7 @@ fn predictions(done: &[Done]) -> Table {
     table
 }
 
-/// Returns everything as data.
+/// Returns all results as JSON.
 pub(super) fn to_json(done: &[Done]) -> Value {
     let cases: Vec<Value> = done.iter().map(|(case, ended)| case_json(case, ended)).collect();
     let counts = COLUMNS.iter().map(|outcome| {

@@ -1,8 +1,8 @@
-//! One case in real time: networks, relay, servers and clients, and what came out.
+//! One case in real time: networks, relay, servers, clients, and the result.
 //!
-//! Each case has networks of its own for every run: with all causes, and without each of them. A run
-//! begins with the bench's own client; where all causes act, `plumb measure` follows over the same
-//! path.
+//! Each run of a case has its own networks: one run with all causes, and one without each of them.
+//! A run begins with the bench's own client; in the run with all causes, `plumb measure` follows
+//! over the same path.
 
 use super::super::typing::plumb;
 use super::answer::Answer;
@@ -24,18 +24,18 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// After so long `plumb measure` is interrupted, as a user would do.
+/// Time after which `plumb measure` is interrupted, as a user would do.
 const MEASURE_LIMIT: Duration = Duration::from_secs(50);
-/// The same in cases of the second generator, whose round trips over a satellite take 0.7 s.
+/// The same for cases of the second generator, whose round trips over a satellite take 0.7 s.
 const SECOND_MEASURE_LIMIT: Duration = Duration::from_secs(110);
-/// And after so much longer it is killed.
+/// Time after the interrupt at which it is killed.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// What it waits for something at most, s: the default is 30.
+/// Its `--timeout`, s: the default is 30.
 const TIMEOUT_S: &str = "8";
-/// Keys of an echo measurement: the default is 200.
+/// Number of keys of an echo measurement: the default is 200.
 const KEYS: &str = "40";
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Ended {
     Scored {
@@ -43,21 +43,21 @@ pub(super) enum Ended {
         answer: Answer,
         score: Score,
     },
-    /// A program or a feature of the kernel is missing.
+    /// A program or a kernel feature is missing.
     NotConfigured(String),
-    /// The bench itself could not run it.
+    /// The bench itself failed to run the case.
     Failed(String),
 }
 
-/// Names of options that were renamed.
+/// Current names of renamed options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// `--estimate`, or `--foretell` before.
+    /// `--estimate`, or `--foretell` in earlier versions.
     pub(super) estimate: Option<&'static str>,
 }
 
 impl Options {
-    /// Asks the program's help.
+    /// Detects the names from the program's help.
     pub(super) fn of_plumb() -> Result<Self> {
         let help = Command::new(plumb()?).args(["measure", "--help"]).output()?;
         let help = String::from_utf8_lossy(&help.stdout).into_owned();
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-/// Runs a case in a thread of its own, which ends in networks of its own.
+/// Runs a case in a separate thread, which ends in networks of its own.
 pub(super) fn run(case: &Case, options: &Options) -> Ended {
     if let Err(error) = servers::path_of(case.peer) {
         return Ended::NotConfigured(format!("{error:#}"));
@@ -95,7 +95,7 @@ fn evidence(case: &Case, options: &Options) -> Result<(Evidence, Answer)> {
     Ok((evidence, answer.unwrap_or_default()))
 }
 
-/// Makes the networks and servers of one run, and uses them.
+/// Creates the networks and servers of one run, and measures.
 fn in_networks(
     case: &Case,
     removed: Option<usize>,
@@ -120,7 +120,8 @@ fn in_networks(
             let loops = setup.second.loops;
             let _loops = loops.map(|loops| starve::start_loops(last, loops.count)).transpose()?;
             if setup.client_busy.is_some() {
-                // The client shares the processor with the busy program, the server has the other.
+                // The client shares the processor with the busy program; the server has the other
+                // one.
                 schedule::pin_to(last)?;
             } else if setup.server_busy.is_some() || loops.is_some() {
                 schedule::pin_to(first)?;
@@ -137,15 +138,15 @@ fn in_networks(
     })
 }
 
-/// What runs in the server's network; dropped, it ends.
+/// Programs and threads in the server's network; they stop on drop.
 struct Serving {
     _resolver: Option<Resolver>,
     _servers: Servers,
     _interposer: Option<Stop>,
 }
 
-/// Starts the server, what is in front of it, and the name server that it asks. `processor` is that
-/// of the server where the cause is a busy processor.
+/// Starts the server, the interposer in front of it, and the name server that it queries.
+/// `processor` is that of the server if the cause is a busy processor.
 fn serve(
     case: &Case,
     setup: &Setup,
@@ -166,7 +167,7 @@ fn serve(
         }
         servers::start(case, setup, directory, place)
     })?;
-    // A server that starts asks for names, too.
+    // The server also queries names while it starts, so the delay is set only now.
     if let (Some(resolver), Some(ms)) = (&resolver, resolver_ms) {
         resolver.set_delay(ms);
     }
@@ -218,7 +219,7 @@ fn measure(case: &Case, setup: &Setup, directory: &Directory, options: &Options)
     Ok(Answer { was_ended, ..answer })
 }
 
-/// Sends SIGINT to the program by its id.
+/// Sends SIGINT to the program by its process id.
 fn interrupt(program: &Program) -> Result<()> {
     let id = program.id().to_string();
     Command::new("kill").args(["-INT", &id]).status().context("cannot run kill")?;

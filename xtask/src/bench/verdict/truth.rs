@@ -1,5 +1,5 @@
-//! The ground truth: what a user of an ordinary client waits for, measured by clients of the bench's
-//! own over the kernel's TCP. Nothing here is taken from `plumb`.
+//! The ground truth: the waiting times of a user with an ordinary client, measured by the bench's
+//! own clients over the kernel's TCP. No value comes from `plumb`.
 
 mod ftp;
 mod login;
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// What a user waits for.
+/// A time that a user waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Whole {
-    /// From the name to the first prompt that takes a command; of FTP to the reply 230.
+    /// From the name lookup to the first usable prompt; for FTP to the reply 230.
     Login,
     Echo,
     /// An echo while a long output arrives.
@@ -26,9 +26,9 @@ pub(super) enum Whole {
     /// A short answer to a command.
     Answer,
     Screenful,
-    /// The largest file, from EPSV to its last reply; of a login a long output.
+    /// Transfer of the largest file, from EPSV to the final reply; for a login a long output.
     Transfer,
-    /// The file that `plumb` predicts only.
+    /// Transfer of the file that `plumb` only predicts.
     Large,
 }
 
@@ -55,7 +55,8 @@ impl Whole {
         }
     }
 
-    /// Returns what is so small that no user notices it, ms (TM-233 section 3.1 for an echo).
+    /// Returns the time below which no user notices a difference, ms (TM-233 section 3.1 for an
+    /// echo).
     pub(super) const fn unnoticed_ms(self) -> f64 {
         match self {
             Self::Echo | Self::Answer | Self::Screenful => 20.0,
@@ -64,7 +65,7 @@ impl Whole {
         }
     }
 
-    /// Returns the whole that `text` names, as a report prints it.
+    /// Parses the name of a whole as printed in a report.
     pub(super) fn named(text: &str) -> Option<Self> {
         let text = text.to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -86,7 +87,7 @@ impl Whole {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Time {
     pub(super) ms: f64,
-    /// The limit was reached: the time is a lower bound.
+    /// `true` if the time limit was reached, so that the time is a lower bound.
     pub(super) timed_out: bool,
 }
 
@@ -96,14 +97,14 @@ pub(super) struct Truth {
     pub(super) times: BTreeMap<Whole, Time>,
 }
 
-/// The longest wait for one thing.
+/// Longest wait for a single event.
 const LIMIT: Duration = Duration::from_secs(15);
-/// Transfers and screens are repeated for no longer than this.
+/// Time limit for repeating transfers and screens.
 const BUDGET: Duration = Duration::from_secs(4);
 
 impl Truth {
-    /// Uses the service as a user would, in the network of the calling thread. `is_random` says that
-    /// the cause acts by chance, so that means are taken and not medians.
+    /// Uses the service as a user would, in the network of the calling thread. `is_random` states
+    /// that the cause acts at random, so that means are taken instead of medians.
     pub(super) fn measure(case: &Case, setup: &Setup, is_random: bool) -> Result<Self> {
         let mut truth = Self::default();
         let began = Instant::now();
@@ -120,7 +121,7 @@ impl Truth {
         Ok(truth)
     }
 
-    /// Returns by how much `without` is shorter, ms, and whether that is a lower bound.
+    /// Returns how much shorter `without` is, ms, and whether that is a lower bound.
     pub(super) fn gain(&self, without: &Self, whole: Whole) -> Option<Time> {
         let (with, without) = (self.times.get(&whole)?, without.times.get(&whole)?);
         let timed_out = with.timed_out || without.timed_out;
@@ -139,7 +140,7 @@ impl Truth {
     }
 }
 
-/// A client has waited for as long as it waits.
+/// Error: no answer arrived within the time limit.
 #[derive(Clone, Copy, Debug)]
 struct Silence;
 
@@ -151,7 +152,7 @@ impl std::fmt::Display for Silence {
 
 impl std::error::Error for Silence {}
 
-/// Returns `None` in place of an error that says that a client waited in vain.
+/// Converts the error [`Silence`] to `None`.
 fn in_time<T>(result: Result<T>) -> Result<Option<T>> {
     let is_silent = |error: &anyhow::Error| {
         let io = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
@@ -166,7 +167,7 @@ fn in_time<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// What a client needs to know.
+/// Inputs of a client.
 struct Run<'a> {
     case: &'a Case,
     setup: &'a Setup,
@@ -192,7 +193,7 @@ fn mean(times: &[f64]) -> Option<f64> {
     (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
 }
 
-/// Returns the median of `times`: the smaller middle one of an even number.
+/// Returns the median of `times`: for an even number the smaller of the two middle values.
 pub(super) fn median(times: &[f64]) -> Option<f64> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,20 +1,20 @@
-//! What of one direction of the path changes with time, with the length of a packet, or with the
-//! traffic of other hosts: a model in virtual time, part of `super::impairment`.
+//! Changes of one direction of the path with time, packet length, or the traffic of other hosts: a
+//! model in virtual time, part of `super::impairment`.
 //!
-//! Not modelled: packets that overtake others when a route becomes shorter (packets keep their
-//! order), the average of the queue length of random early detection (Floyd and Jacobson, 1993: here
-//! the length at the moment decides), and competing flows that react to the delay.
+//! Not modeled: packets that overtake others when a route becomes shorter (packets keep their
+//! order), the average queue length of random early detection (Floyd and Jacobson, 1993: here the
+//! current length decides), and competing flows that react to the delay.
 
 use super::impairment::Link;
 use super::rng::Rng;
 
-/// A full packet of the competing flow, bits.
+/// Size of a full packet of the competing flow, bits.
 const CROSS_PACKET_BITS: u64 = 12_000;
-/// After a drop the competing flow is silent until three tenths of the queue have left (CUBIC's
+/// After a drop the competing flow pauses until three tenths of the queue have drained (CUBIC's
 /// multiplicative decrease, RFC 9438 section 4.6).
 const DECREASE_TENTHS: u64 = 3;
 
-/// Time that repeats: the last `for_ns` of each `every_ns`.
+/// A repeating interval: the last `for_ns` of each `every_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Periodic {
     pub(super) every_ns: u64,
@@ -22,7 +22,7 @@ pub(super) struct Periodic {
 }
 
 impl Periodic {
-    /// Returns when the interval that `at_ns` lies in ends, or `None` outside of one.
+    /// Returns the end of the interval that contains `at_ns`, or `None` outside of one.
     pub(super) fn end(self, at_ns: u64) -> Option<u64> {
         let every_ns = self.every_ns.max(1);
         let in_period_ns = at_ns % every_ns;
@@ -38,8 +38,8 @@ pub(super) struct Wake {
     pub(super) delay_ns: u64,
 }
 
-/// Random early detection: between both lengths of the queue the probability of a drop grows to
-/// `most_per_mille`, and beyond the larger one every packet is dropped.
+/// Random early detection: between the two queue lengths the drop probability grows to
+/// `most_per_mille`; above the larger one every packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Red {
     pub(super) least_bytes: u64,
@@ -47,28 +47,28 @@ pub(super) struct Red {
     pub(super) most_per_mille: u64,
 }
 
-/// What changes in one direction.
+/// Variations of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variation {
-    /// A longer route in these intervals, and by how much, ns.
+    /// Intervals with a longer route, and the additional delay, ns.
     pub(super) longer_route: Option<(Periodic, u64)>,
-    /// Packets are held until the end of these intervals.
+    /// Intervals at whose end held packets are released.
     pub(super) pauses: Option<Periodic>,
-    /// Packets in these intervals are lost.
+    /// Intervals in which packets are lost.
     pub(super) outages: Option<Periodic>,
     pub(super) wake: Option<Wake>,
-    /// Packets longer than this are lost, per mille.
+    /// Packet length and loss rate: longer packets are lost with this probability, per mille.
     pub(super) loss_above: Option<(usize, u64)>,
-    /// TCP segments to this port are held back for so long, ns.
+    /// TCP destination port whose segments are held back, and for how long, ns.
     pub(super) held_port: Option<(u16, u64)>,
-    /// The first SYN of each connection to any other port than this is dropped.
+    /// The first SYN of each connection to any port other than this one is dropped.
     pub(super) drops_first_syn_beside: Option<u16>,
-    /// The rate of the link in these intervals, bit/s.
+    /// Intervals with another rate of the link, and that rate, bit/s.
     pub(super) slow_phase: Option<(Periodic, u64)>,
-    /// Time that the link needs for each packet beside the one for its bits.
+    /// Time that the link needs for each packet in addition to the time of its bits.
     pub(super) packet_ns: u64,
     pub(super) red: Option<Red>,
-    /// A bulk flow of other hosts sends in these intervals.
+    /// Intervals in which a bulk flow of other hosts sends.
     pub(super) cross: Option<Periodic>,
 }
 
@@ -88,7 +88,8 @@ struct Cross {
 }
 
 impl Changes {
-    /// Returns when a packet that enters at `now_ns` goes on, or `None` if it is lost.
+    /// Returns the time at which a packet that enters at `now_ns` continues, or `None` if it is
+    /// lost.
     pub(super) fn enter(
         &mut self,
         settings: &Variation,
@@ -106,8 +107,8 @@ impl Changes {
         Some(settings.pauses.and_then(|pauses| pauses.end(at_ns)).unwrap_or(at_ns))
     }
 
-    /// Returns when the radio is awake. Packets of IPv6, which the kernels send by themselves, do not
-    /// count.
+    /// Returns the time at which the radio is awake. IPv6 packets do not count, because the kernels
+    /// send them by themselves.
     fn wake(&mut self, settings: &Variation, now_ns: u64, packet: &[u8]) -> u64 {
         let Some(wake) = settings.wake.filter(|_| packet.first().is_some_and(|b| b >> 4 == 4))
         else {
@@ -122,8 +123,8 @@ impl Changes {
         at_ns
     }
 
-    /// Sends what the competing flow sends until `now_ns`; `free_at_ns` is when the link has sent
-    /// everything in its queue.
+    /// Adds the packets that the competing flow sends until `now_ns`. `free_at_ns` is the time at
+    /// which the link has sent everything in its queue.
     pub(super) fn add_cross_traffic(
         &mut self,
         settings: &Variation,
@@ -138,7 +139,7 @@ impl Changes {
         while self.cross.next_ns <= now_ns {
             let at_ns = self.cross.next_ns;
             if active.end(at_ns).is_none() {
-                // Begins anew with the next interval.
+                // The flow restarts with the next interval.
                 let every_ns = active.every_ns.max(1);
                 let pause_ns = every_ns.saturating_sub(active.for_ns);
                 self.cross.next_ns = at_ns - at_ns % every_ns + pause_ns.max(1);
@@ -151,7 +152,8 @@ impl Changes {
                 continue;
             }
             *free_at_ns = at_ns.max(*free_at_ns) + serial_ns;
-            // Slow start doubles the rate; then acknowledgments clock the flow, and its window grows.
+            // Slow start doubles the rate; after that, acknowledgments clock the flow, and its
+            // window grows.
             let interval_ns =
                 if self.cross.has_met_drop { serial_ns * 9 / 10 } else { serial_ns / 2 };
             self.cross.next_ns = at_ns + interval_ns.max(1);
@@ -160,7 +162,7 @@ impl Changes {
 }
 
 impl Variation {
-    /// Returns by how much longer the route is at `at_ns`.
+    /// Returns the additional delay of the route at `at_ns`.
     pub(super) fn longer_by_ns(&self, at_ns: u64) -> u64 {
         self.longer_route
             .filter(|(periodic, _)| periodic.end(at_ns).is_some())
@@ -198,7 +200,7 @@ mod tests {
         Wire::new(settings, Settings::default(), None, 1)
     }
 
-    /// Sends packets of `bytes` at `times_ns`, and returns when each of them arrives.
+    /// Sends packets of `bytes` at `times_ns`, and returns the time of arrival of each.
     fn arrivals(wire: &mut Wire, bytes: usize, times_ns: &[u64]) -> Vec<u64> {
         for at in times_ns {
             let mut packet = vec![0; bytes];

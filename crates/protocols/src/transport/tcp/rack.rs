@@ -109,7 +109,7 @@ impl Rack {
     }
 
     /// Step 4: the peer reports a duplicate caused by a retransmission.
-    pub(super) fn repeated_in_vain(&mut self, una: u64, nxt: u64) {
+    pub(super) fn on_spurious_retransmission(&mut self, una: u64, nxt: u64) {
         if self.round_end.is_some_and(|end| una < end) {
             return;
         }
@@ -216,12 +216,14 @@ mod tests {
     #[test]
     fn the_window_grows_once_a_round_and_falls_back_after_sixteen_recoveries() {
         let (_, mut rack) = overtaken();
-        rack.repeated_in_vain(0, 10_000);
-        rack.repeated_in_vain(5000, 12_000);
+        rack.on_spurious_retransmission(0, 10_000);
+        rack.on_spurious_retransmission(5000, 12_000);
         assert_eq!(rack.reordering_window(OPEN), MS * 50);
-        rack.repeated_in_vain(10_000, 20_000);
+        rack.on_spurious_retransmission(10_000, 20_000);
         assert_eq!(rack.reordering_window(OPEN), MS * 75);
-        (0..10).for_each(|round| rack.repeated_in_vain(20_000 + round * 10, 20_001 + round * 10));
+        (0..10).for_each(|round| {
+            rack.on_spurious_retransmission(20_000 + round * 10, 20_001 + round * 10);
+        });
         assert_eq!(rack.reordering_window(OPEN), MS * 100, "at most the round trip");
         (0..15).for_each(|_| rack.recovered());
         assert_eq!(rack.reordering_window(OPEN), MS * 100);

@@ -460,7 +460,7 @@ impl Recovery {
         // Duplicates created by the network say nothing about reordering.
         let is_ours = self.undo.is_some_and(|undo| undo.since.is_some());
         if is_ours && !is_of_probe {
-            self.rack.repeated_in_vain(self.flight.una(), self.flight.nxt());
+            self.rack.on_spurious_retransmission(self.flight.una(), self.flight.nxt());
         }
     }
 

@@ -1,4 +1,4 @@
-//! libunftp as a server: `libunftp-server ROOT HOST PORT CERTIFICATE KEY`. Anybody may log in.
+//! libunftp as a server: `libunftp-server ROOT HOST PORT CERTIFICATE KEY`. Every login is accepted.
 
 use libunftp::ServerBuilder;
 use libunftp::options::ActivePassiveMode;

@@ -1,6 +1,6 @@
-//! suppaftp as a user: `suppaftp-user send|get IN_TLS PASSIVE HOST PORT USER PASSWORD NAME`, where
-//! IN_TLS and PASSIVE are `yes` or `no`. A file is sent into the folder `in`. Any certificate is
-//! taken.
+//! suppaftp as a client: `suppaftp-user send|get IN_TLS PASSIVE HOST PORT USER PASSWORD NAME`,
+//! where IN_TLS and PASSIVE are `yes` or `no`. An upload goes into the directory `in`. Any
+//! certificate is accepted.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn connector() -> RustlsConnector {
     RustlsConnector::from(Arc::new(configuration))
 }
 
-/// Takes any certificate, and signatures that fit it.
+/// Certificate verifier that accepts any certificate with a matching signature.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

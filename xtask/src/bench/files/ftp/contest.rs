@@ -1,4 +1,5 @@
-//! Pairs that do the same job by turns, and the table of what it took them.
+//! Interleaved measurement of pairs of server and client with the same job, and the resulting
+//! table.
 
 use super::desk::{Desk, Measured, NotDone};
 use super::job::{Job, Load, User};
@@ -11,16 +12,16 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// How many pairs of others take part in all rounds.
+/// Number of third-party pairs that take part in all rounds.
 const OTHERS: usize = 3;
 
-/// A server and a user, with their job.
+/// A server and a client with their job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) maker: Maker,
     pub(super) user: User,
     pub(super) job: Job,
-    /// What tells it apart, where all are ours.
+    /// Label of the pair in a comparison of variants of plumb.
     pub(super) variant: Option<&'static str>,
 }
 
@@ -40,7 +41,7 @@ impl Pair {
         self.maker != Maker::Plumb && self.user != User::Plumb
     }
 
-    /// Whether a user of others moves small files over one connection.
+    /// Returns whether a third-party client transfers small files over one connection.
     fn is_over_one_connection(&self) -> bool {
         let is_one = matches!(self.job.load, Load::Small { connections: 1, .. });
         is_one && self.user != User::Plumb
@@ -51,7 +52,7 @@ impl Pair {
     }
 }
 
-/// What figures of a row are divided by.
+/// Divisor of the figures in a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit {
     Bytes(u64),
@@ -59,7 +60,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Returns a processor time as seconds for a GB, or milliseconds for a file.
+    /// Returns a processor time in seconds per GB, or in milliseconds per file.
     pub(super) fn cpu(self, ns: u64) -> f64 {
         match self {
             Self::Bytes(bytes) => ns as f64 / bytes as f64,
@@ -84,7 +85,7 @@ impl Unit {
     }
 }
 
-/// The pairs of a row.
+/// The pairs of a row of the report.
 pub(super) struct Contest {
     pub(super) name: &'static str,
     pub(super) heading: String,
@@ -92,7 +93,7 @@ pub(super) struct Contest {
 }
 
 impl Contest {
-    /// Returns what its figures are divided by.
+    /// Returns the divisor of the figures.
     pub(super) fn unit(&self) -> Unit {
         match self.pairs.first().map(|pair| pair.job.load) {
             Some(Load::Large(mebibytes) | Load::Kept(mebibytes)) => Unit::Bytes(mebibytes << 20),
@@ -101,12 +102,13 @@ impl Contest {
         }
     }
 
-    /// Returns whether all are ours, and differ in how.
+    /// Returns whether all pairs are variants of plumb.
     fn is_of_variants(&self) -> bool {
         self.pairs.iter().all(|pair| pair.variant.is_some())
     }
 
-    /// Has every pair do its job, and the best of them in all rounds; writes the table.
+    /// Runs the job of every pair in the first round and of the selected pairs in the others, and
+    /// adds the table to the report.
     pub(super) fn run(
         &self,
         desk: &mut Desk<'_>,
@@ -127,7 +129,7 @@ impl Contest {
                     Ok(measured) => found.push(measured),
                     Err(error) => {
                         *takes_part = false;
-                        // Over one connection curl waits for its own timers, whatever the server.
+                        // Over one connection curl waits for its own timers, with any server.
                         if pair.is_over_one_connection() && error.is::<NotDone>() {
                             too_slow.push(pair.user);
                         }
@@ -146,7 +148,7 @@ impl Contest {
         Ok(found)
     }
 
-    /// Keeps those that the verdicts need.
+    /// Keeps only the pairs that the verdicts need.
     fn choose(&self, found: &[Vec<Measured>], takes_part: &mut [bool]) {
         let first = |at: usize| found.get(at).and_then(|found| found.first());
         let mut others: Vec<(u64, usize)> = (self.pairs.iter().enumerate())
@@ -163,7 +165,7 @@ impl Contest {
         }
     }
 
-    /// Returns what a pair has taken.
+    /// Returns the measurements of a pair.
     pub(super) fn found<'a>(
         &self,
         found: &'a [Vec<Measured>],
@@ -175,7 +177,7 @@ impl Contest {
         pair.map_or(&[], |(_, found)| found.as_slice())
     }
 
-    /// Returns the quickest pair of others, of those that took part in all rounds.
+    /// Returns the fastest third-party pair among those that took part in all rounds.
     pub(super) fn best_of_others<'a>(
         &self,
         found: &'a [Vec<Measured>],

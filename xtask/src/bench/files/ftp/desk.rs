@@ -1,4 +1,4 @@
-//! Has a user's program do a job at a server, and says what it took.
+//! Runs a client's job at a server, and measures its cost.
 
 use super::job::{Job, Load, TUN, User};
 use super::servers::{Maker, Server};
@@ -17,12 +17,12 @@ use std::error::Error;
 use std::net::TcpStream;
 use std::{fmt, fs, process, thread};
 
-/// How long a job may take; who takes longer is left out.
+/// Time limit for a job; a pair that exceeds it is left out.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Until a server's process for the session has ended, and its time is in the account.
+/// Time for a server's session process to end, so that the account includes it.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What one job has cost.
+/// Cost of one job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) wall_ns: u64,
@@ -52,18 +52,18 @@ impl fmt::Display for NotDone {
 
 impl Error for NotDone {}
 
-/// The servers that run, and the folders.
+/// The running servers and the directories.
 #[derive(Debug)]
 pub(super) struct Desk<'a> {
     pub(super) stage: Stage,
     conditions: &'a Conditions,
     pub(super) servers: Vec<Server>,
-    /// The account of this process and of the users' programs.
+    /// Account of this process and of the client programs.
     near: Account,
 }
 
 impl<'a> Desk<'a> {
-    /// Starts the servers that are there; returns what is not there, too.
+    /// Starts the installed servers; also returns a note for each missing one.
     pub(super) fn open(conditions: &'a Conditions) -> Result<(Self, Vec<String>)> {
         TUN.prepare()?;
         prefer_cubic()?;
@@ -93,7 +93,7 @@ impl<'a> Desk<'a> {
         })
     }
 
-    /// Starts one more server, for as long as it is not ended.
+    /// Starts one more server, which runs until [`Self::end`].
     pub(super) fn add(&mut self, maker: Maker) -> Result<()> {
         let server = self.start(maker)?;
         self.servers.push(server);
@@ -105,7 +105,7 @@ impl<'a> Desk<'a> {
         self.servers.retain(|server| server.maker != maker);
     }
 
-    /// Starts a server anew: after a job that failed it may be busy with that for ever.
+    /// Restarts a server: after a failed job it may be busy with that job indefinitely.
     pub(super) fn restart(&mut self, maker: Maker) -> Result<()> {
         let at = self.servers.iter().position(|server| server.maker == maker);
         let at = at.context("there is no such server")?;
@@ -115,13 +115,13 @@ impl<'a> Desk<'a> {
         Ok(())
     }
 
-    /// Returns the congestion control that connections have here.
+    /// Returns the congestion control of connections in this network.
     pub(super) fn congestion(&self) -> Result<String> {
         let stream = TcpStream::connect(("127.0.0.1", Maker::Plumb.port()))?;
         Ok(socket::congestion_control(&stream)?)
     }
 
-    /// Does a job, and looks whether all has come.
+    /// Runs a job, and checks that all files have been transferred.
     pub(super) fn measure(&self, maker: Maker, user: User, job: Job) -> Result<Measured> {
         let server = self.servers.iter().find(|server| server.maker == maker);
         let account = &server.context("there is no such server")?.account;
@@ -149,7 +149,7 @@ impl<'a> Desk<'a> {
             Load::Large(_) if !job.is_upload => return Ok(()),
             Load::Kept(mebibytes) => {
                 let (files, bytes) = self.stage.measure("here")?;
-                // Words may be laid down in more octets than they have on the wire.
+                // Words may take more octets in the file than on the wire.
                 let is_whole = files == 1 && bytes >= mebibytes << 20;
                 ensure!(is_whole, "{files} files of {bytes} bytes in all have come");
                 return Ok(());
@@ -172,9 +172,10 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Gives all connections at loopback, and from and to the TUN, the congestion control CUBIC.
+/// Sets CUBIC as the congestion control of connections over the loopback and the TUN.
 ///
-/// Another network than the machine's first may refuse that as a setting; a route may have it.
+/// A network namespace other than the initial one may refuse a change of the default, so it is set
+/// per route.
 fn prefer_cubic() -> Result<()> {
     for prefix in ["127.0.0.0/8", "127.0.0.1"] {
         let mut words = vec!["route", "replace", "local", prefix, "dev", "lo", "table", "local"];
@@ -187,10 +188,10 @@ fn prefer_cubic() -> Result<()> {
     run_ip(&words)
 }
 
-/// Lets the kernel keep no more than 4096 connections in TIME-WAIT (RFC 9293 3.6.1) in this network.
+/// Limits the connections in TIME-WAIT (RFC 9293 section 3.6.1) to 4096 in this network.
 ///
-/// It keeps each for a minute. A row of small files leaves more of them than there are ports, and
-/// whoever comes next then pays for those before him: the kernel looks at port after port.
+/// The kernel keeps each for a minute. A row of small files leaves more of them than there are
+/// ports, and later connections then pay for earlier ones: the kernel searches port by port.
 fn keep_few_closed_connections() -> Result<()> {
     const LIMIT: &str = "/proc/sys/net/ipv4/tcp_max_tw_buckets";
     fs::write(LIMIT, "4096").with_context(|| format!("cannot write {LIMIT}"))

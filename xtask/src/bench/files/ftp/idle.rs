@@ -1,7 +1,7 @@
-//! Many who have logged in and do nothing: how soon they have, and what memory each takes.
+//! Many idle sessions: the rate of logins, and the memory of each session.
 //!
-//! The bench logs in one after the other on sockets of the kernel. The servers that have a process
-//! for each session are not called: so many processes are none of theirs.
+//! The bench logs in sequentially on kernel sockets. Servers with one process per session are not
+//! measured: they are not designed for this many sessions.
 
 use super::servers::{Maker, Server};
 use super::stage::Stage;
@@ -21,22 +21,22 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A server of its own, at a port of its own.
+/// First port of the servers started here.
 const PORT: u16 = 7120;
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Memory of the server for each, in KiB, at most.
+/// Largest accepted server memory per session, KiB.
 const MEMORY_GOAL_KIB: f64 = 8.0;
-/// Logins in a second, at least.
+/// Lowest accepted rate of logins per second.
 const RATE_GOAL: f64 = 4800.0;
 
-/// What a round has found out.
+/// Result of one round.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     ns_per_login: u64,
     bytes_each: u64,
 }
 
-/// Measures.
+/// Runs the measurement, and adds its table and verdicts to `report`.
 pub(super) fn run(
     stage: &Stage,
     conditions: &Conditions,
@@ -54,7 +54,7 @@ pub(super) fn run(
     let mut found: [Vec<Found>; 2] = Default::default();
     for round in 0..amount.rounds {
         for (at, (maker, found)) in makers.into_iter().zip(&mut found).enumerate() {
-            // Each round has ports of its own: those of the last one are in TIME-WAIT.
+            // Each round uses new ports, because connections of the previous one are in TIME-WAIT.
             let port = PORT + u16::try_from(round * makers.len() + at)?;
             match measure(maker, stage, conditions, amount.logins, port) {
                 Ok(one) => found.push(one),
@@ -111,7 +111,7 @@ fn measure(
         Server::start(maker, maker.command(stage, port, logins + 100)?, port)
     })?;
     let mut sessions = Vec::with_capacity(logins);
-    // The first has what is made once and for all.
+    // The first login includes one-time allocations, so it is not counted.
     sessions.push(log_in(maker, port)?);
     let before = resident_kilobytes(server.program.id()).context("no memory is known")?;
     let clock = Monotonic::start();
@@ -142,7 +142,7 @@ fn log_in(maker: Maker, port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads a reply of one line.
+/// Reads a one-line reply.
 fn hear(stream: &mut TcpStream, code: &[u8]) -> Result<()> {
     let mut reply = [0; 512];
     let mut count = 0;

@@ -1,4 +1,4 @@
-//! What is moved, and the users' programs that move it.
+//! The jobs, and the client programs that run them.
 
 use super::servers::Maker;
 use super::stage::{LARGE, SMALL, Stage, small_name};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Whose program a person uses.
+/// Client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum User {
     Plumb,
@@ -17,28 +17,28 @@ pub(super) enum User {
     Lftp,
 }
 
-/// What is moved.
+/// Files to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// One file of so many MiB, from the server into nothing.
+    /// One file of this many MiB; a download is discarded.
     Large(u64),
-    /// One file of so many MiB, from the server into a file.
+    /// One file of this many MiB, downloaded to a file.
     Kept(u64),
-    /// So many files of 4 KiB, over so many connections at a time.
+    /// `files` files of 4 KiB, over `connections` concurrent connections.
     Small { files: u32, connections: u32 },
 }
 
-/// How the words of a file are meant, and laid down by our own user.
+/// Transfer type of a file's words, and their local storage format in plumb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Words {
     Image,
-    /// TYPE L 36, as they come.
+    /// TYPE L 36, stored as received.
     L36,
-    /// TYPE L 36, each in five octets.
+    /// TYPE L 36, each word stored in five octets.
     L36InFive,
 }
 
-/// A move.
+/// A transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) is_upload: bool,
@@ -48,9 +48,9 @@ pub(super) struct Job {
     pub(super) on_tun: bool,
 }
 
-/// The name under which a large file is kept.
+/// Name of a downloaded large file.
 const KEPT: &str = "kept";
-/// The TUN of our own TCP.
+/// TUN of plumb's own TCP.
 pub(super) const TUN: Via = Via::Tun(0);
 
 impl User {
@@ -64,7 +64,7 @@ impl User {
         }
     }
 
-    /// Finds the program.
+    /// Returns the path of the program.
     pub(super) fn path(self) -> Result<PathBuf> {
         match self {
             Self::Plumb => plumb(),
@@ -73,7 +73,7 @@ impl User {
         }
     }
 
-    /// Returns the command that does the job at the server of `maker`.
+    /// Returns the command that runs the job at the server of `maker`.
     pub(super) fn command(self, stage: &Stage, maker: Maker, job: Job) -> Result<Command> {
         let mut command = Command::new(self.path()?);
         match self {
@@ -176,7 +176,7 @@ fn of_lftp(command: &mut Command, stage: &Stage, maker: Maker, job: Job) {
             format!("lcd {}; cd in; mput -P {connections} *", stage.at("source/small"))
         }
     };
-    // Where a server knows MODE Z, it would deflate all on this machine's one processor.
+    // If a server supports MODE Z, lftp would deflate everything on the one processor.
     command.arg("--norc").arg("-c").arg(format!(
         "{tls}; set ftp:use-mode-z no; set xfer:clobber yes; set cmd:fail-exit yes; \
          set net:max-retries 1; \

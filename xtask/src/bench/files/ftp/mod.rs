@@ -1,9 +1,9 @@
-//! Files by FTP: every server with every user's program.
+//! FTP file transfers: every server with every client program.
 //!
-//! The first round of a row has all pairs. The later ones have those that its verdicts need: ours,
-//! the three quickest of others, and for the processor time of our server the quickest server of
-//! others with our user's program. A pair that fails, or does not end within 30 s, is left out and
-//! named.
+//! The first round of a row measures all pairs. Later rounds measure those that its verdicts need:
+//! plumb's own pair, the three fastest third-party pairs, and, for the processor time of plumb's
+//! server, the fastest third-party server with plumb's client. A pair that fails, or does not
+//! finish within 30 s, is left out and listed.
 
 mod contest;
 mod desk;
@@ -23,7 +23,7 @@ use job::{Job, Load, User, Words};
 use servers::Maker;
 use std::io::{self, Write};
 
-/// A row, with its goals.
+/// A row of the report with its goals.
 struct Row {
     name: &'static str,
     heading: &'static str,
@@ -33,26 +33,26 @@ struct Row {
     goals: Goals,
 }
 
-/// How much of it is moved.
+/// Amount of data in a row.
 #[derive(Clone, Copy)]
 enum Size {
-    /// The large file, divided.
+    /// The large file, with its size divided by `divisor`.
     Large { divisor: u64 },
-    /// The small files, divided.
+    /// The small files, with their number divided by `divisor`.
     Small { divisor: u32, connections: u32 },
 }
 
-/// What is to be met, where there is such a goal.
+/// The goals of a row.
 #[derive(Clone, Copy, Default)]
 struct Goals {
-    /// How many times the rate of the best pair of others.
+    /// Lowest ratio of the rate to that of the fastest third-party pair.
     times: f64,
-    /// The server's processor time beside that of vsftpd.
+    /// Largest ratio of the server's processor time to that of vsftpd.
     server_beside: Option<f64>,
-    /// Processor seconds for a GB.
+    /// Largest processor time, seconds per GB.
     user_s_per_gb: Option<f64>,
     server_s_per_gb: Option<f64>,
-    /// Processor milliseconds of both ends for a file.
+    /// Largest processor time of both ends, milliseconds per file.
     both_ms_per_file: Option<f64>,
 }
 
@@ -66,11 +66,11 @@ const NO_GOALS: Goals = Goals {
 const BOTH_IN_TLS: Goals =
     Goals { times: 1.3, user_s_per_gb: Some(0.6), server_s_per_gb: Some(0.6), ..NO_GOALS };
 const LARGE: Size = Size::Large { divisor: 1 };
-/// In TLS a quarter says as much.
+/// A quarter of the size is sufficient in TLS.
 const LARGE_IN_TLS: Size = Size::Large { divisor: 4 };
 const MANY: Size = Size::Small { divisor: 1, connections: 8 };
 const ONE: Size = Size::Small { divisor: 5, connections: 1 };
-/// In TLS some take a tenth of a second for each.
+/// In TLS some programs take a tenth of a second per file.
 const ONE_IN_TLS: Size = Size::Small { divisor: 80, connections: 1 };
 
 const fn row(
@@ -131,18 +131,18 @@ const ROWS: [Row; 10] = [
         Goals { times: 1.5, ..NO_GOALS },
     ),
 ];
-/// The rows that have ours alone, or have another form.
+/// Names of the rows that compare variants of plumb or have another form.
 const IDLE: &str = "idle";
 const WORDS: &str = "words";
 const TUN: &str = "tun";
 const RECORDS: &str = "records";
-/// The rate of L 36 beside that of I, at least.
+/// Lowest ratio of the rate of L 36 to that of I.
 const WORDS_GOAL: f64 = 0.8;
-/// The rate over our own TCP beside that over the kernel's, at least.
+/// Lowest ratio of the rate over plumb's own TCP to that over the kernel's.
 const TUN_GOAL: f64 = 0.5;
-/// The time with records beside that without, at most.
+/// Largest ratio of the time with records to that without.
 const RECORDS_GOAL: f64 = 1.01;
-/// A hundredth is found in so many times the rounds of others.
+/// Factor on the number of rounds: a difference of one percent needs more rounds.
 const RECORDS_ROUNDS: usize = 6;
 
 /// Returns the names of the rows.
@@ -150,7 +150,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name).chain([WORDS, TUN, RECORDS, IDLE])
 }
 
-/// Measures.
+/// Runs the measurements of all wanted rows, and adds them to `report`.
 pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report) -> Result<()> {
     let (mut desk, missing) = Desk::open(conditions)?;
     report.notes.extend(missing);
@@ -187,12 +187,12 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount, report: &mut Report)
     Ok(())
 }
 
-/// Says on stderr what is done; a closed stderr is no reason to stop.
+/// Prints progress to stderr; a closed stderr is ignored.
 fn tell(row: &str) {
     _ = writeln!(io::stderr(), "measuring {row}");
 }
 
-/// Shows on stderr what a row has found, for who does not want to wait for the end.
+/// Prints the result of a row to stderr as soon as it is available.
 fn show(report: &Report, notes: usize, verdicts: usize) {
     let mut text = String::new();
     if let Some(section) = report.sections.last() {
@@ -207,7 +207,7 @@ fn show(report: &Report, notes: usize, verdicts: usize) {
     _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Makes ready what a row moves.
+/// Prepares the files of a row, and returns its pairs.
 fn contest_of(row: &Row, desk: &Desk<'_>, amount: &Amount) -> Result<Contest> {
     let (load, heading) = match row.size {
         Size::Large { divisor } => {
@@ -297,7 +297,7 @@ fn ratio(ours: &[Measured], theirs: &[Measured], of: fn(&Measured) -> u64) -> Op
     Ratio::of(&rounds.collect::<Vec<_>>())
 }
 
-/// Our own pair with variants of one job, of which the first is what the others are set beside.
+/// Returns plumb's own pair with variants of one job; the first variant is the reference.
 fn variants(name: &'static str, heading: String, jobs: &[(&'static str, Job)]) -> Contest {
     let pair = |(label, job): &(&'static str, Job)| Pair {
         variant: Some(*label),
@@ -307,7 +307,7 @@ fn variants(name: &'static str, heading: String, jobs: &[(&'static str, Job)]) -
 }
 
 fn measure_words(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
-    // Nine octets are two words: so there is no half one at the end.
+    // Nine octets hold two words, so this size has no half word at the end.
     let mebibytes = (amount.size_mib / 36).max(1) * 9;
     desk.stage.write_large(mebibytes)?;
     let job = |words| Job {
@@ -371,7 +371,7 @@ fn measure_tun(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Res
     Ok(())
 }
 
-/// Moves small files over one connection, with a record of each at both ends and with none.
+/// Transfers small files over one connection, with records at both ends and without.
 fn measure_records(desk: &mut Desk<'_>, amount: &Amount, report: &mut Report) -> Result<()> {
     let files = (amount.files / 5).max(1);
     desk.stage.write_small(files)?;

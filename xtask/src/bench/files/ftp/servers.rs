@@ -1,4 +1,4 @@
-//! The servers: how each is started, and who may log in there.
+//! The servers: how each is started, and its login.
 
 use super::stage::Stage;
 use crate::bench::files::account::Account;
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Whose server.
+/// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Maker {
     Plumb,
-    /// Ours, which keeps no records.
+    /// plumb without records.
     Unrecorded,
     Vsftpd,
     PureFtpd,
@@ -27,9 +27,9 @@ pub(super) enum Maker {
     Pyftpdlib,
 }
 
-/// How long a server may take to start.
+/// Time limit for the start of a server.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Who owns what is sent to servers that have users of their own.
+/// Owner of the uploads to servers with virtual users.
 const USER_ID: u32 = 1000;
 const PYTHON: &str = "/usr/bin/python3";
 const PYFTPDLIB: &str = "
@@ -49,7 +49,7 @@ server.serve_forever()
 ";
 
 impl Maker {
-    /// Those of the rows with pairs.
+    /// Servers of the rows that compare pairs.
     pub(super) const ALL: [Self; 5] =
         [Self::Plumb, Self::Vsftpd, Self::PureFtpd, Self::Proftpd, Self::Pyftpdlib];
 
@@ -64,7 +64,7 @@ impl Maker {
         }
     }
 
-    /// Where it listens.
+    /// Returns the port of the server.
     pub(super) fn port(self) -> u16 {
         match self {
             Self::Plumb => 7101,
@@ -76,7 +76,7 @@ impl Maker {
         }
     }
 
-    /// Who logs in, and by which password: anonymous where that costs nothing to be checked.
+    /// Returns the login: anonymous with servers that serve it without a password check.
     pub(super) fn user(self) -> (&'static str, &'static str) {
         match self {
             Self::Plumb | Self::Unrecorded | Self::Vsftpd => ("ftp", "a@b"),
@@ -84,7 +84,7 @@ impl Maker {
         }
     }
 
-    /// Returns how it is started at a port, for so many sessions at most.
+    /// Returns the command that starts the server at a port, for at most `sessions` sessions.
     pub(super) fn command(self, stage: &Stage, port: u16, sessions: usize) -> Result<Command> {
         match self {
             Self::Plumb => of_plumb(stage, port, sessions),
@@ -101,7 +101,8 @@ impl Maker {
     }
 }
 
-/// At all addresses, because users on a TUN come to another one.
+/// Returns the command for plumb. It listens at all addresses, because clients on a TUN use another
+/// one.
 fn of_plumb(stage: &Stage, port: u16, sessions: usize) -> Result<Command> {
     let text = format!(
         "[ftp]\nroot = \"{}\"\nrights = \"writable\"\nlisten = [\"0.0.0.0:{port}\"]\n\
@@ -136,7 +137,7 @@ fn of_vsftpd(stage: &Stage, port: u16) -> Result<Command> {
     Ok(command)
 }
 
-/// Makes a file of one user, whose password costs little to check.
+/// Creates a users' file with one user whose password is cheap to check.
 fn write_users(stage: &Stage, name: &str) -> Result<PathBuf> {
     let mut openssl = Command::new("openssl");
     let made = openssl.args(["passwd", "-1", "secret"]).stdin(Stdio::null()).output()?;
@@ -155,7 +156,7 @@ fn write_users(stage: &Stage, name: &str) -> Result<PathBuf> {
 fn of_pure_ftpd(stage: &Stage, port: u16) -> Result<Command> {
     let path = program("pure-ftpd", "pure-ftpd")?;
     let users = write_users(stage, "pure.passwd")?;
-    // Unpacked, its program for users lies in another folder of the same tree.
+    // An unpacked package has `pure-pw` in another directory of the same tree.
     let beside = path.with_file_name("tree/usr/bin/pure-pw");
     let maker = if beside.is_file() { beside } else { program("pure-pw", "pure-ftpd")? };
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
@@ -207,7 +208,7 @@ fn of_pyftpdlib(stage: &Stage, port: u16) -> Result<Command> {
     Ok(command)
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) maker: Maker,
@@ -216,7 +217,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts one, and waits until it can be called.
+    /// Starts a server, and waits until it accepts connections.
     pub(super) fn start(maker: Maker, mut command: Command, port: u16) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.current_dir(Path::new("/"));

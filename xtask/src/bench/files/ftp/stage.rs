@@ -1,4 +1,4 @@
-//! The folders of the bench: what servers serve and users send, in memory.
+//! The directories of the bench, in memory: served files, files to upload, and received files.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File, Permissions};
@@ -7,22 +7,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
-/// The large file.
+/// Name of the large file.
 pub(super) const LARGE: &str = "large";
-/// The folder of small files.
+/// Name of the directory of small files.
 pub(super) const SMALL: &str = "small";
-/// What a small file has.
+/// Size of a small file, bytes.
 pub(super) const SMALL_BYTES: usize = 4096;
 const MIB: u64 = 1 << 20;
-/// How the name of the folder begins; the process id follows.
+/// Prefix of the directory's name; the process id follows.
 const PREFIX: &str = "plumb-files-";
 
-/// The folders.
+/// The directories.
 ///
 /// ```text
-/// root/large, root/small/f00000...   served; root/in takes what is sent
-/// source/large, source/small/...     sent
-/// here/                              what comes, and where the users' programs run
+/// root/large, root/small/f00000...   served; root/in receives uploads
+/// source/large, source/small/...     to be uploaded
+/// here/                              downloads, and the working directory of the clients
 /// ```
 #[derive(Debug)]
 pub(super) struct Stage {
@@ -30,7 +30,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Makes them, empty, with a certificate, where files lie in memory if there is such a place.
+    /// Creates the empty directories and a certificate, in /dev/shm if it exists.
     pub(super) fn make() -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -57,7 +57,7 @@ impl Stage {
         Ok(fs::read(self.folder.join(name))?)
     }
 
-    /// Returns a place in it, as text.
+    /// Returns a path below the directory as text.
     pub(super) fn at(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -84,7 +84,7 @@ impl Stage {
         Ok(fs::metadata(served).map_or(0, |data| data.len() / MIB))
     }
 
-    /// Writes so many small files, and removes those of before.
+    /// Writes `count` small files, and removes the earlier ones.
     pub(super) fn write_small(&self, count: u32) -> Result<()> {
         for side in ["root", "source"] {
             let folder = self.folder.join(side).join(SMALL);
@@ -103,7 +103,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Removes what has been moved.
+    /// Removes transferred files.
     pub(super) fn clear(&self) -> Result<()> {
         for (folder, mode) in [("here", 0o755), ("root/in", 0o777)] {
             let folder = self.folder.join(folder);
@@ -114,7 +114,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Returns how many files, and bytes in them, are in a folder and those in it.
+    /// Returns the number of files below a directory, and their total size in bytes.
     pub(super) fn measure(&self, folder: &str) -> Result<(u64, u64)> {
         sizes(&self.folder.join(folder))
     }
@@ -122,19 +122,19 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What is left over lies among temporary files.
+        // Leftovers are in a temporary directory.
         _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Removes what runs have left that were killed: it takes the memory of the machine.
+/// Removes the directories of killed runs: they occupy the machine's memory.
 fn sweep(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let id = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
         if id.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
-            // What stays is tried again by the next run.
+            // The next run tries again.
             _ = fs::remove_dir_all(entry.path());
         }
     }

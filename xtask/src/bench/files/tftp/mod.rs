@@ -1,9 +1,9 @@
-//! Files by TFTP.
+//! TFTP file transfers.
 //!
-//! A round has every pair of user and server once, each reading the same file into `/dev/null`: what
-//! is measured is the protocol and its two programs, and no disk. A time is from the start of the
-//! user's program to its end. Then our own pair moves files with every block size by every window,
-//! of which none may lose time.
+//! A round runs every pair of client and server once. Each client reads the same file into
+//! `/dev/null`, so the protocol and its two programs are measured and not a disk. A time runs from
+//! the start of the client to its end. Then plumb's own pair transfers files with every combination
+//! of block size and window; no combination may lose time to timeouts.
 
 mod pairs;
 
@@ -17,7 +17,8 @@ use records::statistics::median;
 use records::table::Table;
 use serde_json::{Value, json};
 
-/// Block size and window, megabytes of the file, and the time beside the best peer's at most.
+/// Block size, window, file size, and the largest ratio of the time to the fastest third-party
+/// pair's.
 const ROWS: [(Row, f64); 2] = [
     (Row { block_size: 512, window: 1, megabytes: 16 }, 1.0),
     (Row { block_size: 1428, window: 64, megabytes: 128 }, 1.0 / 3.0),
@@ -25,7 +26,7 @@ const ROWS: [(Row, f64); 2] = [
 const BLOCK_SIZES: [u16; 6] = [8, 512, 1428, 8192, 32_768, 65_464];
 const WINDOWS: [u16; 6] = [1, 2, 16, 64, 256, 4096];
 
-/// Measures.
+/// Runs the measurements, and adds them to `report`.
 pub(super) fn run(conditions: &Conditions, rounds: usize, report: &mut Report) -> Result<()> {
     let desk = Desk::open(conditions)?;
     report.notes.extend(desk.missing().iter().cloned());
@@ -104,7 +105,7 @@ fn middle(found: &[Measured], figure: impl Fn(&Measured) -> u64) -> Option<u64> 
     median(&found.iter().map(figure).collect::<Vec<_>>())
 }
 
-/// Every block size by every window, ours.
+/// Measures every combination of block size and window with plumb's own pair.
 fn measure_sizes(desk: &Desk, report: &mut Report) -> Result<()> {
     let mut table = Table::new().number("block (bytes)").number("window").number("MB/s");
     let mut table_rows = Vec::new();

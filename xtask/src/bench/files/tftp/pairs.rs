@@ -1,4 +1,4 @@
-//! The programs that move the files, and what one move costs them.
+//! The client and server programs, and the cost of one transfer.
 
 use crate::bench::conditions::Conditions;
 use crate::bench::files::account::Account;
@@ -13,20 +13,20 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{self, Command, Stdio};
 
-/// Where the servers listen, at loopback.
+/// Ports of the servers on the loopback.
 const OURS: &str = "7001";
 const HPA: &str = "7002";
 const ATFTP: &str = "7003";
-/// The name of the file.
+/// Name of the file.
 const FILE: &str = "file";
-/// How long a server may take to start.
+/// Time limit for the start of a server.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a user's program may take.
+/// Time limit for a client program.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long a look whether a server is there may take; its first request may be lost.
+/// Time limit of one probe for a starting server; its first request may be lost.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is moved how.
+/// Parameters of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) block_size: u16,
@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub(super) megabytes: u64,
 }
 
-/// A user and a server.
+/// A client and a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pair {
     Ours,
@@ -61,7 +61,8 @@ impl Pair {
         }
     }
 
-    /// Only atftp knows windows, and the user of tftp-hpa no block sizes.
+    /// Returns whether both programs support the row: only atftp has windows, and the client of
+    /// tftp-hpa does not support block sizes.
     fn knows(self, row: Row) -> bool {
         match self {
             Self::Ours | Self::Atftp => true,
@@ -71,7 +72,7 @@ impl Pair {
     }
 }
 
-/// What one move has cost.
+/// Cost of one transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) wall_ns: u64,
@@ -89,24 +90,25 @@ impl Measured {
     }
 }
 
-/// The servers, and the folder whose file they give.
+/// The servers, and the directory with the file that they serve.
 pub(super) struct Desk {
     folder: PathBuf,
     plumb: PathBuf,
     servers: Vec<(Pair, Program, Account)>,
-    /// The account of this process and of the users' programs.
+    /// Account of this process and of the client programs.
     near: Account,
     missing: Vec<String>,
 }
 
 impl Desk {
-    /// Starts the servers that are there, on the processor of servers.
+    /// Starts the installed servers on the servers' processor.
     pub(super) fn open(conditions: &Conditions) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("plumb-files-{}", process::id()));
         fs::create_dir_all(&folder)?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&folder, mode)?;
-        // The server of tftp-hpa looks up its address, and finds none where there is only loopback.
+        // The server of tftp-hpa looks up its address, and finds none if there is only the
+        // loopback.
         let words = ["address", "add", "10.83.0.1/32", "dev", "lo"];
         let added = Command::new(program("ip", "iproute2")?).args(words).status()?;
         ensure!(added.success(), "the bench's network takes no address");
@@ -155,7 +157,7 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Returns what is left out, and why.
+    /// Returns a note for each pair that is left out, with the reason.
     pub(super) fn missing(&self) -> &[String] {
         &self.missing
     }
@@ -190,9 +192,9 @@ impl Desk {
         }
     }
 
-    /// Returns the pairs that are there and can do it, ours first.
+    /// Returns the available pairs that support the row, plumb's own first.
     pub(super) fn pairs(&self, row: Row) -> impl Iterator<Item = Pair> {
-        // Beside these curl takes minutes, and only sees whether the server is there.
+        // curl would take minutes in comparison; it only probes whether the server has started.
         let all = [Pair::Ours, Pair::Hpa, Pair::Atftp];
         all.into_iter().filter(move |pair| {
             let is_there = !self.missing.iter().any(|line| line.contains(pair.name()));
@@ -207,7 +209,7 @@ impl Desk {
         found.map(|(.., account)| account).context("there is no such server")
     }
 
-    /// Writes the file of so many megabytes.
+    /// Writes the file with `megabytes` · 10^6 bytes.
     pub(super) fn write_file(&self, megabytes: u64) -> Result<()> {
         let piece: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251).to_le_bytes()[0]).collect();
         let bytes = piece.repeat(usize::try_from(megabytes)?);
@@ -243,7 +245,7 @@ impl Desk {
         Ok(command)
     }
 
-    /// Moves the file once.
+    /// Transfers the file once.
     pub(super) fn measure(&self, pair: Pair, row: Row) -> Result<Measured> {
         let server = self.server(pair)?;
         let (server_before, user_before) = (server.nanos()?, self.near.nanos()?);
@@ -260,8 +262,8 @@ impl Desk {
         })
     }
 
-    /// Moves the file by our own pair, and returns its bytes, the time, and how often the user
-    /// waited in vain.
+    /// Transfers the file with plumb's own pair. Returns its size in bytes, the time in
+    /// nanoseconds, and the number of timeouts at the client.
     pub(super) fn move_ours(&self, block_size: u16, window: u16) -> Result<(u64, u64, u64)> {
         let row = Row { block_size, window, megabytes: 1 };
         let mut command = self.user(Pair::Ours, row)?;

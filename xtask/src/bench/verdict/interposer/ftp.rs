@@ -1,4 +1,4 @@
-//! An FTP session of which one step is late.
+//! An FTP session with one delayed step.
 
 use super::{Delays, Flag, SERVER, is_timeout, sleep};
 use anyhow::{Context, Result};
@@ -7,12 +7,12 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a disk reads or writes at once.
+/// Bytes that the simulated disk reads or writes at a time.
 const BLOCK: usize = 16_384;
-/// How long a data connection may take to come.
+/// Time limit for a data connection to arrive.
 const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Carries the control connection until one side ends it.
+/// Relays the control connection until one side ends it.
 pub(super) fn pass(
     mut client: TcpStream,
     server: TcpStream,
@@ -23,7 +23,7 @@ pub(super) fn pass(
     let (to_client, flag) = (client.try_clone()?, stop.clone());
     let back = thread::spawn(move || {
         let mut session = Session { client: to_client, delays, stop: flag, data: None };
-        // The end of the session ends both directions.
+        // The end of the session closes both directions.
         _ = session.pass_replies(server);
         _ = session.client.shutdown(Shutdown::Both);
     });
@@ -49,12 +49,12 @@ struct Session {
     client: TcpStream,
     delays: Delays,
     stop: Flag,
-    /// The data connection that was promised last.
+    /// Thread of the data connection announced last.
     data: Option<JoinHandle<()>>,
 }
 
 impl Session {
-    /// Passes on the replies of the server, line by line.
+    /// Forwards the replies of the server, line by line.
     fn pass_replies(&mut self, mut server: TcpStream) -> Result<()> {
         let (mut bytes, mut pending) = ([0; 4_096], Vec::new());
         while !self.stop.is_set() {
@@ -84,10 +84,10 @@ impl Session {
                 sleep(delays.command_ms, &self.stop);
                 line = self.promise(&text)?;
             }
-            // Before the first byte of data the server looks for the file.
+            // The server opens the file before the first byte of data.
             Some("150 " | "125 ") => sleep(delays.first_byte_ms, &self.stop),
             Some("226 " | "250 ") if self.data.is_some() => {
-                // All data first; a thread that panicked has ended as well.
+                // Wait for all data first; a panicked thread has ended too.
                 _ = self.data.take().map(JoinHandle::join);
                 sleep(delays.last_reply_ms, &self.stop);
             }
@@ -103,7 +103,7 @@ impl Session {
         let port = listener.local_addr()?.port();
         let (delays, stop) = (self.delays, self.stop.clone());
         self.data = Some(thread::spawn(move || {
-            // What fails is seen by both ends as a data connection that ends early.
+            // Both ends see a failure as a data connection that ends early.
             _ = carry_data(&listener, behind, delays, &stop);
         }));
         let reply = match text.starts_with("229") {
@@ -118,7 +118,7 @@ impl Session {
     }
 }
 
-/// Returns the port in a reply 227 or 229.
+/// Parses the port in a reply 227 or 229.
 fn port_in(reply: &str) -> Option<u16> {
     let inside = reply.split_once('(')?.1.split_once(')')?.0;
     if reply.starts_with("229") {
@@ -129,7 +129,7 @@ fn port_in(reply: &str) -> Option<u16> {
     Some(u16::from_be_bytes([high, low]))
 }
 
-/// Waits for the client, connects to the server, and carries both directions.
+/// Waits for the client, connects to the server, and relays both directions.
 fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) -> Result<()> {
     listener.set_nonblocking(true)?;
     let until = Instant::now() + ACCEPT_LIMIT;
@@ -157,18 +157,19 @@ fn carry_data(listener: &TcpListener, behind: u16, delays: Delays, stop: &Flag) 
     Ok(())
 }
 
-/// How fast a disk is.
+/// Speed of a simulated disk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     /// Before and after each block, ms.
     before_ms: u64,
     after_ms: u64,
-    /// After every so many bytes a pause of so many ms.
+    /// Pause of the second number of ms after every first number of bytes.
     pause: Option<(u64, u64)>,
 }
 
 impl Pace {
-    /// Returns how long the disk pauses after a block with which `before` bytes become `after`, ms.
+    /// Returns the pause of the disk after a block that raises the total from `before` to `after`
+    /// bytes, ms.
     fn pause_ms(self, before: u64, after: u64) -> u64 {
         let pauses =
             self.pause.map(|(bytes, ms)| (after / bytes.max(1) - before / bytes.max(1), ms));
@@ -176,7 +177,7 @@ impl Pace {
     }
 }
 
-/// Carries one direction block by block: each is late, or is followed by a pause.
+/// Relays one direction block by block, with a delay before or a pause after each block.
 fn pump(mut from: TcpStream, mut to: TcpStream, pace: Pace, stop: &Flag) {
     let mut block = vec![0; BLOCK];
     let mut total = 0;
@@ -187,7 +188,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, pace: Pace, stop: &Flag) {
             Err(error) if is_timeout(&error) => continue,
             Err(_) => break,
         };
-        // A part of a block takes its part of the time.
+        // Part of a block takes the corresponding part of the time.
         let part = |ms: u64| ms * count as u64 / BLOCK as u64;
         sleep(part(pace.before_ms), stop);
         if to.write_all(block.get(..count).unwrap_or_default()).is_err() {

@@ -1,4 +1,4 @@
-//! A Telnet session whose server answers late, or stalls.
+//! A Telnet session whose server answers with a delay, or stalls.
 
 use super::{Delays, Flag, is_timeout, sleep};
 use anyhow::Result;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const BUFFER: usize = 16_384;
 
-/// Carries both directions until one ends.
+/// Relays both directions until one ends.
 pub(super) fn pass(
     mut client: TcpStream,
     mut server: TcpStream,
@@ -39,14 +39,14 @@ pub(super) fn pass(
             break;
         }
     }
-    // Either may have been closed by its peer.
+    // The peers may have closed them already.
     _ = server.shutdown(Shutdown::Both);
     _ = client.shutdown(Shutdown::Both);
     _ = back.join();
     Ok(())
 }
 
-/// Passes on what the server sends, each piece as late as `delays` say once a key was typed.
+/// Forwards the server's output, delaying each piece by `delays` once a key has been typed.
 fn answers(
     server: &mut TcpStream,
     mut client: TcpStream,
@@ -79,7 +79,7 @@ fn answers(
         if has_typed.load(Ordering::Relaxed) {
             count_of_pieces += 1;
             due += Duration::from_millis(delays.reply_ms);
-            // A program that stalls sends everything that follows later, too.
+            // If a program stalls, all its later output is late too.
             if let Some((one_in, ms)) = delays.stall
                 && count_of_pieces.is_multiple_of(one_in)
             {
@@ -95,7 +95,8 @@ fn answers(
     _ = writer.join();
 }
 
-/// Writes `bytes` in pieces of so many bytes with a pause of so many ms after each, or at once.
+/// Writes `bytes` at once or, with `pieces`, in pieces of that length in bytes with a pause in ms
+/// after each.
 fn write_pieces(
     client: &mut TcpStream,
     bytes: &[u8],
@@ -110,7 +111,7 @@ fn write_pieces(
     Ok(())
 }
 
-/// Finds characters between the commands of Telnet (RFC 854, RFC 855).
+/// Finds characters between Telnet commands (RFC 854, RFC 855).
 #[derive(Debug, Default)]
 struct Text {
     state: State,
@@ -131,7 +132,7 @@ const SB: u8 = 250;
 const SE: u8 = 240;
 
 impl Text {
-    /// Returns whether `bytes` contain a key: a printable character, or Return.
+    /// Returns whether `bytes` contain a keystroke: a printable character, or Return.
     fn has_character(&mut self, bytes: &[u8]) -> bool {
         let mut has = false;
         for byte in bytes {

@@ -1,21 +1,22 @@
-//! The causes of the second generator, and what each of them can make longer.
+//! The causes of the second generator, and the times that each of them can lengthen.
 
 use super::super::truth::Whole;
 
-/// What is injected.
+/// Kind of an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum Fault {
-    /// The name server does not get the first question, and the client asks again.
+    /// The name server does not receive the first query, and the client repeats it.
     LostQuery,
-    /// The server looks up the name of the client before it greets, and its name server is slow.
+    /// The server looks up the client's name before its greeting, and its name server is slow.
     ReverseLookup,
-    /// The server asks the client's host for its user (RFC 1413), and a firewall rejects that late.
+    /// The server queries the client's host for the user (RFC 1413), and a firewall rejects that
+    /// after a delay.
     IdentLookup,
     /// The profile of the login shell sleeps.
     SlowProfile,
-    /// A program that writes a few bytes at a time, with pauses.
+    /// A program writes a few bytes at a time, with pauses.
     ChattyOutput,
-    /// Other programs of the server's processor, and a server of lower priority than theirs.
+    /// Other programs compete for the server's processor, and the server has a lower priority.
     BusyLoops,
     SlowReplies,
     DiskPauses,
@@ -42,7 +43,7 @@ pub(in super::super) enum Fault {
 }
 
 impl Fault {
-    /// Returns what can take longer because of it.
+    /// Returns the times that the cause can lengthen.
     pub(in super::super) const fn acts_on(self) -> &'static [Whole] {
         use Whole::{Answer, Echo, EchoUnderLoad, Login, Screenful, Transfer};
         match self {
@@ -78,8 +79,8 @@ impl Fault {
         }
     }
 
-    /// Returns whether it acts on some packets, times or replies only, so that a mean says more than
-    /// a median.
+    /// Returns whether the cause affects only some packets, times or replies, so that a mean is
+    /// more meaningful than a median.
     pub(in super::super) const fn is_random(self) -> bool {
         matches!(
             self,

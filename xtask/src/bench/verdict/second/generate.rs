@@ -1,7 +1,7 @@
 //! Cases of the second generator from a seed, without I/O.
 //!
-//! Six cases of twenty are healthy, three have two causes. As in `super::super::generate` a case
-//! depends on the seed and its own number alone, and causes are taken in turn from a permutation of
+//! Six cases of twenty are healthy, three have two causes. As in `super::super::generate`, a case
+//! depends only on the seed and its own number, and causes are taken in order from a permutation of
 //! all pairs of service and cause.
 
 use super::super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
@@ -12,24 +12,24 @@ use super::cause::Fault;
 use super::peers;
 use super::rows::ROWS;
 
-/// The stream of the permutation; the others are those of the cases.
+/// Random stream of the permutation; the other streams are those of the cases.
 const PERMUTATION: u64 = u64::MAX - 1;
-/// Keeps the cases apart from those that the first generator draws from the same seed.
+/// Separates the cases from those that the first generator draws from the same seed.
 const SEED_MASK: u64 = 0x5EC0_4D5E_C04D_5EC0;
-/// Cases that have no cause, of twenty.
+/// Healthy cases of twenty.
 const HEALTHY_OF_20: u64 = 6;
-/// Cases that have two causes, of twenty.
+/// Cases with two causes of twenty.
 const PAIRS_OF_20: u64 = 3;
 
 /// Returns the case `number` of `seed`.
 pub(in super::super) fn case(seed: u64, number: u64) -> Case {
     let mut rng = Rng::new(seed ^ SEED_MASK, number);
-    // Seven and twenty have no common divisor: healthy cases lie between the others.
+    // Seven and twenty are coprime, so healthy cases are spread between the others.
     let turn = (number * 7 + seed % 20) % 20;
     if turn < HEALTHY_OF_20 {
         return healthy(seed, number, &mut rng);
     }
-    // The pairs are counted over the cases that have a cause.
+    // The rank counts only cases with a cause.
     let rank = number / 20 * (20 - HEALTHY_OF_20) + turn - HEALTHY_OF_20;
     let (service, row) = pair(seed, rank);
     let mut causes = vec![drawn(row, service, &mut rng)];
@@ -41,12 +41,11 @@ pub(in super::super) fn case(seed: u64, number: u64) -> Case {
     build(seed, number, service, causes, &mut rng)
 }
 
-/// Returns whether two causes can be measured beside each other: one delays the opening, the other
-/// something that comes later.
+/// Returns whether two causes can be measured together: exactly one of them delays the opening.
 fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
     let is_opening = |row: &Row| row.resource == Resource::Opening;
     let is_processor = |row: &Row| row.resource == Resource::Processor;
-    // An interposer would be the client of the server, and the server would ask for its name.
+    // With an interposer, the server would query the interposer's host instead of the client's.
     let is_server = |row: &Row| row.resource == Resource::Server;
     let asks = |row: &Row| {
         let asking = [Fault::ReverseLookup, Fault::IdentLookup];
@@ -59,12 +58,12 @@ fn can_combine(other: &Row, row: &Row, service: Service) -> bool {
         && !(asks(other) && is_server(row) || asks(row) && is_server(other))
 }
 
-/// Returns the service and the cause of a rank, from a permutation of all of them.
+/// Returns the service and the cause of a rank, from a permutation of all pairs.
 fn pair(seed: u64, rank: u64) -> (Service, &'static Row) {
     let pairs = ROWS.iter().flat_map(|row| row.services.iter().map(move |service| (*service, row)));
     let mut pairs: Vec<(Service, &'static Row)> = pairs.collect();
     let mut rng = Rng::new(seed ^ SEED_MASK, PERMUTATION);
-    // Fisher and Yates.
+    // Fisher-Yates shuffle.
     for last in (1..pairs.len()).rev() {
         let other = rng.next() % (last as u64 + 1);
         pairs.swap(last, usize::try_from(other).unwrap_or(0));
@@ -78,7 +77,7 @@ fn drawn(row: &Row, service: Service, rng: &mut Rng) -> Cause {
         quantity.map_or(0, |quantity| rng.log_uniform(quantity.least, quantity.most))
     };
     let (mut size, second) = (draw(row.size), draw(row.second));
-    // TFTP sends a block in each round trip: only a rate below that of its blocks delays it.
+    // TFTP sends one block per round trip, so only a rate below that of its blocks delays it.
     if service == Service::TftpGet && row.kind == Kind::Second(Fault::AlternatingRate) {
         size = (size / 4).max(50);
     }
@@ -106,7 +105,8 @@ fn healthy(seed: u64, number: u64, rng: &mut Rng) -> Case {
         Healthy::LowRate => {
             let rate = rng.log_uniform(56, 512);
             path.rate_kbps = Some(rate);
-            // One bandwidth-delay product, and a first window of ten full packets and two more.
+            // One bandwidth-delay product, and at least an initial window of ten full packets and
+            // two more.
             path.queue_ms = (path.rtt_us / 1_000).max(12 * 12_000 / rate);
         }
         Healthy::Asymmetric => {
@@ -156,16 +156,16 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
     } else if has(Fault::PlainTftp) {
         rng.log_uniform(15_000, 70_000)
     } else if has(Fault::EarlyDetection) {
-        // On a short path a loss costs next to nothing.
+        // On a short path a loss costs almost nothing.
         rng.log_uniform(40_000, 110_000)
     } else {
         rng.log_uniform(5_000, 75_000)
     };
     let jitter_us = if rng.is(0.25) { rng.log_uniform(200, rtt_us / 8 + 200) } else { 0 };
-    // A limited rate beside a cause that limits it would be a second cause.
+    // A limited rate in addition to a cause that limits it would be a second cause.
     let is_limited = causes.iter().any(|cause| cause.kind.row().resource == Resource::Flow);
     let has_rate = !is_limited && rng.is(0.4);
-    // So slow that a transfer lasts as long as the time between two outages, or two pauses.
+    // Slow enough that a transfer lasts as long as the time between two outages or pauses.
     let rate_kbps = if has(Fault::Outages) {
         Some(rng.log_uniform(1_500, 3_000))
     } else if has(Fault::WifiPauses) {
@@ -178,7 +178,7 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
         || has(Fault::EarlyDetection)
         || has(Fault::SmallPolicer);
     let control = match is_lossy {
-        // BBR keeps its rate where a queue drops, and does not fill one.
+        // BBR keeps its rate if a queue drops packets, and does not fill one.
         true => *rng.pick(&[Control::Cubic, Control::Reno]).unwrap_or(&Control::Cubic),
         false => *rng.pick(&Control::ALL).unwrap_or(&Control::Cubic),
     };
@@ -195,7 +195,7 @@ fn path(causes: &[Cause], rng: &mut Rng) -> Path {
     }
 }
 
-/// Returns about how fast a file moves, bytes a second.
+/// Returns the approximate transfer rate of a file, bytes per second.
 fn bytes_per_second(case: &Case) -> f64 {
     let mut rtt_s = case.path.rtt_us as f64 / 1e6;
     let is_put = case.service == Service::FtpPut;
@@ -210,7 +210,7 @@ fn bytes_per_second(case: &Case) -> f64 {
                 14_480.0 * 4.0 / rtt_s
             }
             Fault::RouteFlap => 14_480.0 * 10.0 / (size / 1e3),
-            // Mathis et al. (1997), with some timeouts.
+            // Mathis et al. (1997), reduced for timeouts.
             Fault::LossToServer | Fault::LossToClient | Fault::LossOfLarge => {
                 1_300.0 / (rtt_s.max(0.01) * (size / 1e3).sqrt())
             }
@@ -239,7 +239,7 @@ fn bytes_per_second(case: &Case) -> f64 {
     most
 }
 
-/// Returns the size of the largest file: some seconds of it, a power of two of KiB.
+/// Returns the size of the largest file: a power of two of KiB that takes some seconds.
 fn bytes_for(case: &Case) -> u64 {
     let per_second = bytes_per_second(case);
     let has = |fault| case.has(Kind::Second(fault));
@@ -248,7 +248,7 @@ fn bytes_for(case: &Case) -> u64 {
     let bucket = case.causes.iter().find(|cause| cause.kind == Kind::Second(Fault::LargeShaper));
     match case.service {
         Service::Login | Service::LoginOwnTcp => 0,
-        // What passes at once, and then some seconds.
+        // The bucket's content, which passes at once, and some seconds at the limited rate.
         Service::FtpGet | Service::FtpPut if bucket.is_some() => {
             let bytes = bucket.map_or(0, |cause| cause.second * 1_000);
             power_of_two(bytes as f64 * 2.0 + per_second * 2.0, 512 << 10, 4 << 20)
@@ -258,7 +258,7 @@ fn bytes_for(case: &Case) -> u64 {
         }
         Service::TftpGet => {
             let mut seconds = case.path.rtt_us as f64 / 1e6;
-            // These agree to windows of 16 blocks (RFC 7440).
+            // These servers accept windows of 16 blocks (RFC 7440).
             let has_windows = matches!(case.peer, Peer::PlumbTftp | Peer::Atftpd);
             let mut block = if has_windows { 8.0 * 1_428.0 } else { 1_428.0 };
             for Cause { kind, size, second } in &case.causes {
@@ -268,7 +268,7 @@ fn bytes_for(case: &Case) -> u64 {
                     Kind::Second(Fault::RouteFlap) => seconds += *size as f64 / 2e3,
                     Kind::Second(Fault::WifiPauses) => seconds += *size as f64 / 4e3,
                     Kind::Second(Fault::PlainTftp) => block = 512.0,
-                    // So many packets that some six of them are lost.
+                    // Enough packets that about six of them are lost.
                     Kind::Second(Fault::LossToServer | Fault::LossToClient) => {
                         let bytes = 6.0e3 / *size as f64 * 1_428.0;
                         return power_of_two(bytes, 32 << 10, 512 << 10);

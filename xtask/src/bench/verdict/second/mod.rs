@@ -1,8 +1,8 @@
 //! The second generator: other causes, magnitudes, paths and peers than those of `super::generate`.
 //!
-//! It was written without knowledge of the rules by which `plumb measure` finds a cause, and nothing
-//! is tuned to it. Networks, relay, clients, scoring and tables are those of the
-//! first generator.
+//! It was written without knowledge of the rules by which `plumb measure` finds a cause, and
+//! nothing is tuned to it. It uses the networks, relay, clients, scoring and tables of the first
+//! generator.
 
 mod cause;
 mod generate;

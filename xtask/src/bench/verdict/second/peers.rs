@@ -1,5 +1,5 @@
-//! The servers of the second generator: which of them a case may have, and how they are started where
-//! that differs from the first generator.
+//! The servers of the second generator: the selection for a case, and how they are started if that
+//! differs from the first generator.
 
 use super::super::case::{Peer, Service};
 use super::super::cause::{Cause, Kind};
@@ -9,11 +9,11 @@ use super::programs;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the servers of a service that can have the causes.
+/// Returns the servers of a service that support the causes.
 pub(super) fn of(service: Service, causes: &[Cause]) -> Vec<Peer> {
     let has = |fault| causes.iter().any(|cause| cause.kind == Kind::Second(fault));
     let all: &[Peer] = match service {
-        // The others are told not to ask for names, or cannot.
+        // The other servers are configured not to look up names, or cannot.
         Service::Login | Service::LoginOwnTcp if has(Fault::ReverseLookup) => {
             &[Peer::InetutilsTelnetd]
         }
@@ -36,7 +36,7 @@ pub(super) fn of(service: Service, causes: &[Cause]) -> Vec<Peer> {
             Peer::Proftpd,
             Peer::PlumbFtp,
         ],
-        // plumb serve has no way to refuse options.
+        // plumb serve has no setting to refuse options.
         Service::TftpGet if has(Fault::PlainTftp) => {
             &[Peer::TftpdHpa, Peer::Atftpd, Peer::Dnsmasq, Peer::PythonTftpd]
         }
@@ -52,7 +52,7 @@ pub(super) fn of(service: Service, causes: &[Cause]) -> Vec<Peer> {
     all.to_vec()
 }
 
-/// Returns the arguments with which a TFTP server refuses options, empty where it is not to.
+/// Returns the arguments with which a TFTP server refuses options; empty if it should accept them.
 pub(in super::super) fn refusals(peer: Peer, setup: &Setup) -> &'static [&'static str] {
     match peer {
         _ if !setup.second.has_no_options => &[],
@@ -84,8 +84,8 @@ pub(in super::super) fn python_arguments(
     }
 }
 
-/// Returns the lines of proftpd's settings for lookups of names and users; `program` leads to its
-/// modules where it was unpacked and not installed.
+/// Returns the lines of proftpd's configuration for lookups of names and users. `program` leads to
+/// the modules of an unpacked package.
 pub(in super::super) fn proftpd_lines(setup: &Setup, program: &Path) -> String {
     let mut text = match setup.second.server_resolver_ms {
         Some(_) => "UseReverseDNS on\n",

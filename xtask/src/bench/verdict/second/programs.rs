@@ -1,8 +1,8 @@
 //! Servers written in Python for the second generator. Each gets its arguments after `-c`, and runs
-//! until it is ended.
+//! until it is killed.
 
-/// A Telnet server: RFC 854 with echo and without go-ahead, a process and a pseudo-terminal for each
-/// connection. Arguments: the login program, the address, the port.
+/// A Telnet server (RFC 854) with echo and without go-ahead; each connection has a process and a
+/// pseudo-terminal. Arguments: the login program, the address, the port.
 pub(super) const TELNETD: &str = r#"
 import os, pty, select, signal, socket, sys
 program, address, port = sys.argv[1:]
@@ -83,7 +83,7 @@ while True:
     connection.close()
 "#;
 
-/// pyftpdlib with a thread for each session, and without sendfile(2). Arguments: the directory, the
+/// pyftpdlib with a thread per session and without sendfile(2). Arguments: the directory, the
 /// address, the port.
 pub(super) const PYFTPDLIB: &str = "
 import logging, sys
@@ -99,8 +99,8 @@ FTPHandler.use_sendfile = False
 ThreadedFTPServer((address, int(port)), FTPHandler).serve_forever()
 ";
 
-/// A TFTP server: RFC 1350 with blksize (RFC 2348), or without options. Arguments: the directory, the
-/// address, the port, and `options` or `plain`.
+/// A TFTP server: RFC 1350 with blksize (RFC 2348), or without options. Arguments: the directory,
+/// the address, the port, and `options` or `plain`.
 pub(super) const TFTPD: &str = r#"
 import os, socket, sys, threading
 root, address, port, mode = sys.argv[1:]

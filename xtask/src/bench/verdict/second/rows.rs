@@ -1,6 +1,6 @@
 //! The table of the second generator: services, magnitudes and right classes of every cause.
 //!
-//! Where several statements are true all of them are right: competing traffic fills a queue, takes a
+//! If several statements are true, all of them are right: competing traffic fills a queue, takes a
 //! share of the rate of the slowest link, and is other traffic.
 
 use super::super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
@@ -12,9 +12,9 @@ const ALL_SERVICES: &[Service] = &[Login, LoginOwnTcp, FtpGet, FtpPut, TftpGet];
 const LOGINS: &[Service] = &[Login, LoginOwnTcp];
 const TCP: &[Service] = &[Login, LoginOwnTcp, FtpGet, FtpPut];
 const FTP: &[Service] = &[FtpGet, FtpPut];
-/// Services whose data goes to the client.
+/// Services that transfer data to the client.
 const TO_CLIENT: &[Service] = &[Login, LoginOwnTcp, FtpGet, TftpGet];
-/// Services with something to lose towards the server: keys, data or acknowledgments of blocks.
+/// Services that send something to the server: keys, data or acknowledgments of blocks.
 const TO_SERVER: &[Service] = &[Login, LoginOwnTcp, FtpPut, TftpGet];
 
 const LOSS: &[Class] = &[Class::PathLoss, Class::ConnectionSetup];
@@ -43,7 +43,7 @@ const fn per_mille(name: &'static str, least: u64, most: u64) -> Option<Quantity
     quantity(name, "per mille", least, most)
 }
 
-/// Every cause: those of the hosts, and then those of the path.
+/// Every cause: those of the hosts, then those of the path.
 pub(in super::super) const ROWS: [Row; 28] = [
     of(Fault::LostQuery, "lost DNS question", ALL_SERVICES, &[Class::Resolver], Resource::Opening)
         .of(quantity("asked again after", "s", 1, 4), None),
@@ -218,14 +218,14 @@ pub(in super::super) const ROWS: [Row; 28] = [
 ];
 
 impl Fault {
-    /// Returns the row of this cause.
+    /// Returns the table row of this cause.
     pub(in super::super) fn row(self) -> &'static Row {
-        // Every cause has a row: a test says so.
+        // A test checks that every cause has a row.
         ROWS.iter().find(|row| row.kind == Kind::Second(self)).unwrap_or(&ROWS[0])
     }
 }
 
-/// Returns the table of the causes in Markdown, as it is in `docs/verdict-bench.md`.
+/// Returns the table of the causes in Markdown, as in `docs/verdict-bench.md`.
 pub(in super::super) fn markdown() -> String {
     markdown_of(&ROWS)
 }

@@ -1,5 +1,5 @@
-//! What a cause of the second generator means for the relay, the kernels, the interposer and the
-//! servers, and what stays of it where it is removed.
+//! Settings of the relay, the kernels, the interposer and the servers for a cause of the second
+//! generator, and the settings that remain if the cause is removed.
 
 use super::super::case::{Case, Service};
 use super::super::cause::Cause;
@@ -9,42 +9,42 @@ use super::super::variation::{Periodic, Red, Wake};
 use super::cause::Fault;
 
 const MS: u64 = 1_000_000;
-/// The port of ident (RFC 1413).
+/// Port of ident (RFC 1413).
 const IDENT_PORT: u16 = 113;
-/// A full packet of a TUN.
+/// Size of a full packet of a TUN.
 const FULL_PACKET: u64 = 1_500;
-/// How many times as fast the downlink is where the uplink is saturated.
+/// Ratio of the downlink to a saturated uplink.
 const DOWNLINK_FACTOR: u64 = 8;
-/// And the higher of two alternating rates.
+/// Ratio of the higher to the lower of two alternating rates.
 const RATE_FACTOR: u64 = 8;
-/// The rate of the slow radio, kbit/s: a full packet takes 6 ms.
+/// Rate of the slow radio, kbit/s: a full packet takes 6 ms.
 const RADIO_KBPS: u64 = 2_000;
-/// Lengths of the queue between which random early detection acts, packets.
+/// Queue lengths between which random early detection acts, packets.
 const RED_PACKETS: (u64, u64) = (1, 6);
 
 /// Programs that compete with the server for its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Loops {
     pub(in super::super) count: u64,
-    /// The nice value of the server; that of the others is 0.
+    /// Nice value of the server; that of the other programs is 0.
     pub(in super::super) server_nice: i8,
 }
 
-/// What only the second generator sets.
+/// Settings that only the second generator uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Conditions {
-    /// The client's name server answers each question the second time only.
+    /// The client's name server answers each query only the second time.
     pub(in super::super) drops_first_query: bool,
-    /// After so long the client asks again, s.
+    /// Time after which the client repeats a query, s.
     pub(in super::super) query_timeout_s: Option<u64>,
-    /// The server has a name server that answers so late, ms.
+    /// Delay of the name server that the server queries, ms; `None` without one.
     pub(in super::super) server_resolver_ms: Option<u64>,
-    /// The FTP server asks for the client's user.
+    /// `true` if the FTP server queries ident for the client's user.
     pub(in super::super) asks_ident: bool,
-    /// The login shell starts so late, ms.
+    /// Delay of the start of the login shell, ms.
     pub(in super::super) profile_ms: u64,
     pub(in super::super) loops: Option<Loops>,
-    /// The TFTP server refuses all options.
+    /// `true` if the TFTP server refuses all options.
     pub(in super::super) has_no_options: bool,
 }
 
@@ -95,7 +95,7 @@ fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
             setup.to_server.variation.wake = Some(wake);
         }
         Fault::SaturatedUplink => setup.to_server.variation.cross = Some(ALWAYS),
-        // One object after the other, with pauses between them.
+        // One object after the other, with pauses in between.
         Fault::BusyDownlink => {
             let busy = Periodic { every_ns: 1_800 * MS, for_ns: 1_300 * MS };
             setup.to_client.variation.cross = Some(busy);
@@ -115,7 +115,7 @@ fn impair(setup: &mut Setup, fault: Fault, cause: Cause, service: Service) {
     }
 }
 
-/// Injects a cause that acts on both directions alike.
+/// Injects a cause that affects both directions alike.
 fn vary(setup: &mut Setup, fault: Fault, Cause { size, second, .. }: Cause) {
     for one in [&mut setup.to_client, &mut setup.to_server] {
         let variation = &mut one.variation;
@@ -123,7 +123,7 @@ fn vary(setup: &mut Setup, fault: Fault, Cause { size, second, .. }: Cause) {
         let rare = Periodic { every_ns: second * MS, for_ns: size * MS };
         match fault {
             Fault::Satellite => one.delay_ns += size * MS / 2,
-            // Both directions take the longer route.
+            // The longer route applies to both directions.
             Fault::RouteFlap => variation.longer_route = Some((half, size * MS / 2)),
             Fault::WifiPauses => variation.pauses = Some(rare),
             Fault::Outages => variation.outages = Some(rare),
@@ -144,11 +144,11 @@ fn vary(setup: &mut Setup, fault: Fault, Cause { size, second, .. }: Cause) {
     }
 }
 
-/// The whole time.
+/// A period without gaps.
 const ALWAYS: Periodic = Periodic { every_ns: 1, for_ns: 1 };
 
-/// Sets what the path and the peers have with the cause and without it: the rate beside it, or a
-/// server that asks other servers, which answer at once.
+/// Sets the properties that path and peers have with and without the cause: the rate, or a server
+/// that queries other servers, which answer at once.
 pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause, rtt_us: u64) {
     let Cause { size, second, .. } = cause;
     let link =
@@ -185,7 +185,7 @@ pub(in super::super) fn take_rest(setup: &mut Setup, fault: Fault, cause: Cause,
                 one.link = queue;
                 one.variation.packet_ns = second * MS;
             }
-            // A full packet takes the time of its bits beside its own.
+            // A full packet takes its own time and that of its bits.
             let packet_ms = FULL_PACKET * 8 / RADIO_KBPS + second;
             setup.bytes_per_second = Some(FULL_PACKET * 1_000 / packet_ms);
         }

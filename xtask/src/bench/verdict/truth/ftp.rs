@@ -8,9 +8,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// How often the file is moved at most.
+/// Maximum number of transfers of the file.
 const TIMES: usize = 3;
-/// The large file is left out where it would take longer.
+/// Time limit of the large file; it is left out if it would take longer.
 const LARGE_LIMIT: Duration = Duration::from_secs(14);
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
@@ -56,7 +56,7 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
             None => truth.set_limit(Whole::Large),
         }
     }
-    // The server may close first.
+    // The server may close the connection first.
     _ = client.command("QUIT", &['2']);
     Ok(())
 }
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Opens a data connection to the port that the server names.
+    /// Opens a data connection to the port that the server announces.
     fn open_data(&mut self) -> Result<TcpStream> {
         let reply = self.command("EPSV", &['2'])?;
         let inside = reply.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
@@ -124,7 +124,7 @@ impl Client {
             }
         }
         ensure!(total == bytes, "{total} of {bytes} bytes came");
-        // proftpd waits up to ten seconds for the client's end before its last reply.
+        // proftpd waits up to ten seconds for the client to close before its final reply.
         drop(data);
         self.reply('2')?;
         Ok(())
@@ -145,7 +145,7 @@ impl Client {
         Ok(())
     }
 
-    /// Removes a file that was stored: vsftpd refuses to overwrite one of an anonymous user.
+    /// Removes an uploaded file: vsftpd does not let an anonymous user overwrite one.
     fn delete(&mut self, name: &str) -> Result<()> {
         self.command(&format!("DELE {name}"), &['2', '5'])?;
         Ok(())

@@ -13,22 +13,22 @@ const WONT: u8 = 252;
 const WILL: u8 = 251;
 const SB: u8 = 250;
 const SE: u8 = 240;
-/// RFC 857 and RFC 858.
+/// Option codes of RFC 857 and RFC 858.
 const ECHO: u8 = 1;
 const SUPPRESS_GO_AHEAD: u8 = 3;
 
 /// Keys whose echoes are measured.
 const KEYS: &[u8] = b"abcdefghijklmnopqrstuvwxyzabcdefghijklmn";
-/// A character that the long output does not have.
+/// A character that does not occur in the long output.
 const LOADED_KEY: u8 = b'Q';
-/// A short answer of two programs: the server gets it in two pieces.
+/// A short command with the output of two programs, which reaches the server in two pieces.
 const ANSWER: &[u8] = b"echo ok; /bin/echo ok";
-/// A screen of 24 lines.
+/// A command that prints a screen of 24 lines.
 const SCREEN: &[u8] =
     b"printf '%079d\\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24";
-/// The shell's prompt of root, and of others.
+/// Shell prompts of root, and of other users.
 const PROMPTS: [&[u8]; 2] = [b"# ", b"$ "];
-/// For how long the long output is to last on a path of known rate.
+/// Intended duration of the long output on a path of known rate, s.
 const LOAD_SECONDS: u64 = 4;
 
 pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
@@ -59,7 +59,7 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
         truth.set(whole, &all, run.is_random);
         Ok(true)
     };
-    // A black hole swallows the first long packet, and then nothing more comes.
+    // A black hole drops the first long packet, and no more data arrives.
     let times = if run.is_random { 12 } else { 4 };
     if !repeat(Whole::Answer, ANSWER, times)? || !repeat(Whole::Screenful, SCREEN, times)? {
         return Ok(());
@@ -70,13 +70,13 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
         return Ok(());
     };
     truth.set(Whole::Transfer, &[millis(began.elapsed())], false);
-    // The first ones meet a queue that is not yet full.
+    // During the first echoes the queue is not yet full.
     let later = echoes.get(echoes.len() / 2..).unwrap_or_default();
     truth.set(Whole::EchoUnderLoad, later, run.is_random);
     Ok(())
 }
 
-/// Measures the echoes of keys, and returns whether the session can go on.
+/// Measures the echoes of keys, and returns whether the session can continue.
 fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Result<bool> {
     let began = Instant::now();
     let mut echoes = Vec::new();
@@ -92,7 +92,7 @@ fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Re
         }
     }
     truth.set(Whole::Echo, &echoes, run.is_random);
-    // The line is taken back.
+    // Erase the line.
     session.send(b"\x15\r\0")?;
     if in_time(session.await_prompt(LIMIT))?.is_none() {
         truth.set_limit(Whole::Answer);
@@ -101,10 +101,10 @@ fn measure_echoes(run: &Run<'_>, session: &mut Session, truth: &mut Truth) -> Re
     Ok(true)
 }
 
-/// Waits for 20 to 70 ms where a cause acts by chance, so that no key meets a processor only because
-/// the one before it has just had its turn there. Elsewhere the next key follows at once, as of a
-/// script or of a paste: then the kernel takes the session for an interactive one, and delays its
-/// acknowledgments.
+/// Pauses for 20 to 70 ms between keys if a cause acts at random, so that a key does not find the
+/// processor free only because the previous one was just served. Otherwise the next key follows at
+/// once, as from a script or a paste: then the kernel considers the session interactive, and delays
+/// its acknowledgments.
 fn pause(run: &Run<'_>, number: usize) {
     if !run.is_random {
         return;
@@ -123,22 +123,22 @@ fn log_in(run: &Run<'_>, session: &mut Session) -> Result<()> {
     session.await_text(ends_with_prompt, LIMIT)
 }
 
-/// Returns the lines of 80 bytes of the long output.
+/// Returns the number of 80-byte lines in the long output.
 fn load_lines(run: &Run<'_>) -> u64 {
     let Some(rate) = run.setup.bytes_per_second else { return 6_000 };
     // The queue of a link that is faster than the output stays empty.
     let link = run.setup.to_client.link.filter(|link| link.bits_per_second / 8 <= rate);
     let queue_bytes = link.map_or(0, |link| link.queue_bytes);
-    // A bucket passes at once, and a queue must fill before its length is seen.
+    // The bucket's content passes at once, and the queue must fill before its length has an effect.
     let bucket_bytes = run.setup.to_client.policer_or_shaper.map_or(0, |bucket| bucket.bytes);
     ((rate * LOAD_SECONDS + 3 * queue_bytes + bucket_bytes) / 80).clamp(100, 20_000)
 }
 
 struct Session {
     stream: TcpStream,
-    /// What came and was not yet used.
+    /// Received text that has not been consumed.
     text: Vec<u8>,
-    /// The beginning of a command of Telnet.
+    /// Incomplete Telnet command.
     pending: Vec<u8>,
 }
 
@@ -148,7 +148,7 @@ impl Session {
         Ok(self.stream.write_all(bytes)?)
     }
 
-    /// Reads until `is_there`, which sees what has come since the last send.
+    /// Reads until `is_there` returns true for the data received since the last send.
     fn await_text(&mut self, is_there: impl Fn(&[u8]) -> bool, limit: Duration) -> Result<()> {
         let until = Instant::now() + limit;
         while !is_there(&self.text) {
@@ -172,7 +172,7 @@ impl Session {
         Ok(millis(sent.elapsed()))
     }
 
-    /// Types keys one after the other while `lines` arrive, and returns their echoes.
+    /// Types keys one after the other while `lines` arrive, and returns the times of their echoes.
     fn echoes_under_load(&mut self, lines: u64) -> Result<Vec<f64>> {
         let line = "x".repeat(78);
         self.send(format!("yes {line} | head -n {lines}\r\0").as_bytes())?;
@@ -182,13 +182,13 @@ impl Session {
         loop {
             let sent = Instant::now();
             self.send(&[LOADED_KEY])?;
-            // A shell that edits lines itself prints all keys again behind its prompt.
+            // A shell with its own line editor prints all keys again after its prompt.
             let is_over = |text: &[u8]| {
                 PROMPTS.iter().any(|prompt| text.windows(2).any(|two| two == *prompt))
             };
             self.await_text(|text| text.contains(&LOADED_KEY) || is_over(text), LIMIT)?;
             if is_over(&self.text) {
-                // A key whose echo comes only behind all of the output has waited for so long.
+                // If an echo arrives only after the whole output, its time is that of the output.
                 if echoes.len() < 2 {
                     echoes.push(millis(sent.elapsed()));
                 }
@@ -201,7 +201,7 @@ impl Session {
         Ok(echoes)
     }
 
-    /// Reads once, and answers the options of Telnet.
+    /// Reads once, and answers Telnet options.
     fn read(&mut self, limit: Duration) -> Result<()> {
         self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))))?;
         let mut bytes = [0; 65_536];
@@ -223,8 +223,8 @@ impl Session {
     }
 }
 
-/// Returns whether `text` ends with the prompt of a new line: a shell that edits lines itself prints
-/// its prompt again when a line is taken back.
+/// Returns whether `text` ends with the prompt of a new line: a shell with its own line editor
+/// prints its prompt again when a line is erased.
 fn ends_with_new_prompt(text: &[u8]) -> bool {
     text.contains(&b'\n') && ends_with_prompt(text)
 }
@@ -233,7 +233,7 @@ fn ends_with_prompt(text: &[u8]) -> bool {
     PROMPTS.iter().any(|prompt| text.ends_with(prompt))
 }
 
-/// Splits `input` into text, the answer to its commands, and an incomplete command at its end.
+/// Splits `input` into text, the answers to its commands, and an incomplete command at the end.
 fn interpret(input: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let (mut text, mut answer, mut rest) = (Vec::new(), Vec::new(), input);
     loop {

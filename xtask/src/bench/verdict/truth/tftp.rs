@@ -1,5 +1,5 @@
-//! A TFTP client that receives a file: RFC 1350 with the options blksize (RFC 2348) and windowsize
-//! (RFC 7440), which the server may ignore; those of `plumb get`.
+//! A TFTP client that downloads a file: RFC 1350 with the options blksize (RFC 2348) and windowsize
+//! (RFC 7440), which the server may ignore. `plumb get` uses the same options.
 
 use super::super::network::SERVER;
 use super::super::setup::TFTP_PORT;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const BLOCK_SIZE: usize = 1_428;
 const WINDOW_SIZE: u16 = 16;
-/// A server that does not answer for so long gets the last packet again.
+/// Time without an answer after which the last packet is retransmitted.
 const TIMEOUT: Duration = Duration::from_secs(1);
 const TIMES: usize = 3;
 
@@ -33,7 +33,7 @@ pub(super) fn measure(run: &Run<'_>, truth: &mut Truth) -> Result<()> {
     Ok(())
 }
 
-/// Receives a file, and returns its size.
+/// Downloads a file, and returns its size.
 fn receive(name: &str) -> Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.set_read_timeout(Some(TIMEOUT))?;
@@ -54,7 +54,7 @@ fn receive(name: &str) -> Result<u64> {
             peer = from;
         }
         if peer != from {
-            // Of a second transfer, for a request that was sent again.
+            // Belongs to a second transfer, caused by a retransmitted request.
             continue;
         }
         match buffer.get(..length).unwrap_or_default() {
@@ -81,7 +81,7 @@ fn receive(name: &str) -> Result<u64> {
                 }
             }
             [0, 3, ..] => {
-                // A block is missing, or came twice: what has come in order is acknowledged again.
+                // A block is missing or duplicated: acknowledge again the blocks received in order.
                 let [high, low] = block.to_be_bytes();
                 last = vec![0, 4, high, low];
                 if window > 1 {
@@ -96,7 +96,7 @@ fn receive(name: &str) -> Result<u64> {
     bail!("no end of the file")
 }
 
-/// Returns the size of a block and the number of blocks in a window that the server agrees to.
+/// Returns the block size and the window size, in blocks, that the server accepts.
 fn accepted(options: &[u8]) -> (usize, u16) {
     let words: Vec<String> = options
         .split(|byte| *byte == 0)

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_went_ahead_in_vain_is_sent_again_another_way() {
+    fn a_command_that_was_pipelined_without_success_is_sent_again_another_way() {
         let mut lab = Lab::default();
         let mut user = one_has_come(&mut lab);
         user.receive(b"226 x\r\n", &mut lab.cx());

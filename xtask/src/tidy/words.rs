@@ -1,0 +1,111 @@
+//! Words that the project does not use, in identifiers, comments, strings and Markdown.
+//!
+//! `words.txt` has one line for each: the word or phrase, a tab, and the term to use instead. An
+//! identifier is read as the words it consists of, so that `far side` finds `far_side`, `FarSide`
+//! and `FAR_SIDE` as well. Quotations in Markdown (lines that begin with `>`) are not checked.
+
+use super::{Finding, extension};
+
+/// The list, and the only file that may contain the words.
+const LIST: &str = include_str!("words.txt");
+const LIST_PATH: &str = "xtask/src/tidy/words.txt";
+
+/// Words that a comment does not begin with: its subject is a component or a value.
+const FIRST_WORDS: [&str; 5] = ["who", "whoever", "what", "nobody", "somebody"];
+
+/// Applies the rules to the file at `path`.
+pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
+    if path == LIST_PATH || !matches!(extension(path), "rs" | "md" | "toml" | "sh") {
+        return Vec::new();
+    }
+    let list: Vec<(String, &str)> = LIST
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(word, instead)| (padded(&plain(word)), instead))
+        .collect();
+    let is_quotation = |line: &str| extension(path) == "md" && line.starts_with('>');
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !is_quotation(line)) {
+        let words = padded(&plain(line));
+        for (word, instead) in list.iter().filter(|(word, _)| words.contains(word.as_str())) {
+            let sentence = format!("\"{}\": use {instead}", word.trim());
+            findings.push(Finding::new(number, sentence));
+        }
+    }
+    if extension(path) == "rs" {
+        findings.extend(first_words(text));
+    }
+    findings
+}
+
+fn padded(words: &str) -> String {
+    format!(" {words} ")
+}
+
+/// Returns the words of `text` in lower case with one space between them; an underscore, a hyphen and
+/// a capital inside of an identifier separate words.
+fn plain(text: &str) -> String {
+    let mut words = String::with_capacity(text.len() + 8);
+    let mut was_lower = false;
+    for c in text.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_lower) {
+            words.push(' ');
+        }
+        if c.is_alphanumeric() {
+            words.extend(c.to_lowercase());
+        }
+        was_lower = c.is_lowercase();
+    }
+    words.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+/// Returns the comments that begin with one of [`FIRST_WORDS`].
+fn first_words(text: &str) -> Vec<Finding> {
+    let comment = |line: &str| {
+        let line = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']);
+        Some(line.trim_start().to_owned())
+    };
+    let mut was_comment = false;
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let words = comment(line);
+        let first = words.as_deref().and_then(|words| words.split(' ').next()).unwrap_or("");
+        let first = first.trim_end_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        if !was_comment && FIRST_WORDS.contains(&first.as_str()) {
+            let sentence = format!("a comment begins with \"{first}\" instead of its subject");
+            findings.push(Finding::new(number, sentence));
+        }
+        // An empty comment line separates paragraphs.
+        was_comment = words.is_some_and(|words| !words.is_empty());
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_read_as_their_words() {
+        assert_eq!(plain("FarSide::far_side, \"the far-side\""), "far side far side the far side");
+        assert_eq!(plain("TCP_NODELAY"), "tcp nodelay");
+    }
+
+    #[test]
+    fn a_word_of_the_list_is_found_with_its_line_and_no_part_of_a_longer_one() {
+        let (word, instead) = LIST.lines().find_map(|line| line.split_once('\t')).unwrap();
+        let found = check("a.rs", &format!("//! A.\nlet a = {word};\n"));
+        assert_eq!((found.len(), found[0].line), (1, 2));
+        assert!(found[0].sentence.ends_with(instead), "{found:?}");
+        assert_eq!(check("a.rs", &format!("//! A.\nlet a = {word}ist;\n")), []);
+        assert_eq!(check("a.md", &format!("> {word}\n")), []);
+    }
+
+    #[test]
+    fn a_comment_that_begins_with_what_is_found() {
+        assert_eq!(first_words("//! What it is.\n").len(), 1);
+        assert_eq!(first_words("x();\n    // Who reads\n").len(), 1);
+        assert_eq!(first_words("//! A sentence that says\n//! what it is.\n"), []);
+        assert_eq!(first_words("/// A.\n///\n/// What.\n").len(), 1);
+    }
+}
