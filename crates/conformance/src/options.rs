@@ -5,7 +5,7 @@ use crate::settings::{Dialect, Policies, Sysctl};
 use crate::socket::{Errno, Phase, Stream};
 use crate::tcp_info;
 use protocols::transport::tcp::{
-    Acknowledgment, Congestion, Patience, Profile, ReceiveWindow, SendLimit, State, WindowUpdate,
+    Acknowledgment, Congestion, Profile, ReceiveWindow, SendLimit, State, UserTimeout, WindowUpdate,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -179,10 +179,10 @@ impl Options {
     }
 
     /// Applies TCP_USER_TIMEOUT to `profile`; 0 selects the system's default.
-    fn patience(&self, profile: Patience) -> Patience {
+    fn patience(&self, profile: UserTimeout) -> UserTimeout {
         let set = self.numbers.get(&(TCP, libc::TCP_USER_TIMEOUT)).copied();
         let millis = set.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0);
-        Patience { r2: millis.map(Duration::from_millis).or(profile.r2), ..profile }
+        UserTimeout { r2: millis.map(Duration::from_millis).or(profile.r2), ..profile }
     }
 
     /// Applies the options that the script sets explicitly to a profile of users.

@@ -24,19 +24,19 @@ pub(crate) mod testing {
     use crate::time::Duration;
 
     #[derive(Debug)]
-    pub(crate) struct Lab {
+    pub(crate) struct TestContext {
         pub(crate) now: Instant,
         pub(crate) chance: Chance,
         pub(crate) meter: Meter,
     }
 
-    impl Default for Lab {
+    impl Default for TestContext {
         fn default() -> Self {
             Self::with_seed(1)
         }
     }
 
-    impl Lab {
+    impl TestContext {
         pub(crate) fn with_seed(seed: u64) -> Self {
             let chance = Chance::from_seed(seed);
             Self { now: Instant::ZERO, chance, meter: Meter::new(Clock::None) }

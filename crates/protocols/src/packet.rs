@@ -304,11 +304,11 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
 
     #[test]
     fn the_last_packets_are_for_what_arrives() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut pool = Pool::new(16, 10);
         let lent: Vec<_> =
             core::iter::from_fn(|| (!pool.is_scarce()).then(|| pool.take(&mut lab.meter)))
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn who_does_not_read_leaves_packets_to_send_and_to_receive() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut pool = Pool::new(16, 10);
         let lent: Vec<_> = (0..12).map(|_| pool.take(&mut lab.meter)).collect();
         assert!(!pool.is_crowded());
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_has_grown_is_let_go() {
-        let (mut pool, mut lab) = (Pool::new(2, 100), Lab::default());
+        let (mut pool, mut lab) = (Pool::new(2, 100), TestContext::default());
         let mut packet = pool.take(&mut lab.meter).unwrap();
         packet.resize(101);
         pool.put(packet);
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_pool_refuses_and_counts_what_is_over_its_limit() {
-        let (mut pool, mut lab) = (Pool::new(2, 100), Lab::default());
+        let (mut pool, mut lab) = (Pool::new(2, 100), TestContext::default());
         let first = pool.take(&mut lab.meter).unwrap();
         let _second = pool.take(&mut lab.meter).unwrap();
         assert!(pool.take(&mut lab.meter).is_none());

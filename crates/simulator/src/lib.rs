@@ -6,7 +6,6 @@
 
 pub mod clock;
 pub mod concentrator;
-mod draw;
 pub mod dumbbell;
 pub mod faults;
 pub mod goodput;
@@ -18,6 +17,7 @@ pub mod multics;
 pub mod picture;
 pub mod rfc573;
 pub mod rfc594;
+mod sample;
 pub mod soak;
 pub mod table;
 pub mod tm233;

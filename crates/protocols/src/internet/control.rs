@@ -1,9 +1,9 @@
 //! ICMP and ICMPv6 of a host: echo replies, received errors, and sent errors.
 
-use super::departs::Departed;
 use super::icmp::{self, EchoReply, ErrorKind, IcmpError, Unreachable};
 use super::icmpv6::{self, Report};
 use super::ipv6::{self, Problem};
+use super::output::Departed;
 use super::path_mtu::plateau_below;
 use super::reassembly::Expired;
 use super::{

@@ -78,14 +78,14 @@ fn burst(cx: &mut Cx<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use core::net::Ipv4Addr;
 
     const SOMEBODY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
     #[test]
     fn no_more_destinations_are_remembered_than_there_are_buckets() {
-        let (mut limiter, mut lab) = (Limiter::default(), Lab::default());
+        let (mut limiter, mut lab) = (Limiter::default(), TestContext::default());
         (1..10_000).for_each(|i| {
             limiter.allows(Ipv4Addr::from_bits(i).into(), &mut lab.cx());
         });
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_long_silence_earns_no_more_than_a_burst() {
-        let (mut limiter, mut lab) = (Limiter::default(), Lab::default());
+        let (mut limiter, mut lab) = (Limiter::default(), TestContext::default());
         limiter.allows(SOMEBODY, &mut lab.cx());
         lab.advance_millis(1_000_000_000);
         let allowed = (0..100).filter(|_| limiter.allows(SOMEBODY, &mut lab.cx())).count();

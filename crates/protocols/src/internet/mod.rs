@@ -28,7 +28,6 @@ pub mod addresses;
 pub mod arp;
 mod arrives;
 mod control;
-mod departs;
 pub mod icmp;
 pub mod icmpv6;
 mod identification;
@@ -38,6 +37,7 @@ pub mod ipv6;
 mod limit;
 pub mod nd;
 pub mod neighbor;
+mod output;
 pub mod path_mtu;
 pub mod reassembly;
 pub mod routes;
@@ -52,12 +52,12 @@ use addresses::{AddError, Address, Addresses};
 use alloc::collections::{BTreeSet, VecDeque};
 use control::Probe;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use departs::Cut;
 use icmp::{EchoReply, IcmpError};
 use identification::Identifications;
 use interface::{Audience, Interface};
 use ipv4::Protocol;
 use limit::Limiter;
+use output::Cut;
 use path_mtu::{PathMtu, PathMtus};
 use reassembly::Reassembler;
 use routes::{Route, Routes};
@@ -77,9 +77,9 @@ pub struct Internet {
     /// Complete datagrams for the link, at most [`OWED_LIMIT`], each with the counter to increment
     /// when it is sent.
     owed: VecDeque<(Packet, Counter)>,
-    /// Datagrams that are sent in fragments, at most [`departs::CUTS_MAX`].
+    /// Datagrams that are sent in fragments, at most [`output::CUTS_MAX`].
     cuts: VecDeque<Cut>,
-    /// Looped-back datagrams, at most [`departs::LOOPED_MAX`].
+    /// Looped-back datagrams, at most [`output::LOOPED_MAX`].
     looped: VecDeque<Packet>,
     /// Events for the layers above, at most [`EVENTS_LIMIT`].
     events: VecDeque<Event>,
@@ -390,7 +390,7 @@ impl Internet {
     /// datagram.
     #[must_use]
     pub fn is_loop_full(&self) -> bool {
-        self.looped.len() >= departs::LOOPED_MAX
+        self.looped.len() >= output::LOOPED_MAX
     }
 
     /// Processes the next looped-back datagram, as [`Self::receive`] does.

@@ -409,7 +409,7 @@ fn until(lifetime_s: u32, cx: &Cx<'_>) -> Option<Instant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
 
     const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
     const PREFIX: Prefix = Prefix {
@@ -423,13 +423,13 @@ mod tests {
 
     struct Bench {
         addresses: Addresses,
-        lab: Lab,
+        lab: TestContext,
     }
 
     impl Default for Bench {
         fn default() -> Self {
             let addresses = Addresses::new(MAC, Secret([1, 2]));
-            Self { addresses, lab: Lab::default() }
+            Self { addresses, lab: TestContext::default() }
         }
     }
 

@@ -4,7 +4,7 @@ use super::icmp::Unreachable;
 use super::ipv4::HEADER_LEN;
 use super::ipv4::Header;
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use std::vec::Vec;
 
 pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -17,7 +17,7 @@ pub(crate) const THEIRS_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 
 pub(crate) struct Host {
     pub(crate) internet: Internet,
     pub(crate) pool: Pool,
-    pub(crate) lab: Lab,
+    pub(crate) lab: TestContext,
 }
 
 impl Default for Host {
@@ -30,7 +30,7 @@ impl Host {
     pub(crate) fn with_seed(seed: u64) -> Self {
         let mut internet = Internet::new(OURS, 24, 1500);
         internet.add_address(Address::lasting(OURS_V6.into(), 64)).unwrap();
-        Self { internet, pool: Pool::new(32, 1600), lab: Lab::with_seed(seed) }
+        Self { internet, pool: Pool::new(32, 1600), lab: TestContext::with_seed(seed) }
     }
 
     /// Lends a packet that holds `bytes`.

@@ -135,12 +135,12 @@ impl Datagram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use crate::meter::Account;
 
     #[test]
     fn one_call_carries_one_whole_datagram_whatever_the_limit() {
-        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
         link.send(Packet::from_slice(b"first"), &mut lab.cx()).unwrap();
         link.send(Packet::from_slice(b"second"), &mut lab.cx()).unwrap();
         let mut wire = Vec::new();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_empty_datagram_that_was_sent_is_given_back() {
-        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
         link.send(Packet::from_slice(b""), &mut lab.cx()).unwrap();
         assert_eq!(link.transmit_into(&mut Vec::new(), 1, &mut lab.cx()), 0);
         assert!(matches!(link.event(), Some(Event::Sent(_))));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_datagram_that_fills_its_buffer_is_received_and_a_longer_one_is_dropped() {
-        let (mut link, mut lab) = (Datagram::new(2000), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(2000), TestContext::default());
         let mut pool = Pool::new(1, 100);
         link.receive(&[7; 101], &mut pool, &mut lab.cx());
         assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_datagram_is_dropped_and_counted_when_no_buffer_is_free() {
-        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
         link.receive(b"x", &mut Pool::new(0, 100), &mut lab.cx());
         assert!(link.event().is_none());
         assert_eq!(lab.counted(Counter::PacketsRefused), 1);
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn full_queues_refuse_and_count() {
         let mut link = Datagram::with_queue_limit(1500, 1);
-        let (mut lab, mut pool) = (Lab::default(), Pool::new(8, 100));
+        let (mut lab, mut pool) = (TestContext::default(), Pool::new(8, 100));
         link.receive(b"x", &mut pool, &mut lab.cx());
         link.receive(b"y", &mut pool, &mut lab.cx());
         assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsRefused)), (1, 1));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_packet_longer_than_the_mtu_is_given_back() {
-        let (mut link, mut lab) = (Datagram::new(4), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(4), TestContext::default());
         let refused = link.send(Packet::from_slice(b"12345"), &mut lab.cx()).unwrap_err();
         assert_eq!(refused.data(), b"12345");
         assert_eq!(lab.counted(Counter::LinkPacketsTooLong), 1);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_super_segment_may_be_longer_than_the_mtu_as_the_device_cuts_it() {
-        let (mut link, mut lab) = (Datagram::new(4), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(4), TestContext::default());
         let mut packet = Packet::from_slice(b"12345");
         packet.offload.segment_size = 2;
         link.send(packet, &mut lab.cx()).unwrap();
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_account_entered_before_a_call_is_entered_again_after_it() {
-        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
         lab.meter.enter(Account::Internet);
         link.send(Packet::from_slice(b"x"), &mut lab.cx()).unwrap();
         assert_eq!(lab.meter.enter(Account::Outside), Account::Internet);
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn reset_gives_every_buffer_back() {
-        let (mut link, mut lab) = (Datagram::new(1500), Lab::default());
+        let (mut link, mut lab) = (Datagram::new(1500), TestContext::default());
         let mut pool = Pool::new(8, 100);
         link.receive(b"x", &mut pool, &mut lab.cx());
         link.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();

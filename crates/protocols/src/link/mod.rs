@@ -234,7 +234,7 @@ fn charged<'m, R>(cx: &mut Cx<'m>, step: impl FnOnce(&mut Cx<'m>) -> R) -> R {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use core::net::Ipv4Addr;
     use proptest::prelude::*;
 
@@ -256,14 +256,14 @@ mod tests {
         [end(), end()]
     }
 
-    fn carry(from: &mut Link, to: &mut Link, pool: &mut Pool, lab: &mut Lab) {
+    fn carry(from: &mut Link, to: &mut Link, pool: &mut Pool, lab: &mut TestContext) {
         let mut wire = Vec::new();
         from.transmit_into(&mut wire, 7, &mut lab.cx());
         to.receive(&wire, pool, &mut lab.cx());
     }
 
     /// Opens the line, if necessary, and processes the events of that.
-    fn open([a, b]: &mut [Link; 2], pool: &mut Pool, lab: &mut Lab) {
+    fn open([a, b]: &mut [Link; 2], pool: &mut Pool, lab: &mut TestContext) {
         for end in [&mut *a, &mut *b] {
             if let Link::Ppp(ppp) = end {
                 ppp.open(&mut lab.cx());
@@ -284,7 +284,7 @@ mod tests {
             kind in 0..4_usize,
             datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..50), 0..8),
         ) {
-            let (mut ends, mut lab) = (both_ends(kind), Lab::default());
+            let (mut ends, mut lab) = (both_ends(kind), TestContext::default());
             let mut pool = Pool::new(16, 50);
             open(&mut ends, &mut pool, &mut lab);
             let [mut a, mut b] = ends;

@@ -379,14 +379,19 @@ fn escape(byte: u8) -> [u8; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use crate::link::vj::testing::typed;
     use proptest::prelude::*;
 
     const MTU: usize = 60;
 
     /// Passes `bytes` to the link, and returns the received packets.
-    fn received(slip: &mut Slip, bytes: &[u8], pool: &mut Pool, lab: &mut Lab) -> Vec<Vec<u8>> {
+    fn received(
+        slip: &mut Slip,
+        bytes: &[u8],
+        pool: &mut Pool,
+        lab: &mut TestContext,
+    ) -> Vec<Vec<u8>> {
         slip.receive(bytes, pool, &mut lab.cx());
         let packets: Vec<Packet> =
             core::iter::from_fn(|| slip.event()).filter_map(Event::into_packet).collect();
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_packet_with_both_special_bytes_goes_out_as_the_rfc_says() {
-        let (mut slip, mut lab) = (Slip::new(MTU), Lab::default());
+        let (mut slip, mut lab) = (Slip::new(MTU), TestContext::default());
         slip.send(Packet::from_slice(&[1, 192, 2, 219, 220, 221]), &mut lab.cx()).unwrap();
         let mut wire = Vec::new();
         slip.transmit_into(&mut wire, 100, &mut lab.cx());
@@ -413,7 +418,8 @@ mod tests {
 
     #[test]
     fn an_escape_with_a_wrong_second_byte_drops_its_packet_and_no_other() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(4, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(MTU), TestContext::default(), Pool::new(4, MTU));
         let wire = [192, 1, 219, 9, 2, 219, 220, 192, 192, 7, 192];
         assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[7]]);
         assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
@@ -421,14 +427,16 @@ mod tests {
 
     #[test]
     fn an_end_after_esc_ends_the_packet_and_drops_it() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(4, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(MTU), TestContext::default(), Pool::new(4, MTU));
         assert_eq!(received(&mut slip, &[1, 219, 192, 7, 192], &mut pool, &mut lab), [[7]]);
         assert_eq!((pool.lent(), lab.counted(Counter::LinkEscapesWrong)), (0, 1));
     }
 
     #[test]
     fn an_escape_after_an_escape_drops_the_packet() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(4, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(MTU), TestContext::default(), Pool::new(4, MTU));
         assert_eq!(
             received(&mut slip, &[1, 219, 219, 221, 192, 7, 192], &mut pool, &mut lab),
             [[7]]
@@ -438,7 +446,8 @@ mod tests {
 
     #[test]
     fn a_packet_longer_than_the_mtu_is_dropped_and_the_next_one_comes() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(3), Lab::default(), Pool::new(4, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(3), TestContext::default(), Pool::new(4, MTU));
         let wire = [1, 2, 3, 4, 219, 220, 5, 192, 1, 2, 219, 221, 192];
         assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 219]]);
         assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
@@ -446,7 +455,8 @@ mod tests {
 
     #[test]
     fn a_packet_one_byte_longer_than_the_mtu_is_too_long() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(3), Lab::default(), Pool::new(4, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(3), TestContext::default(), Pool::new(4, MTU));
         let wire = [1, 2, 3, 4, 192, 1, 2, 3, 192];
         assert_eq!(received(&mut slip, &wire, &mut pool, &mut lab), [[1, 2, 3]]);
         assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsTooLong)), (0, 1));
@@ -454,14 +464,16 @@ mod tests {
 
     #[test]
     fn empty_packets_are_ignored_and_take_no_buffer() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(0, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(MTU), TestContext::default(), Pool::new(0, MTU));
         assert!(received(&mut slip, &[192; 20], &mut pool, &mut lab).is_empty());
         assert_eq!(lab.counted(Counter::PacketsRefused), 0);
     }
 
     #[test]
     fn a_packet_without_a_buffer_is_skipped_whole_and_counted_once() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(0, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(MTU), TestContext::default(), Pool::new(0, MTU));
         assert!(received(&mut slip, &[1, 219, 220, 3, 192], &mut pool, &mut lab).is_empty());
         assert_eq!(lab.counted(Counter::PacketsRefused), 1);
     }
@@ -469,14 +481,14 @@ mod tests {
     #[test]
     fn a_full_used_queue_skips_the_packet_and_counts_it() {
         let mut slip = Slip::with_queue_limit(MTU, 1);
-        let (mut lab, mut pool) = (Lab::default(), Pool::new(4, MTU));
+        let (mut lab, mut pool) = (TestContext::default(), Pool::new(4, MTU));
         assert_eq!(received(&mut slip, &[1, 192, 2, 192], &mut pool, &mut lab), [[1]]);
         assert_eq!((pool.lent(), lab.counted(Counter::LinkPacketsRefused)), (0, 1));
     }
 
     #[test]
     fn a_full_output_queue_gives_the_packet_back_until_one_is_collected() {
-        let (mut slip, mut lab) = (Slip::with_queue_limit(MTU, 1), Lab::default());
+        let (mut slip, mut lab) = (Slip::with_queue_limit(MTU, 1), TestContext::default());
         slip.send(Packet::from_slice(b"a"), &mut lab.cx()).unwrap();
         slip.transmit_into(&mut Vec::new(), 100, &mut lab.cx());
         let refused = slip.send(Packet::from_slice(b"b"), &mut lab.cx()).unwrap_err();
@@ -487,7 +499,8 @@ mod tests {
 
     #[test]
     fn reset_gives_every_buffer_back() {
-        let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(8, MTU));
+        let (mut slip, mut lab, mut pool) =
+            (Slip::new(MTU), TestContext::default(), Pool::new(8, MTU));
         slip.receive(&[1, 192, 2], &mut pool, &mut lab.cx());
         slip.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
         slip.send(pool.take(&mut lab.meter).unwrap(), &mut lab.cx()).unwrap();
@@ -500,7 +513,7 @@ mod tests {
 
     #[test]
     fn the_first_byte_says_what_header_compression_has_made_of_a_packet() {
-        let (mut lab, mut pool) = (Lab::default(), Pool::new(4, MTU));
+        let (mut lab, mut pool) = (TestContext::default(), Pool::new(4, MTU));
         let [mut a, mut b] = [0, 1].map(|_| Slip::new(MTU).with_header_compression());
         let mut firsts = Vec::new();
         for identification in 0..3 {
@@ -516,7 +529,7 @@ mod tests {
 
     #[test]
     fn after_a_damaged_packet_compressed_ones_are_tossed_until_one_comes_whole() {
-        let (mut lab, mut pool) = (Lab::default(), Pool::new(4, MTU));
+        let (mut lab, mut pool) = (TestContext::default(), Pool::new(4, MTU));
         let mut slip = Slip::new(MTU).with_header_compression();
         received(&mut slip, &[ESC, 0, END, 0x8B, 1, 2, b'x', END], &mut pool, &mut lab);
         assert_eq!((lab.counted(Counter::VjTossed), pool.lent()), (1, 0));
@@ -528,7 +541,7 @@ mod tests {
             noise in prop::collection::vec(
                 prop_oneof![any::<u8>(), Just(END), Just(0x75), Just(0xCB)], 0..300),
         ) {
-            let (mut lab, mut pool) = (Lab::default(), Pool::new(2, MTU));
+            let (mut lab, mut pool) = (TestContext::default(), Pool::new(2, MTU));
             let mut slip = Slip::new(MTU).with_header_compression();
             let wire = [END, 0x75, END].into_iter().chain(noise).chain([END]);
             for packet in received(&mut slip, &wire.collect::<Vec<_>>(), &mut pool, &mut lab) {
@@ -545,7 +558,7 @@ mod tests {
             ),
             limits in prop::collection::vec(1..20_usize, 1..30),
         ) {
-            let (mut a, mut b, mut lab) = (Slip::new(MTU), Slip::new(MTU), Lab::default());
+            let (mut a, mut b, mut lab) = (Slip::new(MTU), Slip::new(MTU), TestContext::default());
             let mut pool = Pool::new(4, MTU);
             for packet in &packets {
                 a.send(Packet::from_slice(packet), &mut lab.cx()).unwrap();
@@ -569,7 +582,7 @@ mod tests {
             ),
             pieces in 1..50_usize,
         ) {
-            let (mut slip, mut lab, mut pool) = (Slip::new(MTU), Lab::default(), Pool::new(2, MTU));
+            let (mut slip, mut lab, mut pool) = (Slip::new(MTU), TestContext::default(), Pool::new(2, MTU));
             for piece in noise.chunks(pieces) {
                 received(&mut slip, piece, &mut pool, &mut lab);
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::application::Stream;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::link::Datagram;
 use crate::transport::tcp::{Ending, Profile, State};
 use core::net::SocketAddr;
@@ -44,12 +44,12 @@ struct Host {
     station: Station,
     scheduler: Scheduler,
     application: Carried<Silent>,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Host {
     fn new(address: Ipv4Addr, link: Datagram, opening: Opening) -> Self {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let settings = Settings { address, prefix_len: 24, packets: 8, ..Settings::default() };
         let station = Station::new(Link::Datagram(link), settings, &mut lab.cx());
         let application = Carried::new(Silent::default(), opening, Profile::INTERACTIVE);
@@ -77,7 +77,7 @@ impl Host {
     }
 
     fn takes_echo_request(&mut self, sequence: u16) {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut internet = Internet::new(OURS, 24, 1500);
         let mut pool = Pool::new(1, 1500);
         let request = internet
@@ -205,7 +205,7 @@ fn a_second_caller_is_refused_when_the_first_has_come() {
         (Host::calls(Datagram::new(1500)), Host::waits(Datagram::new(1500)));
     settle(&mut user, &mut server);
     let mut second = Host::calls(Datagram::new(1500));
-    second.lab = Lab::with_seed(2);
+    second.lab = TestContext::with_seed(2);
     settle(&mut second, &mut server);
     assert_eq!(second.application.ending(), Some(Ending::Refused));
     assert_eq!(server.application.ending(), None);
@@ -245,7 +245,7 @@ impl Application for Nobody {
 
 #[test]
 fn nothing_is_lost_between_a_station_and_itself() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let settings = Settings { address: THEIRS, prefix_len: 24, packets: 64, ..Settings::default() };
     let link = Link::Datagram(Datagram::new(1500));
     let (mut station, mut scheduler) =

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checksum::Sum;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::internet::addresses::Address;
 use crate::internet::ipv4::Protocol;
 use crate::internet::{icmpv6, ipv4, ipv6};
@@ -31,7 +31,7 @@ impl Application for Idle {
 
 struct Host {
     station: Station,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Host {
@@ -40,7 +40,7 @@ impl Host {
     }
 
     fn at(address: IpAddr, prefix_len: u8) -> Self {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let link = Link::Datagram(Datagram::new(1500));
         let mut station = Station::new(link, Settings::default(), &mut lab.cx());
         station.internet_mut().add_address(Address::lasting(address, prefix_len)).unwrap();

@@ -16,7 +16,7 @@
 //! - titles, replies and modes that do not affect the screen.
 
 use super::{Attributes, Cell, Color, Style, Terminal};
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use alacritty_terminal::Term;
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
@@ -58,7 +58,7 @@ fn theirs(stream: &[u8]) -> Term<VoidListener> {
 
 fn ours(stream: &[u8]) -> Terminal {
     let mut terminal = Terminal::new(COLUMNS, ROWS);
-    terminal.receive(stream, &mut Lab::default().cx());
+    terminal.receive(stream, &mut TestContext::default().cx());
     terminal
 }
 

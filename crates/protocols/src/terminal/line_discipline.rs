@@ -254,13 +254,13 @@ fn escaped<'a>(columns: &'a [Column], conventions: &Conventions) -> Option<(u8, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
     use std::string::String;
 
     /// Returns the lines read from `typed`.
     fn lines(typed: &[u8]) -> Vec<String> {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
         let (mut rest, mut lines) = (typed, Vec::new());
         while !rest.is_empty() {
             let taken = discipline.receive(rest, &mut lab.cx());
@@ -329,14 +329,14 @@ mod tests {
     #[test]
     fn other_conventions_have_other_characters() {
         let conventions = Conventions { erase: b'<', tab_distance: 4, ..Conventions::default() };
-        let (mut discipline, mut lab) = (LineDiscipline::new(conventions), Lab::default());
+        let (mut discipline, mut lab) = (LineDiscipline::new(conventions), TestContext::default());
         assert_eq!(discipline.receive(b"ab<#\tc\nnext", &mut lab.cx()), 7);
         assert_eq!(discipline.event().unwrap(), b"a#    c");
     }
 
     #[test]
     fn controls_and_codes_outside_of_the_set_are_dropped_and_counted() {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
         discipline.receive(b"a\0\x07\xe9\x7f\x1bb\n", &mut lab.cx());
         assert_eq!(discipline.event().unwrap(), b"ab");
         assert_eq!(lab.counted(Counter::TerminalLineBytesDropped), 4);
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn no_byte_is_taken_while_a_line_waits() {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
         assert_eq!(discipline.receive(b"one\ntwo\n", &mut lab.cx()), 4);
         assert_eq!(discipline.receive(b"two\n", &mut lab.cx()), 0);
         assert_eq!(discipline.event().unwrap(), b"one");
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_has_its_limits() {
-        let (mut discipline, mut lab) = (LineDiscipline::default(), Lab::default());
+        let (mut discipline, mut lab) = (LineDiscipline::default(), TestContext::default());
         discipline.receive(&[b'a'; 100_000], &mut lab.cx());
         discipline.receive(b"\rb\n", &mut lab.cx());
         assert_eq!(discipline.event().unwrap().len(), COLUMNS_MAX);

@@ -16,7 +16,6 @@ mod cell;
 #[cfg(test)]
 mod differential;
 mod dispatch;
-mod draw;
 pub mod filter;
 mod grid;
 pub mod heath19;
@@ -27,6 +26,7 @@ mod parameters;
 mod picture;
 pub mod prediction;
 mod reflow;
+mod render;
 mod reports;
 mod screen;
 mod sgr;
@@ -37,10 +37,10 @@ mod vt420_tests;
 
 pub use ansi::{Terminal, Written};
 pub use cell::{Attributes, Cell, Color, Style};
-pub use draw::draw;
 pub use grid::LineSize;
 pub use input::{InputModes, MouseEncoding, MouseReports};
 pub use picture::{CursorShape, Picture, PictureCursor};
+pub use render::draw;
 
 /// Maximum number of columns and of rows of a terminal.
 pub const SIDE_MAX: u16 = 1000;

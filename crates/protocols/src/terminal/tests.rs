@@ -1,7 +1,7 @@
 //! Tests of the terminal through its public interface.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::meter::{Account, Clock, Costs, Counter, Meter, Work};
 use core::num::NonZeroU16;
 use proptest::prelude::*;
@@ -13,12 +13,12 @@ use std::vec::Vec;
 /// A terminal with its test context.
 pub(super) struct Bench {
     pub(super) terminal: Terminal,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Bench {
     pub(super) fn new(columns: u16, rows: u16) -> Self {
-        Self { terminal: Terminal::new(columns, rows), lab: Lab::default() }
+        Self { terminal: Terminal::new(columns, rows), lab: TestContext::default() }
     }
 
     pub(super) fn with(columns: u16, rows: u16, input: impl AsRef<[u8]>) -> Self {

@@ -15,11 +15,11 @@
 
 mod daemon;
 mod login;
-mod people;
 mod scenario;
 mod stream;
 mod switches;
 mod tables;
+mod workload;
 
 pub use scenario::{Costs, Network, Scenario, Session};
 pub use switches::Switches;

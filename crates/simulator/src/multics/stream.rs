@@ -1,7 +1,7 @@
 //! The messages of a session, as exchanged between two simulated stations.
 
-use super::people::Party;
 use super::scenario::{Scenario, Session};
+use super::workload::Party;
 use crate::host::{Host, seed_of};
 use crate::line::Line;
 use crate::medium::{Arrival, Medium};

@@ -1,7 +1,7 @@
 //! One host of the population: a host and its logger, both of which fail and recover.
 
 use super::scenario::{Rates, Scenario};
-use crate::draw::without_memory;
+use crate::sample::without_memory;
 use protocols::chance::Chance;
 use protocols::time::{Duration, Instant};
 

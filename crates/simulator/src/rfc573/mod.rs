@@ -10,8 +10,8 @@
 //! The module also replays the transfers: each is repeated with the FTP and TCP of `protocols`
 //! between two hosts of 1973.
 
+mod endpoint;
 mod host;
-mod party;
 mod replay;
 mod scenario;
 mod strata;

@@ -11,7 +11,7 @@
 //! The headers are those of TCP and IP, 320 bits per message; the NCP had 72 and its IMP 152 per
 //! packet.
 
-use super::party::{Part, Party};
+use super::endpoint::{Endpoint, Part};
 use super::scenario::{Allocates, Network, Remote};
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
@@ -224,7 +224,7 @@ impl Network {
         Ok(Replayed { bits, elapsed, cpu })
     }
 
-    fn host(&self, side: Side, script: &Script<'_>, remote: &Remote) -> Host<Party> {
+    fn host(&self, side: Side, script: &Script<'_>, remote: &Remote) -> Host<Endpoint> {
         let is_ours = script.ours == side;
         let allocation_bits = if is_ours { self.allocation_bits } else { remote.allocation_bits };
         let ends = if side == Side::User { [USER, SERVER] } else { [SERVER, USER] };
@@ -247,7 +247,7 @@ impl Network {
         let [address, _] = ends;
         let settings = Settings { address, prefix_len: 24, ..Settings::default() };
         let link = Link::Datagram(Datagram::new(MTU_BYTES));
-        Host::new(link, settings, costs, seed_of(script.seed, side), Party::new(part))
+        Host::new(link, settings, costs, seed_of(script.seed, side), Endpoint::new(part))
     }
 }
 

@@ -15,9 +15,9 @@
 //! - the number of events is bounded, and there is always one until the end.
 
 mod bulk;
-mod forge;
-mod judge;
+mod invariants;
 mod network;
+mod packet_injection;
 mod scene;
 
 pub use network::Traffic;
@@ -52,7 +52,7 @@ impl std::error::Error for Failure {}
 /// See [`Failure`].
 pub fn run(seed: u64) -> Result<Duration, Failure> {
     let scene = scene::Scene::draw(seed);
-    judge::judge(&scene).map_err(|what| Failure { seed, what, scene: format!("{scene:?}") })
+    invariants::judge(&scene).map_err(|what| Failure { seed, what, scene: format!("{scene:?}") })
 }
 
 /// Runs the scene drawn from `seed` with control structures made by `control`, one per host, and
@@ -63,7 +63,7 @@ pub fn run(seed: u64) -> Result<Duration, Failure> {
 /// See [`Failure`].
 pub fn traffic(seed: u64, control: &dyn Fn() -> Box<dyn Control>) -> Result<Traffic, Failure> {
     let scene = scene::Scene::draw(seed);
-    judge::traffic(&scene, control).map_err(|what| Failure {
+    invariants::traffic(&scene, control).map_err(|what| Failure {
         seed,
         what,
         scene: format!("{scene:?}"),
@@ -76,13 +76,14 @@ mod tests {
 
     #[test]
     fn the_campaign_meets_black_holes_and_finds_its_way_out() {
-        let found = (0..400).map(scene::Scene::draw).find(|scene| judge::black_holes(scene) > 0);
-        assert!(found.is_some_and(|scene| judge::judge(&scene).is_ok()));
+        let found =
+            (0..400).map(scene::Scene::draw).find(|scene| invariants::black_holes(scene) > 0);
+        assert!(found.is_some_and(|scene| invariants::judge(&scene).is_ok()));
     }
 
     #[test]
     fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
         let scene = scene::Scene::draw(3);
-        assert_eq!(judge::traces(&scene), judge::traces(&scene));
+        assert_eq!(invariants::traces(&scene), invariants::traces(&scene));
     }
 }

@@ -1,6 +1,6 @@
 //! The network of one run: it applies the faults that the seed has drawn, until the calm phase.
 
-use super::forge::{self, Saying};
+use super::packet_injection::{self, Saying};
 use crate::faults::Faults;
 use crate::medium::{Arrival, Medium};
 use crate::world::Side;
@@ -128,7 +128,7 @@ impl Network {
     fn note_isn(&self, from: Side, datagram: &[u8]) {
         let mut isns = self.notes.isns.get();
         let own = isns.get_mut(from as usize);
-        if let (Some(own @ None), Some(isn)) = (own, forge::isn(datagram)) {
+        if let (Some(own @ None), Some(isn)) = (own, packet_injection::isn(datagram)) {
             *own = Some(isn);
             self.notes.isns.set(isns);
         }
@@ -166,7 +166,7 @@ impl Network {
             return None;
         }
         if marks && waiting > room / 2 {
-            forge::mark(bytes);
+            packet_injection::mark(bytes);
         }
         way.free_at = way.free_at.max(now) + serial_time(bytes.len() as u64, rate_bps);
         Some(way.free_at)
@@ -177,12 +177,12 @@ impl Network {
             return None;
         }
         match chance.below(4) {
-            0 => forge::error(datagram, Saying::TooBig(68), true),
-            1 => forge::error(datagram, Saying::NoPort, true),
+            0 => packet_injection::error(datagram, Saying::TooBig(68), true),
+            1 => packet_injection::error(datagram, Saying::NoPort, true),
             // An on-path sender, which has seen the datagram, may report an error that does not end
             // the connection.
             2 => self.told(datagram, Saying::NoRoute),
-            _ => forge::error(datagram, Saying::NoRoute, true),
+            _ => packet_injection::error(datagram, Saying::NoRoute, true),
         }
     }
 
@@ -190,7 +190,7 @@ impl Network {
     fn told(&self, datagram: &[u8], saying: Saying) -> Option<Vec<u8>> {
         let errors_told = &self.notes.errors_told;
         errors_told.set(errors_told.get() + 1);
-        forge::error(datagram, saying, false)
+        packet_injection::error(datagram, saying, false)
     }
 
     fn deliver(
@@ -238,15 +238,16 @@ impl Medium for Network {
         }
         let back = |bytes| Arrival { to: from, at: sent_at + self.conditions.delay, bytes };
         let mtu = self.mtu(sent_at);
-        let pieces = match (bytes.len() > usize::from(mtu)).then(|| forge::cut(&bytes, mtu)) {
-            None => vec![bytes],
-            Some(Some(pieces)) => pieces,
-            Some(None) if self.conditions.is_silent => return Vec::new(),
-            Some(None) => {
-                let said = self.told(&bytes, Saying::TooBig(mtu));
-                return said.map(back).into_iter().collect();
-            }
-        };
+        let pieces =
+            match (bytes.len() > usize::from(mtu)).then(|| packet_injection::cut(&bytes, mtu)) {
+                None => vec![bytes],
+                Some(Some(pieces)) => pieces,
+                Some(None) if self.conditions.is_silent => return Vec::new(),
+                Some(None) => {
+                    let said = self.told(&bytes, Saying::TooBig(mtu));
+                    return said.map(back).into_iter().collect();
+                }
+            };
         let lie = pieces.first().filter(|_| !is_calm).and_then(|first| self.lie(first, chance));
         let mut arrivals: Vec<Arrival> = lie.map(back).into_iter().collect();
         for mut bytes in pieces {

@@ -19,8 +19,8 @@ use protocols::packet::Pool;
 use protocols::station::{Carried, Opening, Settings};
 use protocols::time::{Duration, Instant};
 use protocols::transport::tcp::{
-    Acknowledgment, BlackHoleDetection, Congestion, KeepAlive, Patience, Profile, ReceiveWindow,
-    SendLimit,
+    Acknowledgment, BlackHoleDetection, Congestion, KeepAlive, Profile, ReceiveWindow, SendLimit,
+    UserTimeout,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -430,7 +430,7 @@ fn buffer(draw: &mut Draw) -> Option<[usize; 2]> {
 fn lasting(profile: Profile, keeps_alive: bool) -> Profile {
     let (idle, interval) = (Duration::from_secs(60), Duration::from_secs(30));
     let keep_alive = keeps_alive.then_some(KeepAlive { idle, interval, probes: 1_000 });
-    let patience = Patience { r2: Some(PATIENCE), r2_syn: PATIENCE, ..Patience::DEFAULT };
+    let patience = UserTimeout { r2: Some(PATIENCE), r2_syn: PATIENCE, ..UserTimeout::DEFAULT };
     Profile { keep_alive, patience, ..profile }
 }
 

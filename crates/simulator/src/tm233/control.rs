@@ -5,7 +5,7 @@ use super::costs::{SEGMENT_NS, ibm_pc};
 use super::experiments::{
     Equipment, Laboratory, SCREENFUL, SEED, WINDOW, open, personal_computer, text, world,
 };
-use super::people::Person;
+use super::workload::Person;
 use crate::line::Line;
 use crate::world::Stuck;
 use protocols::meter::{Costs, Work};

@@ -1,7 +1,7 @@
 //! The experiments of TM-233 §6.2, each as one run in virtual time.
 
 use super::costs::ibm_pc;
-use super::people::Person;
+use super::workload::Person;
 use crate::host::{Host, seed_of};
 use crate::line::Line;
 use crate::world::{Side, Stuck, World};

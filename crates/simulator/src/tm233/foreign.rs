@@ -10,8 +10,8 @@ use super::experiments::{
     Equipment, Laboratory, MTU, SCREENFUL, SERVER, TELNET_PORT, USER, WINDOW, computer, open,
     personal_computer, text,
 };
-use super::people::Person;
 use super::scenario::{ForeignHost, Scenario};
+use super::workload::Person;
 use crate::concentrator::{Concentrator, Dropped, Settings as ConcentratorSettings};
 use crate::host::{Host, seed_of};
 use crate::line::Line;

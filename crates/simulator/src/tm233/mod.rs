@@ -9,11 +9,11 @@ mod costs;
 mod experiments;
 mod foreign;
 mod overrun;
-mod people;
 mod scenario;
 mod tables;
 #[cfg(test)]
 mod truth_tests;
+mod workload;
 
 pub use costs::ibm_pc;
 pub use experiments::{

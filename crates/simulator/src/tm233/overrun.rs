@@ -10,8 +10,8 @@
 
 use super::experiments::{MTU, text};
 use super::scenario::Scenario;
-use crate::draw::without_memory;
 use crate::line::Line;
+use crate::sample::without_memory;
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::link::{Event, Llp};

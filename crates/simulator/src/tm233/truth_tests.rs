@@ -3,7 +3,7 @@
 
 use super::costs::ibm_pc;
 use super::experiments::{Equipment, Laboratory, SEED, WINDOW, open, personal_computer, world};
-use super::people::Person;
+use super::workload::Person;
 use crate::clock::LocalClock;
 use crate::line::Line;
 use crate::world::Side;

@@ -1,7 +1,7 @@
 //! A client and a scripted server, in virtual time and with losses.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use proptest::prelude::*;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
@@ -11,13 +11,13 @@ const LENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 5);
 
 struct Bench {
     client: Client,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Bench {
     fn started(seed: u64) -> Self {
         let settings = Settings { mac: MAC, host_name: b"plumb".to_vec() };
-        let mut bench = Self { client: Client::new(settings), lab: Lab::with_seed(seed) };
+        let mut bench = Self { client: Client::new(settings), lab: TestContext::with_seed(seed) };
         bench.client.start(&mut bench.lab.cx());
         bench
     }

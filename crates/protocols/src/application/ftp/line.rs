@@ -185,11 +185,11 @@ impl LineReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
 
     fn lines(reader: &mut LineReader, bytes: &[u8], cut: usize) -> Vec<Line> {
-        let (mut lab, mut lines) = (Lab::default(), Vec::new());
+        let (mut lab, mut lines) = (TestContext::default(), Vec::new());
         for mut piece in bytes.chunks(cut) {
             while let Some(line) = reader.next(&mut piece, &mut lab.cx()) {
                 lines.push(line);

@@ -393,7 +393,7 @@ fn the_next_file_needs_only_its_own_replies() {
 // attack row 77
 #[test]
 fn row_77_the_address_of_a_passive_reply_is_never_connected_to() {
-    let mut lab = crate::cx::testing::Lab::default();
+    let mut lab = crate::cx::testing::TestContext::default();
     let settings = UserSettings { asks_features: false, ..user_settings() };
     let mut user = User::new(settings, address(PEER), address(LOCAL), &lab.cx());
     user.run(Task::List(ListKind::Names, None), &mut lab.cx());
@@ -420,7 +420,7 @@ fn row_77_the_address_of_a_passive_reply_is_never_connected_to() {
 // attack row 83
 #[test]
 fn row_83_replies_that_came_before_tls_are_not_heard_after_it() {
-    let mut lab = crate::cx::testing::Lab::default();
+    let mut lab = crate::cx::testing::TestContext::default();
     let settings = UserSettings { tls: TlsUse::Required, ..user_settings() };
     let mut user = User::new(settings, address(PEER), address(LOCAL), &lab.cx());
     user.receive(b"220 x\r\n234 TLS\r\n200 PBSZ\r\n200 PROT\r\n230 in", &mut lab.cx());

@@ -343,12 +343,12 @@ impl ReplyReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
 
     fn read(bytes: &[u8], cut: usize) -> Result<Vec<Reply>, ReplyError> {
         let (mut lab, mut reader, mut replies) =
-            (Lab::default(), ReplyReader::default(), Vec::new());
+            (TestContext::default(), ReplyReader::default(), Vec::new());
         for mut piece in bytes.chunks(cut) {
             while let Some(reply) = reader.next(&mut piece, &mut lab.cx())? {
                 replies.push(reply);

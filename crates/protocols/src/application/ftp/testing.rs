@@ -5,7 +5,7 @@ use super::data::{Decoded, Decoder, Encoder};
 use super::server::*;
 use super::user::*;
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ struct Moving<Id> {
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) user: User,
-    pub(super) lab: Lab,
+    pub(super) lab: TestContext,
     /// The server's files.
     pub(super) files: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The files that the user sends and has received.
@@ -122,7 +122,7 @@ pub(super) fn user_settings() -> UserSettings {
 
 impl World {
     pub(super) fn new(server: ServerSettings, user: UserSettings) -> Self {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let server = Server::new(server, address(LOCAL), address(PEER), &lab.cx());
         let user = User::new(user, address(PEER), address(LOCAL), &lab.cx());
         let files =

@@ -3,7 +3,7 @@
 
 use super::command::{SB, SE};
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::vec;
@@ -11,7 +11,7 @@ use std::vec;
 /// One end with its own test context.
 pub(super) struct End {
     pub(super) telnet: Telnet,
-    pub(super) lab: Lab,
+    pub(super) lab: TestContext,
 }
 
 /// An event that owns its data; adjacent runs of data are joined.
@@ -23,11 +23,11 @@ pub(super) enum Seen {
 
 impl End {
     pub(super) fn user() -> Self {
-        Self { telnet: Telnet::user(&UserSettings::default()), lab: Lab::default() }
+        Self { telnet: Telnet::user(&UserSettings::default()), lab: TestContext::default() }
     }
 
     pub(super) fn server() -> Self {
-        Self { telnet: Telnet::server(&ServerSettings::default()), lab: Lab::default() }
+        Self { telnet: Telnet::server(&ServerSettings::default()), lab: TestContext::default() }
     }
 
     pub(super) fn with(settings: &UserSettings) -> Self {
@@ -268,7 +268,7 @@ fn a_run_of_data_ends_with_the_line() {
 fn a_run_of_data_goes_on_behind_the_line_where_it_may() {
     let mut telnet = Telnet::user(&UserSettings::default());
     telnet.run_over_lines();
-    let (mut lab, mut input) = (Lab::default(), &b"one\r\ntwo\r\0three\xff\xf1four"[..]);
+    let (mut lab, mut input) = (TestContext::default(), &b"one\r\ntwo\r\0three\xff\xf1four"[..]);
     assert_eq!(telnet.receive(&mut input, &mut lab.cx()), Some(Event::Data(b"one\r\ntwo\r")));
     assert_eq!(telnet.receive(&mut input, &mut lab.cx()), Some(Event::Data(b"three")));
 }

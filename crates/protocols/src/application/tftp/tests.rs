@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cx::Cx;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::meter::Counter;
 use crate::time::Instant;
 use alloc::vec;
@@ -27,7 +27,7 @@ struct Pair {
     receiver: Receiver,
     sender_port: u16,
     receiver_port: u16,
-    lab: Lab,
+    lab: TestContext,
     faults: Faults,
     on_the_way: Vec<(Instant, ToWhom, Vec<u8>)>,
     file: Vec<u8>,
@@ -72,7 +72,7 @@ impl Pair {
     }
 
     fn reading_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
-        let lab = Lab::default();
+        let lab = TestContext::default();
         let request = request(Direction::Read, mode, options);
         let receiver = Receiver::of_user(&request, settings, lab.now).unwrap();
         let granted = options.grant(&open(), Some(file.len() as u64));
@@ -89,7 +89,7 @@ impl Pair {
     }
 
     fn writing_with(settings: &Settings, file: Vec<u8>, mode: Mode, options: Options) -> Self {
-        let lab = Lab::default();
+        let lab = TestContext::default();
         let request = request(Direction::Write, mode, options);
         let sender = Sender::of_user(&request, settings, lab.now).unwrap();
         let granted = options.grant(&open(), None);
@@ -105,7 +105,7 @@ impl Pair {
         sender_port: u16,
         receiver_port: u16,
         file: Vec<u8>,
-        lab: Lab,
+        lab: TestContext,
     ) -> Self {
         Self {
             sender,
@@ -169,7 +169,7 @@ impl Pair {
 
     fn deliver(&mut self, to: ToWhom, datagram: &[u8]) {
         let (sender_port, receiver_port) = (self.sender_port, self.receiver_port);
-        let Lab { now, chance, meter } = &mut self.lab;
+        let TestContext { now, chance, meter } = &mut self.lab;
         let mut cx = Cx { now: *now, chance, meter };
         match to {
             ToWhom::Sender => self.sender.receive(receiver_port, datagram, &mut cx).unwrap(),
@@ -372,7 +372,7 @@ fn the_first_block_of_a_window_that_is_lost_costs_no_timeout() {
 
 #[test]
 fn a_file_is_not_acknowledged_before_it_is_safe() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let granted = Options::default().grant(&open(), None);
     let settings = Settings::default();
     let mut receiver = Receiver::of_server(Mode::Octet, 9, granted, &settings, lab.now);
@@ -404,7 +404,7 @@ fn a_last_acknowledgment_that_is_lost_is_given_again() {
 fn a_stranger_is_turned_away_and_the_transfer_goes_on() {
     let mut pair = Pair::reading(bytes(2000), Mode::Octet, Options::default());
     pair.step();
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     assert_eq!(pair.sender.receive(4444, b"\0\x05\0\0bye\0", &mut lab.cx()), Err(Stray));
     pair.run();
     assert_arrived(&pair);
@@ -412,7 +412,7 @@ fn a_stranger_is_turned_away_and_the_transfer_goes_on() {
 
 #[test]
 fn an_answer_of_options_that_were_not_asked_for_is_refused() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
     let mut receiver = Receiver::of_user(&request, &Settings::default(), lab.now).unwrap();
     assert_eq!(receiver.receive(9, b"\0\x06windowsize\x009\0", &mut lab.cx()), Ok(&[][..]));
@@ -424,7 +424,7 @@ fn an_answer_of_options_that_were_not_asked_for_is_refused() {
 
 #[test]
 fn a_block_longer_than_agreed_ends_the_transfer() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
     let mut receiver = Receiver::of_user(&request, &Settings::default(), lab.now).unwrap();
     let mut block = b"\0\x03\0\x01".to_vec();
@@ -436,7 +436,7 @@ fn a_block_longer_than_agreed_ends_the_transfer() {
 
 #[test]
 fn a_refusal_is_told_with_its_code_and_its_words() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let request = request(Direction::Read, Mode::Octet, Options::default());
     let mut receiver = Receiver::of_user(&request, &Settings::default(), lab.now).unwrap();
     receiver.receive(9, b"\0\x05\0\x01no such file\0", &mut lab.cx()).unwrap();
@@ -446,7 +446,7 @@ fn a_refusal_is_told_with_its_code_and_its_words() {
 
 #[test]
 fn a_server_that_never_answers_is_given_up() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let request = request(Direction::Write, Mode::Octet, Options::default());
     let mut sender = Sender::of_user(&request, &Settings::default(), lab.now).unwrap();
     let mut asked = 0;
@@ -513,7 +513,7 @@ proptest! {
             (0_u8..8, proptest::collection::vec(any::<u8>(), 0..20)), 0..40),
         is_sender: bool,
     ) {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let asked = request(Direction::Read, Mode::Netascii, window(8, 3));
         let settings = Settings::default();
         let mut sender = Sender::of_user(&asked, &settings, lab.now).unwrap();

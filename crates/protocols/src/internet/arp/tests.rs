@@ -1,7 +1,7 @@
 //! ARP: answers, accepted packets, and claiming and defending an address.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 
 const MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 1]);
 const THEIR_MAC: MacAddress = MacAddress::new([2, 0, 0, 0, 0, 2]);
@@ -21,13 +21,13 @@ const REPLY: ArpPacket = ArpPacket { operation: Operation::Reply, target_mac: MA
 struct Bench {
     arp: Arp,
     cache: Cache,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Bench {
     /// Returns an interface without an address.
     fn bare() -> Self {
-        Self { arp: Arp::new(MAC), cache: Cache::default(), lab: Lab::default() }
+        Self { arp: Arp::new(MAC), cache: Cache::default(), lab: TestContext::default() }
     }
 
     /// Returns an interface that holds [`OURS`] and has announced it.

@@ -1,7 +1,7 @@
 //! A host's answers, and the information it accepts or rejects from routers.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::time::Duration;
 use std::vec;
 use std::vec::Vec;
@@ -23,7 +23,7 @@ const PREFIX: Prefix = Prefix {
 struct Host {
     discovery: Discovery,
     cache: Cache,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Host {
@@ -32,7 +32,7 @@ impl Host {
         let secret = Secret([1, 2]);
         let settings = Settings { mac: MAC, secret, takes_router_advertisements, mtu: 1500 };
         let (discovery, cache) = (Discovery::new(settings), Cache::default());
-        Self { discovery, cache, lab: Lab::default() }
+        Self { discovery, cache, lab: TestContext::default() }
     }
 
     /// Returns a host with a link-local address.

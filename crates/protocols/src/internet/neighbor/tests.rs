@@ -1,7 +1,7 @@
 //! The states of a neighbor, and the limits under floods.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 use std::vec;
@@ -17,12 +17,12 @@ const SOLICITED: Advertisement =
 struct Bench {
     cache: Cache,
     pool: Pool,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Default for Bench {
     fn default() -> Self {
-        Self { cache: Cache::default(), pool: Pool::new(4096, 64), lab: Lab::default() }
+        Self { cache: Cache::default(), pool: Pool::new(4096, 64), lab: TestContext::default() }
     }
 }
 

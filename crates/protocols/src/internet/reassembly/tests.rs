@@ -1,7 +1,7 @@
 //! Reassembly compared with a map of received bytes, and attacks on it.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::probes;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn fragment(offset: usize, data: &[u8], more: bool) -> Fragment<'_> {
 #[derive(Debug, Default)]
 struct Bench {
     reassembler: Reassembler,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Bench {

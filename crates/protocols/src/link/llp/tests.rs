@@ -1,7 +1,7 @@
 //! Two ends of a line back to back, with and without noise between them.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::link::vj::testing::typed;
 use crate::meter::{Account, Quantity};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ const MTU: usize = 40;
 struct End {
     llp: Llp,
     pool: Pool,
-    lab: Lab,
+    lab: TestContext,
     received: Vec<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     failed: usize,
@@ -32,7 +32,7 @@ impl End {
         Self {
             llp: Llp::new(MTU),
             pool: Pool::new(buffers, MTU),
-            lab: Lab::default(),
+            lab: TestContext::default(),
             received: Vec::new(),
             sent: Vec::new(),
             failed: 0,

@@ -440,7 +440,7 @@ fn take_text(data: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
 
     fn credentials(secret: &str) -> Credentials {
@@ -448,7 +448,7 @@ mod tests {
     }
 
     /// Returns two ends: one that authenticates, and one that verifies.
-    fn ends(method: Method, secret: &str, lab: &mut Lab) -> [Authentication; 2] {
+    fn ends(method: Method, secret: &str, lab: &mut TestContext) -> [Authentication; 2] {
         let mut prover = Authentication::new(Some(credentials(secret)), Vec::new());
         let mut verifier = Authentication::new(None, Vec::from([credentials("right")]));
         prover.start(Some(method), None, &mut lab.cx());
@@ -456,7 +456,7 @@ mod tests {
         [prover, verifier]
     }
 
-    fn exchange([a, b]: &mut [Authentication; 2], lab: &mut Lab) {
+    fn exchange([a, b]: &mut [Authentication; 2], lab: &mut TestContext) {
         while a.has_output() || b.has_output() {
             if let Some((protocol, packet)) = a.transmit() {
                 b.receive(protocol, &packet, &mut lab.cx());
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn the_right_password_is_accepted_in_clear() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut ends = ends(Method::Pap, "right", &mut lab);
         let (protocol, said) = ends[0].transmit().unwrap();
         assert_eq!((protocol, &said[4..]), (PAP, &b"\x05guest\x05right"[..]));
@@ -480,7 +480,7 @@ mod tests {
 
     #[test]
     fn the_right_secret_answers_the_challenge_without_being_said() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut ends = ends(Method::Chap, "right", &mut lab);
         exchange(&mut ends, &mut lab);
         assert!(ends.iter().all(Authentication::is_done));
@@ -489,7 +489,7 @@ mod tests {
     #[test]
     fn a_wrong_secret_fails_at_both_ends() {
         for method in [Method::Pap, Method::Chap] {
-            let mut lab = Lab::default();
+            let mut lab = TestContext::default();
             let mut ends = ends(method, "wrong", &mut lab);
             exchange(&mut ends, &mut lab);
             assert!(ends.iter().all(Authentication::has_failed), "{method:?}");
@@ -505,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_proof_that_nobody_answers_is_repeated_and_then_fails() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let [mut prover, mut verifier] = ends(Method::Pap, "right", &mut lab);
         for said in 1..=TRIES_MAX {
             assert!(prover.transmit().is_some(), "{said}");
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn a_challenge_is_repeated_and_any_copy_may_be_answered() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut ends = ends(Method::Chap, "right", &mut lab);
         let first = ends[1].transmit().unwrap();
         lab.advance(RESTART);
@@ -533,7 +533,7 @@ mod tests {
 
     #[test]
     fn a_challenge_after_the_proof_is_answered_too() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut ends = ends(Method::Chap, "right", &mut lab);
         exchange(&mut ends, &mut lab);
         ends[0].receive(CHAP, &[1, 77, 0, 6, 1, 9], &mut lab.cx());
@@ -543,7 +543,7 @@ mod tests {
 
     #[test]
     fn our_own_challenge_thrown_back_is_not_answered() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let own = Some(credentials("right"));
         let mut end = Authentication::new(own, Vec::from([credentials("right")]));
         end.start(Some(Method::Chap), Some(Method::Chap), &mut lab.cx());
@@ -565,7 +565,7 @@ mod tests {
                 (any::<bool>(), 0..6_u8, 0..3_u8, prop::collection::vec(any::<u8>(), 0..40)), 0..20),
             method in prop_oneof![Just(Method::Pap), Just(Method::Chap)],
         ) {
-            let mut lab = Lab::default();
+            let mut lab = TestContext::default();
             let [_, mut end] = ends(method, "right", &mut lab);
             for (is_pap, code, identifier, data) in packets {
                 let packet = packet::emit(code, identifier, &data);

@@ -258,13 +258,13 @@ fn take_protocol(packet: &mut Packet) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
 
     const MTU: usize = 60;
 
     /// Passes `line` to a deframer and returns the frames, and the number of lost ones.
-    fn frames(line: &[u8], accm: u32, lab: &mut Lab) -> (Vec<(u16, Vec<u8>)>, usize) {
+    fn frames(line: &[u8], accm: u32, lab: &mut TestContext) -> (Vec<(u16, Vec<u8>)>, usize) {
         let (mut deframer, mut pool) = (Deframer::default(), Pool::new(1, MTU));
         let (mut input, mut frames, mut lost) = (line, Vec::new(), 0);
         while let Some(arrived) = deframer.receive(&mut input, MTU, accm, &mut pool, &mut lab.cx())
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn control_characters_of_the_map_are_dropped_where_the_line_put_them_in() {
-        let (mut line, mut lab) = (Vec::new(), Lab::default());
+        let (mut line, mut lab) = (Vec::new(), TestContext::default());
         Format::default().encode(0x21, b"data", &mut line);
         let noisy: Vec<u8> = line.iter().flat_map(|byte| [0x11, *byte]).collect();
         let expected = (Vec::from([(0x21, b"data".to_vec())]), 0);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_damaged_short_long_or_given_up_frame_is_counted_as_what_it_is() {
-        let (mut line, mut lab) = (Vec::new(), Lab::default());
+        let (mut line, mut lab) = (Vec::new(), TestContext::default());
         Format::default().encode(0x21, b"data", &mut line);
         line[2] ^= 4;
         line.extend([0xFF, 0x03, FLAG]);
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn without_a_buffer_a_frame_is_lost_up_to_its_flag() {
-        let (mut line, mut lab) = (Vec::new(), Lab::default());
+        let (mut line, mut lab) = (Vec::new(), TestContext::default());
         Format::default().encode(0x21, b"data", &mut line);
         let (mut deframer, mut pool, mut input) =
             (Deframer::default(), Pool::new(0, MTU), &line[..]);
@@ -352,7 +352,7 @@ mod tests {
             omits: (bool, bool),
         ) {
             let format = Format { accm, omits_address: omits.0, omits_zero: omits.1 };
-            let (mut line, mut lab) = (Vec::new(), Lab::default());
+            let (mut line, mut lab) = (Vec::new(), TestContext::default());
             for (protocol, information) in &sent {
                 format.encode(*protocol, information, &mut line);
             }
@@ -365,7 +365,7 @@ mod tests {
             noise in prop::collection::vec(
                 prop_oneof![any::<u8>(), Just(FLAG), Just(ESCAPE)], 0..300),
         ) {
-            let (mut line, mut lab) = (noise, Lab::default());
+            let (mut line, mut lab) = (noise, TestContext::default());
             line.push(FLAG);
             Format::default().encode(0x21, b"clean", &mut line);
             let (frames, _) = frames(&line, 0, &mut lab);

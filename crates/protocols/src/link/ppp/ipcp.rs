@@ -198,12 +198,12 @@ impl IpcpOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
 
     const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const SPARE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-    fn options(address: Option<Ipv4Addr>, lab: &mut Lab) -> IpcpOptions {
+    fn options(address: Option<Ipv4Addr>, lab: &mut TestContext) -> IpcpOptions {
         let mut options = IpcpOptions::new(address, None, Some(SPARE), true, true);
         options.restart(&mut lab.cx());
         options.begin();
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_end_without_an_address_takes_the_one_it_is_named_and_the_name_servers() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(None, &mut lab);
         options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
         options.take_nak(kind::NAME_SERVER, &[10, 0, 0, 8], &mut lab.cx());
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_address_of_our_own_is_not_for_the_other_end_to_change() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Some(OURS), &mut lab);
         options.take_nak(kind::ADDRESS, &[10, 0, 0, 7], &mut lab.cx());
         assert_eq!(options.address(), Some(OURS));
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_end_that_asks_is_named_the_spare_address_and_any_other_is_accepted() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Some(OURS), &mut lab);
         let named = Verdict::Nak(SPARE.octets().to_vec());
         assert_eq!(options.judge(kind::ADDRESS, &[0; 4], &mut lab.cx()), named);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn compression_is_agreed_on_for_no_more_slots_than_both_ends_have() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Some(OURS), &mut lab);
         let verdict = options.judge(kind::COMPRESSION, &[0, 0x2D, 3, 0], &mut lab.cx());
         options.accept();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn another_compression_is_answered_by_ours_and_one_that_is_named_to_us_is_none() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Some(OURS), &mut lab);
         let other = [0x00, 0x61, 0, 0, 0, 0];
         let named = Verdict::Nak(Vec::from([0, 0x2D, 15, 1]));

@@ -73,9 +73,9 @@ fn draw(cx: &mut Cx<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
 
-    fn options(lab: &mut Lab) -> Ipv6cpOptions {
+    fn options(lab: &mut TestContext) -> Ipv6cpOptions {
         let mut options = Ipv6cpOptions::default();
         options.restart(&mut lab.cx());
         options
@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn an_identifier_is_drawn_that_is_not_universal() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let ours = options(&mut lab).ours;
         assert!(ours != 0 && ours & UNIVERSAL == 0);
     }
 
     #[test]
     fn none_and_our_own_are_answered_by_another_and_a_third_is_accepted() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(&mut lab);
         let ours = options.ours;
         for odd in [0, ours] {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_named_identifier_is_taken_and_our_own_named_again_draws_another() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(&mut lab);
         options.take_nak(INTERFACE_IDENTIFIER, &7_u64.to_be_bytes(), &mut lab.cx());
         assert_eq!(options.ours, 7);

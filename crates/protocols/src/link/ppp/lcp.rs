@@ -347,16 +347,16 @@ impl Lcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
 
-    fn options(wish: Terms, can_authenticate: bool, lab: &mut Lab) -> LcpOptions {
+    fn options(wish: Terms, can_authenticate: bool, lab: &mut TestContext) -> LcpOptions {
         let mut options = LcpOptions { wish, can_authenticate, ..LcpOptions::default() };
         options.restart(&mut lab.cx());
         options.begin();
         options
     }
 
-    fn requested(options: &mut LcpOptions, lab: &mut Lab) -> Vec<u8> {
+    fn requested(options: &mut LcpOptions, lab: &mut TestContext) -> Vec<u8> {
         let mut request = Vec::new();
         options.request(&mut request, &mut lab.cx());
         request
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_is_the_default_is_not_asked_for() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Terms::default(), false, &mut lab);
         let request = requested(&mut options, &mut lab);
         assert_eq!((request.len(), request[0]), (6, kind::MAGIC));
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn options_are_accepted_corrected_or_rejected_by_what_they_are() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Terms::default(), true, &mut lab);
         let mut judge = |kind, value: &[u8]| options.judge(kind, value, &mut lab.cx());
         assert_eq!(judge(kind::MRU, &[2, 0]), Verdict::Ack);
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn who_cannot_prove_anything_rejects_every_question_for_it() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut options = options(Terms::default(), false, &mut lab);
         let verdict = options.judge(kind::AUTHENTICATION, &[0xC0, 0x23], &mut lab.cx());
         assert_eq!(verdict, Verdict::Reject);
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_nak_makes_the_wish_no_larger_and_the_map_no_smaller() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let format = Format { accm: 1, ..Format::default() };
         let wish = Terms { mru: 576, format, ..Terms::default() };
         let mut options = options(wish, false, &mut lab);
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_rejected_option_is_not_asked_for_again() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let format = Format { accm: 0, omits_address: true, omits_zero: true };
         let mut options = options(Terms { mru: 576, format, ..Terms::default() }, false, &mut lab);
         let kinds = [kind::MRU, kind::ACCM, kind::MAGIC, kind::OMIT_ZERO, kind::OMIT_ADDRESS];
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_demand_is_not_weakened_by_the_other_end() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let wish = Terms { authentication: Some(Method::Chap), ..Terms::default() };
         let mut options = options(wish, false, &mut lab);
         options.take_nak(kind::AUTHENTICATION, Method::Pap.option(), &mut lab.cx());

@@ -1,7 +1,7 @@
 //! Two ends of a line back to back: opening, data, and termination.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use proptest::prelude::*;
 use std::string::String;
 use std::vec;
@@ -25,7 +25,7 @@ impl End {
         Self { ppp, pool, received: Vec::new(), failed: 0, news: Vec::new() }
     }
 
-    fn send(&mut self, data: &[u8], lab: &mut Lab) {
+    fn send(&mut self, data: &[u8], lab: &mut TestContext) {
         let mut packet = self.pool.take(&mut lab.meter).unwrap();
         packet.extend(data);
         if let Err(packet) = self.ppp.send(packet, &mut lab.cx()) {
@@ -33,13 +33,13 @@ impl End {
         }
     }
 
-    fn transmit(&mut self, lab: &mut Lab) -> Vec<u8> {
+    fn transmit(&mut self, lab: &mut TestContext) -> Vec<u8> {
         let mut wire = Vec::new();
         self.ppp.transmit_into(&mut wire, 50, &mut lab.cx());
         wire
     }
 
-    fn receive(&mut self, bytes: &[u8], lab: &mut Lab) {
+    fn receive(&mut self, bytes: &[u8], lab: &mut TestContext) {
         self.ppp.receive(bytes, &mut self.pool, &mut lab.cx());
         self.collect();
     }
@@ -67,14 +67,14 @@ fn giver() -> Settings {
 }
 
 /// Opens both ends and carries their output until they are silent.
-fn connected(a: Settings, b: Settings, lab: &mut Lab) -> [End; 2] {
+fn connected(a: Settings, b: Settings, lab: &mut TestContext) -> [End; 2] {
     let mut ends = [End::new(a), End::new(b)];
     ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
     carry(&mut ends, lab);
     ends
 }
 
-fn carry([a, b]: &mut [End; 2], lab: &mut Lab) {
+fn carry([a, b]: &mut [End; 2], lab: &mut TestContext) {
     while a.ppp.has_output() || b.ppp.has_output() {
         let wire = a.transmit(lab);
         b.receive(&wire, lab);
@@ -86,7 +86,7 @@ fn carry([a, b]: &mut [End; 2], lab: &mut Lab) {
 }
 
 /// Advances time, with all timers of both ends, until `until` returns true.
-fn pass(ends: &mut [End; 2], lab: &mut Lab, until: impl Fn(&[End; 2]) -> bool) {
+fn pass(ends: &mut [End; 2], lab: &mut TestContext, until: impl Fn(&[End; 2]) -> bool) {
     for _ in 0..200 {
         carry(ends, lab);
         if until(ends) {
@@ -101,7 +101,7 @@ fn pass(ends: &mut [End; 2], lab: &mut Lab, until: impl Fn(&[End; 2]) -> bool) {
 
 #[test]
 fn two_ends_open_and_agree_on_addresses_identifiers_and_compression() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let [a, b] = connected(Settings::default(), giver(), &mut lab);
     assert_eq!(a.ppp.addresses(), [Some(HERE), Some(THERE)]);
     assert_eq!(b.ppp.addresses(), [Some(THERE), Some(HERE)]);
@@ -116,7 +116,7 @@ fn two_ends_open_and_agree_on_addresses_identifiers_and_compression() {
 
 #[test]
 fn an_end_that_gives_no_address_and_one_that_has_none_do_not_open_the_network() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(Settings::default(), here(), &mut lab);
     pass(&mut ends, &mut lab, |ends| !ends[0].ppp.has_output());
     assert_eq!(ends[0].ppp.addresses()[0], None);
@@ -124,7 +124,7 @@ fn an_end_that_gives_no_address_and_one_that_has_none_do_not_open_the_network() 
 
 #[test]
 fn an_end_that_asks_gets_the_spare_address_and_one_that_has_its_own_keeps_it() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let spare = Settings { spare_address: Some(THERE), ..here() };
     let [a, b] = connected(spare.clone(), Settings::default(), &mut lab);
     assert_eq!([a.ppp.addresses()[1], b.ppp.addresses()[0]], [Some(THERE); 2]);
@@ -135,7 +135,7 @@ fn an_end_that_asks_gets_the_spare_address_and_one_that_has_its_own_keeps_it() {
 
 #[test]
 fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     ends[0].send(&[0x45, 1, 2, 3], &mut lab);
     assert_eq!(ends[0].ppp.line.encoded.len(), ends[0].ppp.line.position);
@@ -151,7 +151,7 @@ fn datagrams_go_both_ways_with_what_was_agreed_left_out_of_their_frames() {
 
 #[test]
 fn a_datagram_waits_for_its_way_to_open_and_one_of_ipv6_that_has_none_fails() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = [End::new(here()), End::new(Settings { carries_ipv6: false, ..giver() })];
     ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
     ends[0].send(&[0x45, 1], &mut lab);
@@ -162,7 +162,7 @@ fn a_datagram_waits_for_its_way_to_open_and_one_of_ipv6_that_has_none_fails() {
 
 #[test]
 fn a_line_that_nobody_opened_takes_no_datagram_and_hears_nothing() {
-    let (mut end, mut lab) = (End::new(here()), Lab::default());
+    let (mut end, mut lab) = (End::new(here()), TestContext::default());
     end.send(&[0x45], &mut lab);
     end.receive(&[FLAG, 0xFF, 3, 0xC0, 0x21, FLAG], &mut lab);
     assert_eq!((end.pool.lent(), end.ppp.has_output()), (0, false));
@@ -171,7 +171,7 @@ fn a_line_that_nobody_opened_takes_no_datagram_and_hears_nothing() {
 
 #[test]
 fn an_end_that_nobody_answers_gives_up() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut end = End::new(here());
     end.ppp.open(&mut lab.cx());
     end.send(&[0x45], &mut lab);
@@ -187,7 +187,7 @@ fn an_end_that_nobody_answers_gives_up() {
 
 #[test]
 fn an_end_that_closes_says_goodbye_and_both_know_why() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     ends[0].ppp.close(&mut lab.cx());
     pass(&mut ends, &mut lab, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
@@ -198,7 +198,7 @@ fn an_end_that_closes_says_goodbye_and_both_know_why() {
 
 #[test]
 fn a_line_that_was_closed_opens_again() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     ends[0].ppp.close(&mut lab.cx());
     pass(&mut ends, &mut lab, |ends| ends.iter().all(|end| end.ppp.phase() == Phase::Dead));
@@ -209,7 +209,7 @@ fn a_line_that_was_closed_opens_again() {
 
 #[test]
 fn a_line_that_hung_up_gives_every_buffer_back_and_opens_again() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     for end in &mut ends {
         end.send(&[0x45; 100], &mut lab);
@@ -225,7 +225,7 @@ fn a_line_that_hung_up_gives_every_buffer_back_and_opens_again() {
 
 #[test]
 fn an_end_that_lost_its_memory_is_met_again() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     ends[0] = End::new(here());
     ends[0].ppp.open(&mut lab.cx());
@@ -237,7 +237,7 @@ fn an_end_that_lost_its_memory_is_met_again() {
 
 #[test]
 fn a_line_that_leads_back_to_ourselves_is_closed() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut end = End::new(here());
     end.ppp.open(&mut lab.cx());
     for _ in 0..1000 {
@@ -250,7 +250,7 @@ fn a_line_that_leads_back_to_ourselves_is_closed() {
 
 #[test]
 fn echoes_keep_a_silent_line_and_their_lack_ends_it() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     let start = lab.now;
     let hour = Duration::from_secs(1_000);
@@ -283,7 +283,7 @@ fn demanding(method: Method) -> Settings {
 #[test]
 fn an_end_that_proves_who_it_is_gets_through_by_either_method() {
     for method in [Method::Pap, Method::Chap] {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let own = Settings { credentials: Some(credentials("right")), ..Settings::default() };
         let ends = connected(own, demanding(method), &mut lab);
         assert!(ends.iter().all(|end| end.ppp.is_network_up()), "{method:?}");
@@ -294,7 +294,7 @@ fn an_end_that_proves_who_it_is_gets_through_by_either_method() {
 fn an_end_with_a_wrong_secret_or_none_is_not_let_in() {
     for method in [Method::Pap, Method::Chap] {
         for credentials in [Some(credentials("wrong")), None] {
-            let mut lab = Lab::default();
+            let mut lab = TestContext::default();
             let own = Settings { credentials, ..Settings::default() };
             let mut ends = connected(own, demanding(method), &mut lab);
             pass(&mut ends, &mut lab, |ends| ends[1].ppp.phase() == Phase::Dead);
@@ -306,7 +306,7 @@ fn an_end_with_a_wrong_secret_or_none_is_not_let_in() {
 
 #[test]
 fn an_unknown_protocol_is_rejected_with_what_it_said() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     let mut wire = Vec::new();
     Format::default().encode(0x80FD, &[1, 2, 3], &mut wire);
@@ -317,7 +317,7 @@ fn an_unknown_protocol_is_rejected_with_what_it_said() {
 
 #[test]
 fn an_unknown_code_is_rejected_and_known_ones_are_not() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = connected(here(), giver(), &mut lab);
     let mut wire = Vec::new();
     Format::default().encode(LCP, &[77, 5, 0, 4], &mut wire);
@@ -330,7 +330,7 @@ fn an_unknown_code_is_rejected_and_known_ones_are_not() {
 
 #[test]
 fn a_rejection_of_ipcp_ends_the_line_for_want_of_a_network() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let without_ipv6 = |settings| Settings { carries_ipv6: false, ..settings };
     let mut ends = connected(without_ipv6(here()), without_ipv6(giver()), &mut lab);
     let mut wire = Vec::new();
@@ -342,7 +342,7 @@ fn a_rejection_of_ipcp_ends_the_line_for_want_of_a_network() {
 
 #[test]
 fn datagrams_stay_within_what_the_other_end_takes() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut ends = [End::new(here()), End::new(giver())];
     ends[1].ppp = Ppp::new(576, giver());
     ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
@@ -352,7 +352,7 @@ fn datagrams_stay_within_what_the_other_end_takes() {
 
 #[test]
 fn without_leave_to_compress_headers_none_are_compressed() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let plain = Settings { compresses_headers: false, ..giver() };
     let [a, b] = connected(here(), plain, &mut lab);
     assert_eq!(a.ppp.compresses_headers(), [false, false]);
@@ -365,7 +365,7 @@ proptest! {
         seed: u64,
         losses_ppm in 0..300_000_u32,
     ) {
-        let mut lab = Lab::with_seed(seed);
+        let mut lab = TestContext::with_seed(seed);
         let mut ends = [End::new(here()), End::new(giver())];
         ends.iter_mut().for_each(|end| end.ppp.open(&mut lab.cx()));
         for _ in 0..400 {
@@ -407,7 +407,7 @@ proptest! {
             ], 0..40),
         is_connected: bool,
     ) {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut ends = if is_connected {
             connected(here(), demanding(Method::Chap), &mut lab)
         } else {

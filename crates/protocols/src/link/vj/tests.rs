@@ -1,7 +1,7 @@
 //! Two ends back to back, with and without losses between them.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use proptest::prelude::*;
 use std::vec;
 
@@ -84,7 +84,7 @@ fn has_good_checksum(datagram: &[u8]) -> bool {
 struct Ends {
     compressor: Compressor,
     decompressor: Decompressor,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Default for Ends {
@@ -92,7 +92,7 @@ impl Default for Ends {
         Self {
             compressor: Compressor::new(SLOTS_MAX, true),
             decompressor: Decompressor::new(SLOTS_MAX),
-            lab: Lab::default(),
+            lab: TestContext::default(),
         }
     }
 }
@@ -435,7 +435,7 @@ proptest! {
     ) {
         let compressor = Compressor::new(slots, may_omit_slot);
         let decompressor = Decompressor::new(slots);
-        let mut ends = Ends { compressor, decompressor, lab: Lab::default() };
+        let mut ends = Ends { compressor, decompressor, lab: TestContext::default() };
         for segment in &segments {
             ends.carry(segment);
         }

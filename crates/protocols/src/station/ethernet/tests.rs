@@ -8,7 +8,7 @@ use super::datagrams::{nd_message, push_ipv6};
 use super::*;
 use crate::application::Stream;
 use crate::application::dhcp::{Kind, Message, Op, Options};
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::internet::arp::{ArpPacket, Operation};
 use crate::internet::nd::{Prefix, RouterAdvertisement, solicited_node};
 use crate::link::Link;
@@ -60,17 +60,23 @@ struct Host {
     station: Station,
     scheduler: Scheduler,
     application: Carried<Talker>,
-    lab: Lab,
+    lab: TestContext,
     /// Frames that the host has sent.
     sent: Vec<Vec<u8>>,
 }
 
 impl Host {
     fn new(number: u8, ipv4: Ipv4, ipv6: Ipv6, opening: Opening) -> Self {
-        Self::with_lab(Lab::with_seed(number.into()), number, ipv4, ipv6, opening)
+        Self::with_lab(TestContext::with_seed(number.into()), number, ipv4, ipv6, opening)
     }
 
-    fn with_lab(mut lab: Lab, number: u8, ipv4: Ipv4, ipv6: Ipv6, opening: Opening) -> Self {
+    fn with_lab(
+        mut lab: TestContext,
+        number: u8,
+        ipv4: Ipv4,
+        ipv6: Ipv6,
+        opening: Opening,
+    ) -> Self {
         let link = Link::Ethernet(crate::link::Ethernet::new(1500));
         let mut station = Station::new(link, crate::station::Settings::default(), &mut lab.cx());
         let secret = Secret([number.into(), 7]);
@@ -418,7 +424,7 @@ fn two_stations_make_addresses_of_the_segment_and_answer_for_them() {
 fn two_stations_that_make_the_same_address_find_out() {
     let host = |seed| {
         let opening = Opening::Passive { port: PORT };
-        Host::with_lab(Lab::with_seed(seed), 1, Ipv4::Off, Ipv6::LinkLocal, opening)
+        Host::with_lab(TestContext::with_seed(seed), 1, Ipv4::Off, Ipv6::LinkLocal, opening)
     };
     // The same hardware address and secret twice, as with a cloned system image.
     let mut segment = Segment(vec![host(1), host(2)]);

@@ -2,7 +2,7 @@
 //! the terminal, by number.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::meter::{Clock, Costs};
 use crate::terminal::{Attributes, Terminal, draw};
 use proptest::prelude::*;
@@ -15,14 +15,14 @@ use transmit::PAGE_BYTES_MAX;
 /// A terminal with its test context.
 struct Bench {
     terminal: Heath19,
-    lab: Lab,
+    lab: TestContext,
 }
 
 impl Bench {
     fn new() -> Self {
         let mut terminal = Heath19::new(Switches::default());
         terminal.transmit_on_request(true);
-        Self { terminal, lab: Lab::default() }
+        Self { terminal, lab: TestContext::default() }
     }
 
     fn with(input: impl AsRef<[u8]>) -> Self {
@@ -498,7 +498,7 @@ fn off_line_keys_go_to_the_screen_and_the_host_is_not_heard() {
 #[test]
 fn in_half_duplex_keys_go_to_line_and_screen() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
-    let mut bench = Bench { terminal: Heath19::new(switches), lab: Lab::default() };
+    let mut bench = Bench { terminal: Heath19::new(switches), lab: TestContext::default() };
     bench.key(Key::Character(b'k'), false);
     assert_eq!((bench.said().as_str(), bench.terminal.text().as_str()), ("k", "k"));
 }
@@ -516,7 +516,7 @@ fn a_disabled_keyboard_makes_nothing() {
 #[test]
 fn keys_that_find_the_fifo_of_a_held_screen_full_ring() {
     let switches = Switches { is_full_duplex: false, ..Switches::default() };
-    let mut bench = Bench { terminal: Heath19::new(switches), lab: Lab::default() };
+    let mut bench = Bench { terminal: Heath19::new(switches), lab: TestContext::default() };
     bench.receive(to(23, 0) + "\x1b[\n" + &"a".repeat(127));
     bench.key(Key::F1, false);
     assert_eq!(bench.lab.counted(Counter::TerminalInputOverruns), 1);
@@ -636,7 +636,7 @@ proptest! {
         settings in any::<(u8, u8)>(),
     ) {
         let switches = Switches::from_settings(settings.0, settings.1);
-        let mut bench = Bench { terminal: Heath19::new(switches), lab: Lab::default() };
+        let mut bench = Bench { terminal: Heath19::new(switches), lab: TestContext::default() };
         for (stream, (key, modifiers)) in steps {
             bench.receive(stream);
             bench.terminal.key(key, modifiers, &mut bench.lab.cx());

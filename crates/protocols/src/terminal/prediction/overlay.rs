@@ -7,7 +7,7 @@
 //! written is ended by the CR that follows.
 
 use super::super::cell::{Cell, Style};
-use super::super::draw::{Painter, changes};
+use super::super::render::{Painter, changes};
 use alloc::vec::Vec;
 
 /// The cells of a row, the column of the cursor, and the style of the next character.

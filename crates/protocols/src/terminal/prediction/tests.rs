@@ -1,7 +1,7 @@
 //! Tests of the prediction in virtual time, with a simulated host.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::format;
@@ -19,7 +19,7 @@ type Program = Box<dyn FnMut(&[u8]) -> Vec<u8>>;
 
 /// A user, the connection, and a host.
 struct World {
-    lab: Lab,
+    lab: TestContext,
     predictor: Predictor,
     /// The real terminal.
     real: Terminal,
@@ -34,7 +34,7 @@ struct World {
 impl World {
     fn new(round_trip_ms: u64, columns: u16, program: Program) -> Self {
         let mut world = Self {
-            lab: Lab::default(),
+            lab: TestContext::default(),
             predictor: Predictor::new(Mode::Auto, columns, 8),
             real: Terminal::new(columns, 8),
             only: Terminal::new(columns, 8),
@@ -293,7 +293,7 @@ fn a_near_far_side_is_left_to_echo_unless_predictions_are_always_wanted() {
 #[test]
 fn without_prediction_bytes_pass_and_nothing_else() {
     let mut predictor = Predictor::new(Mode::Never, 80, 8);
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     predictor.typed(b"a", &mut lab.cx());
     predictor.show(b"\x1b[1mb", &mut lab.cx());
     assert_eq!(predictor.output(), b"\x1b[1mb");

@@ -3,9 +3,9 @@
 use super::Reset;
 use super::congestion_window::initial_window;
 use super::connection::{AckOwed, Connection, State, send_limit};
+use super::idle_state::Known;
 use super::profile::Profile;
 use super::seq::Seq;
-use super::settled::Known;
 use super::status::{Ending, Status};
 use crate::packet::Packet;
 use crate::time::Instant;

@@ -102,7 +102,7 @@ impl CongestionWindow {
         SettledWindow { cwnd, ssthresh, w_max, cwnd_prior, is_first: self.hystart.is_some() }
     }
 
-    /// Restores the state returned by [`Self::settled`].
+    /// Restores the state returned by [`Self::idle_state`].
     pub(super) fn resume(&mut self, settled: SettledWindow) {
         (self.cwnd, self.ssthresh) = (settled.cwnd, settled.ssthresh);
         if let Avoidance::Cubic(cubic) = &mut self.avoidance {

@@ -2,6 +2,7 @@
 
 use super::fast_open;
 use super::header::{Flags, Header, Options};
+use super::idle_state::{IdleState, Known};
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_buffer::ReceiveBuffer;
@@ -11,7 +12,6 @@ use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
 use super::send_buffer::SendBuffer;
 use super::seq::Seq;
-use super::settled::{Known, Settled};
 use super::status::{Ending, Event, Statistics};
 use super::timeouts::Timers;
 use crate::internet::icmp::ErrorKind;
@@ -191,7 +191,7 @@ pub(super) struct Connection {
     /// Allocated when the first data is sent: a connection that only receives needs none.
     pub(super) recovery: Option<Box<Recovery>>,
     /// The reduced recovery state kept when other connections need the memory more.
-    pub(super) settled: Option<Box<Settled>>,
+    pub(super) settled: Option<Box<IdleState>>,
     /// RFC 6928 §2: the SYN was lost more than once, so the first flight is one segment.
     pub(super) begins_small: bool,
     pub(super) ecn: Ecn,
@@ -371,7 +371,7 @@ impl Connection {
     /// Returns the state of loss recovery and congestion control, once anything was sent.
     pub(super) fn known(&self) -> Option<Known<'_>> {
         let busy = self.recovery.as_deref().map(Known::Busy);
-        busy.or_else(|| self.settled.as_deref().map(Known::Settled))
+        busy.or_else(|| self.settled.as_deref().map(Known::IdleState))
     }
 
     /// Reduces the recovery state to what the next flight needs, if nothing is outstanding. Returns

@@ -15,8 +15,8 @@
 //! outstanding. Ranges beyond that are ignored and counted, and their data is retransmitted (attack
 //! rows 23 and 25).
 
-use super::pieces::Pieces;
 use super::ranges::{Range, RangeSet};
+use super::sent_segments::Pieces;
 use super::seq::Seq;
 use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};

@@ -356,7 +356,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -412,7 +412,7 @@ mod tests {
         fn what_is_written_is_read_again(header in any_header(), data: Vec<u8>) {
             let segment = with_checksum(&header, &data);
             let (read, len) =
-                Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter).unwrap();
+                Header::parse(&segment, Sum::default().bytes(&segment), &mut TestContext::default().meter).unwrap();
             prop_assert_eq!(read, header);
             prop_assert_eq!(&segment[len..], &data[..]);
             prop_assert_eq!(len, HEADER_LEN + header.options.len());
@@ -425,7 +425,7 @@ mod tests {
                 let sum = Sum::default().bytes(&segment).finish();
                 segment[16..18].copy_from_slice(&sum.to_be_bytes());
             }
-            let _ = Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter);
+            let _ = Header::parse(&segment, Sum::default().bytes(&segment), &mut TestContext::default().meter);
         }
 
         // req RFC9293:MUST-3
@@ -435,7 +435,7 @@ mod tests {
             let at = at % segment.len();
             prop_assume!(at != 12);
             segment[at] ^= 1_u8 << bit;
-            let result = Header::parse(&segment, Sum::default().bytes(&segment), &mut Lab::default().meter);
+            let result = Header::parse(&segment, Sum::default().bytes(&segment), &mut TestContext::default().meter);
             prop_assert_eq!(result, Err(HeaderError::Checksum));
         }
     }
@@ -477,7 +477,7 @@ mod tests {
     // attack row 37
     #[test]
     fn options_of_every_kind_and_length_are_survived_and_wrong_ones_counted() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         for kind in 2..=255 {
             for len in 0..=40 {
                 let mut bytes = [1; 40];

@@ -37,16 +37,16 @@ pub mod flight;
 pub mod header;
 mod hystart;
 mod icmp_error;
+mod idle_state;
 mod isn;
 mod keep_alive;
 mod keyed_hash;
-mod limits;
+mod limited_time;
 mod listen;
 mod lower_level;
 mod newreno;
 mod pacing;
 mod path_search;
-mod pieces;
 mod ports;
 mod profile;
 mod prr;
@@ -59,9 +59,9 @@ mod rtt;
 mod sack;
 mod sack_report;
 mod send_buffer;
+mod sent_segments;
 pub mod seq;
 mod settings;
-mod settled;
 mod sharing;
 mod status;
 mod syn_cookie;
@@ -76,7 +76,7 @@ mod user_timeout;
 pub use connection::State;
 pub use fast_open::{Cookie, FastOpen};
 pub use keep_alive::KeepAlive;
-pub use limits::LimitTimes;
+pub use limited_time::LimitTimes;
 pub use lower_level::{LowerLevel, Segment, Tail};
 pub use profile::{
     Acknowledgment, BlackHoleDetection, Congestion, Marking, Profile, ReceiveWindow,
@@ -85,7 +85,7 @@ pub use profile::{
 pub use recovery::Phase;
 pub use sack::{Block, Blocks};
 pub use status::{Ending, Event, RecoveryStatus, Statistics, Status};
-pub use user_timeout::Patience;
+pub use user_timeout::UserTimeout;
 
 use crate::cx::Cx;
 use crate::internet;

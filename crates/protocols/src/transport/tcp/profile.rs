@@ -2,7 +2,7 @@
 //! distinguish them only by their speed.
 
 use super::keep_alive::KeepAlive;
-use super::user_timeout::Patience;
+use super::user_timeout::UserTimeout;
 use crate::internet;
 use crate::time::Duration;
 
@@ -159,7 +159,7 @@ pub struct Profile {
     /// Change of that timeout after an unanswered retransmission.
     pub retransmission: Retransmission,
     /// Time limits for an unresponsive peer.
-    pub patience: Patience,
+    pub patience: UserTimeout,
     /// Schedule of keep-alive probes. `None`, the default, sends none.
     pub keep_alive: Option<KeepAlive>,
     /// When the path MTU is searched for because long segments are lost (RFC 8899).
@@ -226,7 +226,7 @@ impl Profile {
             pacing: false,
             rto_min: Duration::from_millis(200),
             retransmission: Retransmission::BacksOff,
-            patience: Patience::DEFAULT,
+            patience: UserTimeout::DEFAULT,
             keep_alive: None,
             black_hole_detection: BlackHoleDetection::AtFirstTimeout,
             marking: Marking::DEFAULT,
@@ -261,7 +261,7 @@ impl Profile {
         pacing: true,
         rto_min: Duration::from_millis(200),
         retransmission: Retransmission::BacksOff,
-        patience: Patience::LONG,
+        patience: UserTimeout::LONG,
         keep_alive: None,
         black_hole_detection: BlackHoleDetection::AtThirdTimeout,
         marking: Marking::DEFAULT,

@@ -380,7 +380,7 @@ fn gather(pieces: &mut VecDeque<Piece>, data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use proptest::prelude::*;
 
     fn read_all(buffer: &mut ReceiveBuffer) -> Vec<u8> {
@@ -399,7 +399,7 @@ mod tests {
             segments in prop::collection::vec((0..180_usize, 1..60_usize), 1..80),
             turn in 0..200_usize
         ) {
-            let (mut buffer, mut lab) = (ReceiveBuffer::new(199, 0), Lab::default());
+            let (mut buffer, mut lab) = (ReceiveBuffer::new(199, 0), TestContext::default());
             buffer.put(0, &[9; 200], &mut lab.meter);
             buffer.consume(turn, &mut Vec::new());
             buffer.consume(200, &mut Vec::new());
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn early_data_waits_for_what_is_missing() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(99, 0), Lab::default());
+        let (mut buffer, mut lab) = (ReceiveBuffer::new(99, 0), TestContext::default());
         assert_eq!(buffer.put(3, b"def", &mut lab.meter), 0);
         assert!(buffer.has_early());
         assert_eq!(buffer.put(0, b"abc", &mut lab.meter), 6);
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn data_beyond_the_room_is_cut_off() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(3, 0), Lab::default());
+        let (mut buffer, mut lab) = (ReceiveBuffer::new(3, 0), TestContext::default());
         assert_eq!(buffer.put(0, b"abcdef", &mut lab.meter), 4);
         assert_eq!(buffer.put(0, b"gh", &mut lab.meter), 0);
         assert_eq!(read_all(&mut buffer), b"abcd");
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn more_ranges_than_the_limit_are_dropped_and_counted() {
-        let (mut buffer, mut lab) = (ReceiveBuffer::new(9_999, 0), Lab::default());
+        let (mut buffer, mut lab) = (ReceiveBuffer::new(9_999, 0), TestContext::default());
         for i in 1..=MAX_RANGES + 5 {
             buffer.put(i * 2, b"x", &mut lab.meter);
         }

@@ -26,14 +26,14 @@
 use super::bbr::Observation;
 use super::congestion_window::{CongestionWindow, Delivered};
 use super::flight::{Delivery, Flight, RateSample};
-use super::limits::Limits;
+use super::idle_state::IdleState;
+use super::limited_time::Limits;
 use super::pacing::{self, Pacing};
 use super::profile::Congestion;
 use super::prr::{Progress, Prr};
 use super::rack::{Rack, Situation};
 use super::sack::Block;
 use super::seq::Seq;
-use super::settled::Settled;
 use super::status::RecoveryStatus;
 use crate::time::{Duration, Instant};
 
@@ -206,7 +206,7 @@ impl Recovery {
     }
 
     /// Returns the state to keep while nothing is outstanding, or `None` if anything is.
-    pub(super) fn settled(&self) -> Option<Settled> {
+    pub(super) fn settled(&self) -> Option<IdleState> {
         let has_nothing_out = self.flight.outstanding() == 0 && self.limits.is_idle();
         // No reduction is in progress while the phase is open.
         let is_open = self.phase == Phase::Open && self.undo.is_none();
@@ -215,7 +215,7 @@ impl Recovery {
         if !has_nothing_out || !is_open || waits || counts || self.window.has_model() {
             return None;
         }
-        Some(Settled {
+        Some(IdleState {
             window: self.window.settled(),
             limits: self.limits,
             learned: self.rack.learned,
@@ -225,8 +225,8 @@ impl Recovery {
         })
     }
 
-    /// Restores the state returned by [`Self::settled`].
-    pub(super) fn resume(&mut self, settled: &Settled) {
+    /// Restores the state returned by [`Self::idle_state`].
+    pub(super) fn resume(&mut self, settled: &IdleState) {
         self.window.resume(settled.window);
         self.flight.resume(settled.delivered);
         self.rack = Rack::remembering(settled.learned);

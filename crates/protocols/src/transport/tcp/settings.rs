@@ -2,7 +2,7 @@
 //! about destinations to the layer below.
 
 use super::connection::{AckOwed, State};
-use super::{ConnectionId, KeepAlive, Marking, NoConnection, Patience, Tcp};
+use super::{ConnectionId, KeepAlive, Marking, NoConnection, Tcp, UserTimeout};
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
@@ -37,7 +37,7 @@ impl Tcp {
     pub fn set_patience(
         &mut self,
         id: ConnectionId,
-        patience: Patience,
+        patience: UserTimeout,
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
         Arc::make_mut(&mut connection.profile).patience = patience;

@@ -1,7 +1,7 @@
 //! The events of a connection, its end, and its statistics.
 
 use super::connection::State;
-use super::limits::LimitTimes;
+use super::limited_time::LimitTimes;
 use super::profile::Congestion;
 use super::recovery::Phase;
 use crate::internet::icmp::ErrorKind;
@@ -23,7 +23,7 @@ pub enum Event {
     PeerClosed,
     /// The connection has ended; see [`Status::ending`].
     Closed,
-    /// Sent data is unanswered: R1 of [`Patience`](super::Patience) has passed (SHLD-9).
+    /// Sent data is unanswered: R1 of [`UserTimeout`](super::UserTimeout) has passed (SHLD-9).
     Unresponsive,
 }
 

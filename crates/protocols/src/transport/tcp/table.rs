@@ -5,7 +5,7 @@
 use super::ConnectionId;
 use super::NoConnection;
 use super::connection::{Connection, State};
-use super::limits::Limit;
+use super::limited_time::Limit;
 use super::listen::Place;
 use super::status::Event;
 use crate::packet::Packet;

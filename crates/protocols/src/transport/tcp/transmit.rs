@@ -7,7 +7,7 @@
 
 use super::connection::{AckOwed, Connection, State, Timed};
 use super::header::{Flags, Header, Options};
-use super::limits::Limit;
+use super::limited_time::Limit;
 use super::sack::Blocks;
 use super::seq::Seq;
 use crate::cx::Cx;

@@ -11,7 +11,7 @@ use crate::time::Duration;
 
 /// Time limits of a connection whose peer does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct UserTimeout {
     /// R1: number of consecutive timeouts after which the user and the layer below are notified
     /// (MUST-20); at least three (SHLD-10).
     pub r1: u32,
@@ -28,7 +28,7 @@ pub struct Patience {
     pub is_shared: bool,
 }
 
-impl Patience {
+impl UserTimeout {
     /// The limits of connections without other settings.
     pub const DEFAULT: Self = Self {
         r1: 3,
@@ -43,7 +43,7 @@ impl Patience {
     pub const LONG: Self = Self { r2_timeouts: 15, ..Self::DEFAULT };
 }
 
-impl Default for Patience {
+impl Default for UserTimeout {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -65,7 +65,7 @@ pub(super) struct Limit {
     pub(super) timeouts: u32,
 }
 
-impl Patience {
+impl UserTimeout {
     /// Returns when unacknowledged data ends the connection, given the timeout `theirs` of the
     /// peer.
     pub(super) fn limit(&self, theirs: Option<Duration>) -> Limit {

@@ -1,7 +1,7 @@
 //! §6.3.4: memory for data, as far as a run can determine it. Table 6-8 is about code.
 
 use super::super::experiments::{MTU, PACKETS, WINDOW};
-use super::super::people::Person;
+use super::super::workload::Person;
 use crate::host::Host;
 use crate::table::{Row, Table};
 use protocols::station::Carried;

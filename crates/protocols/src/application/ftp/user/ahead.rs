@@ -183,7 +183,7 @@ fn passive_port(route: Route, reply: &Reply) -> Option<u16> {
 mod tests {
     use super::*;
     use crate::application::ftp::testing::{address, user_settings};
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
 
     const LIST: Task = Task::List(ListKind::Names, None);
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// Returns a session that has received a listing whose last reply is outstanding.
-    fn one_has_come(lab: &mut Lab) -> User {
+    fn one_has_come(lab: &mut TestContext) -> User {
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
         let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_port_is_asked_for_before_the_last_reply_and_the_command_goes_before_its_answer() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut user = one_has_come(&mut lab);
         user.receive(b"226 x\r\n", &mut lab.cx());
         let id = user.run(LIST, &mut lab.cx()).unwrap();
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn behind_a_last_reply_that_is_here_the_port_is_asked_for_in_one_piece_with_the_command() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut user = one_has_come(&mut lab);
         user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut lab.cx());
         let id = user.run(LIST, &mut lab.cx()).unwrap();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn allo_goes_with_the_port_and_its_reply_is_waited_for_by_nothing() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let settings = UserSettings { asks_features: false, ..user_settings() };
         let server = address("10.0.0.1:21");
         let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn more_than_is_left_behind_rest_is_a_failure_of_rest() {
         for (offset_bytes, step) in [(0, Step::Data), (5, Step::Restart)] {
-            let mut lab = Lab::default();
+            let mut lab = TestContext::default();
             let settings = UserSettings { asks_features: false, ..user_settings() };
             let server = address("10.0.0.1:21");
             let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
@@ -329,7 +329,7 @@ mod tests {
             (b"426 No space left on device\r\n226 x\r\n", Some(426)),
             (b"226 x\r\n226 x\r\n", None),
         ] {
-            let mut lab = Lab::default();
+            let mut lab = TestContext::default();
             let settings = UserSettings { asks_features: false, ..user_settings() };
             let server = address("10.0.0.1:21");
             let mut user = User::new(settings, address("10.0.0.2:9"), server, &lab.cx());
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_port_that_was_told_already_is_connected_to_at_once() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut user = one_has_come(&mut lab);
         user.receive(b"226 x\r\n229 (|||8|)\r\n", &mut lab.cx());
         user.run(LIST, &mut lab.cx()).unwrap();
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn another_command_waits_for_the_reply_that_is_not_its_own() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut user = one_has_come(&mut lab);
         user.receive(b"226 x\r\n", &mut lab.cx());
         user.run(Task::Noop, &mut lab.cx()).unwrap();
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_command_that_was_pipelined_without_success_is_sent_again_another_way() {
-        let mut lab = Lab::default();
+        let mut lab = TestContext::default();
         let mut user = one_has_come(&mut lab);
         user.receive(b"226 x\r\n", &mut lab.cx());
         user.run(LIST, &mut lab.cx()).unwrap();

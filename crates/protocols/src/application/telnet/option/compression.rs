@@ -286,7 +286,7 @@ impl Compressor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
     use proptest::prelude::*;
     use std::vec;
@@ -295,7 +295,7 @@ mod tests {
     fn inflated<'a>(
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<u8>, Vec<u8>), DecompressError> {
-        let (mut lab, mut decompressor) = (Lab::default(), Decompressor::default());
+        let (mut lab, mut decompressor) = (TestContext::default(), Decompressor::default());
         let (mut out, mut plain, mut buffer) = (Vec::new(), Vec::new(), [0; 64]);
         decompressor.start();
         for mut piece in pieces {
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_broken_stream_is_refused_once_and_for_all() {
-        let (mut lab, mut decompressor) = (Lab::default(), Decompressor::default());
+        let (mut lab, mut decompressor) = (TestContext::default(), Decompressor::default());
         decompressor.start();
         for _ in 0..2 {
             let mut input = &b"\x78\x9c\xff\xff\xff\xff"[..];

@@ -1,7 +1,7 @@
 //! The whole table of RFC 1661 §4.1, and the counters and timers around it.
 
 use super::*;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use std::format;
 use std::string::String;
 
@@ -162,14 +162,14 @@ impl Options for Number {
     fn restart(&mut self, _cx: &mut Cx<'_>) {}
 }
 
-fn end(ours: u8, accepted: u8, lab: &mut Lab) -> Negotiation<Number> {
+fn end(ours: u8, accepted: u8, lab: &mut TestContext) -> Negotiation<Number> {
     let mut end = Negotiation::new(Number { ours, accepted, ..Number::default() });
     end.drive(Event::Open, &mut lab.cx());
     end.drive(Event::Up, &mut lab.cx());
     end
 }
 
-fn exchange(a: &mut Negotiation<Number>, b: &mut Negotiation<Number>, lab: &mut Lab) {
+fn exchange(a: &mut Negotiation<Number>, b: &mut Negotiation<Number>, lab: &mut TestContext) {
     while a.has_output() || b.has_output() {
         if let Some(packet) = a.transmit() {
             b.receive(&packet, &mut lab.cx());
@@ -186,7 +186,7 @@ fn all_news(end: &mut Negotiation<Number>) -> Vec<News> {
 
 #[test]
 fn two_ends_that_accept_each_other_open_and_wait_for_nothing() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
     exchange(&mut a, &mut b, &mut lab);
     for end in [&mut a, &mut b] {
@@ -198,7 +198,7 @@ fn two_ends_that_accept_each_other_open_and_wait_for_nothing() {
 
 #[test]
 fn two_ends_that_never_agree_come_to_rejects_and_then_to_an_end() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let (mut a, mut b) = (end(1, 9, &mut lab), end(2, 1, &mut lab));
     for _ in 0..100 {
         if let Some(packet) = a.transmit() {
@@ -214,7 +214,7 @@ fn two_ends_that_never_agree_come_to_rejects_and_then_to_an_end() {
 
 #[test]
 fn a_request_that_nobody_answers_goes_ten_times_and_then_the_layer_is_finished() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut a = end(1, 2, &mut lab);
     let mut requests = 0;
     while let Some(deadline) = a.deadline() {
@@ -229,7 +229,7 @@ fn a_request_that_nobody_answers_goes_ten_times_and_then_the_layer_is_finished()
 
 #[test]
 fn a_goodbye_that_nobody_answers_goes_twice() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
     exchange(&mut a, &mut b, &mut lab);
     a.drive(Event::Close, &mut lab.cx());
@@ -245,7 +245,7 @@ fn a_goodbye_that_nobody_answers_goes_twice() {
 
 #[test]
 fn an_answer_to_another_request_is_counted_and_changes_nothing() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut a = end(1, 2, &mut lab);
     let request = a.transmit().unwrap();
     let stale = packet::emit(Code::CONFIGURE_ACK, request[1].wrapping_add(1), &request[4..]);
@@ -257,7 +257,7 @@ fn an_answer_to_another_request_is_counted_and_changes_nothing() {
 
 #[test]
 fn an_unknown_option_is_rejected_alone() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut a = end(1, 2, &mut lab);
     a.transmit();
     let asked = [1, 3, 7, 200, 4, 5, 6];
@@ -267,7 +267,7 @@ fn an_unknown_option_is_rejected_alone() {
 
 #[test]
 fn a_new_request_of_an_end_that_was_open_takes_the_layer_down_and_up_again() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let (mut a, mut b) = (end(1, 2, &mut lab), end(2, 1, &mut lab));
     exchange(&mut a, &mut b, &mut lab);
     b = end(2, 1, &mut lab);
@@ -278,7 +278,7 @@ fn a_new_request_of_an_end_that_was_open_takes_the_layer_down_and_up_again() {
 
 #[test]
 fn more_packets_than_the_queue_holds_are_dropped_and_counted() {
-    let mut lab = Lab::default();
+    let mut lab = TestContext::default();
     let mut a = end(1, 2, &mut lab);
     for _ in 0..OUTPUT_LIMIT {
         a.receive(&packet::emit(Code::TERMINATE_REQUEST, 1, &[]), &mut lab.cx());

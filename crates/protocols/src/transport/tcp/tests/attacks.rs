@@ -97,7 +97,7 @@ fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
 // attack row 31
 #[test]
 fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
-    let mut lab = Lab::with_seed(9);
+    let mut lab = TestContext::with_seed(9);
     let secret = Secret::draw(&mut lab.chance);
     let isn = |port: u16| {
         let local = SocketAddr::new(CLIENT, port);
@@ -117,7 +117,7 @@ fn attack_31_initial_numbers_of_neighbouring_ports_are_not_neighbours() {
 #[test]
 fn attack_31_another_run_has_other_numbers() {
     let isn = |seed| {
-        let mut lab = Lab::with_seed(seed);
+        let mut lab = TestContext::with_seed(seed);
         let ends = (SocketAddr::new(CLIENT, 1), SocketAddr::new(SERVER, PORT));
         Secret::draw(&mut lab.chance).isn(ends.0, ends.1, Instant::ZERO)
     };
@@ -130,7 +130,7 @@ const NUMBERS: u32 = 100_000;
 /// Counts how often a number can be predicted from the two before it, for connections that a host
 /// opens one after the other.
 fn foretold(numbers: u32) -> usize {
-    let secret = Secret::draw(&mut Lab::with_seed(4).chance);
+    let secret = Secret::draw(&mut TestContext::with_seed(4).chance);
     let isn = |number: u32| {
         let host = IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + number / 50_000));
         let port = u16::try_from(1024 + number % 50_000).unwrap();
@@ -170,7 +170,7 @@ fn attack_31_no_more_of_a_million_initial_numbers_than_by_chance_follow_from_the
 // attack row 31
 #[test]
 fn attack_31_the_same_ends_begin_later_each_time() {
-    let secret = Secret::draw(&mut Lab::default().chance);
+    let secret = Secret::draw(&mut TestContext::default().chance);
     let ends = (SocketAddr::new(CLIENT, 1), SocketAddr::new(SERVER, PORT));
     let at = |millis: u64| secret.isn(ends.0, ends.1, Instant::from_nanos(millis * 1_000_000));
     assert_eq!(at(1000).since(at(0)), 250_000);
@@ -257,7 +257,8 @@ fn attack_43_a_peer_that_opens_its_window_by_single_bytes_gets_no_flood() {
 // attack row 38
 #[test]
 fn attack_38_every_data_offset_with_every_length_is_survived_and_counted() {
-    let (mut tcp, mut lab) = (Tcp::new(LOWER, &mut Lab::default().cx()), Lab::default());
+    let (mut tcp, mut lab) =
+        (Tcp::new(LOWER, &mut TestContext::default().cx()), TestContext::default());
     tcp.listen(PORT, PLAIN).unwrap();
     for offset in 0..16_u8 {
         for len in 0..80 {

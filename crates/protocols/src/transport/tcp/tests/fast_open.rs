@@ -135,7 +135,7 @@ fn a_syn_whose_data_was_not_taken_is_followed_by_the_data() {
     let mut pair = Pair::new(1);
     pair.connect(FAST);
     // The server has another key, so the cookie is wrong now.
-    pair.server.fast_open = Tcp::new(LOWER, &mut Lab::with_seed(9).cx()).fast_open;
+    pair.server.fast_open = Tcp::new(LOWER, &mut TestContext::with_seed(9).cx()).fast_open;
     let remote = SocketAddr::new(SERVER, PORT);
     pair.news.clear();
     let client = pair.client.open(CLIENT, remote, FAST, &mut pair.lab.cx()).unwrap();
@@ -234,7 +234,7 @@ fn the_longest_cookie_leaves_no_room_for_the_user_timeout() {
     let mut script = Script::new();
     let cookie = Cookie::new(&[7; 16]).unwrap();
     script.tcp.fast_open_client.keep(CLIENT, cookie, 1460);
-    let patience = Patience { is_shared: true, ..Patience::DEFAULT };
+    let patience = UserTimeout { is_shared: true, ..UserTimeout::DEFAULT };
     let profile = Profile { fast_open: true, patience, ..Profile::BULK };
     let remote = SocketAddr::new(CLIENT, 4000);
     script.tcp.open(SERVER, remote, profile, &mut script.lab.cx()).unwrap();

@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn with_patience(patience: Patience) -> Profile {
+fn with_patience(patience: UserTimeout) -> Profile {
     Profile { patience, ..PLAIN }
 }
 
-const SHORT: Patience = Patience { r2: Some(Duration::from_secs(3)), ..Patience::DEFAULT };
+const SHORT: UserTimeout = UserTimeout { r2: Some(Duration::from_secs(3)), ..UserTimeout::DEFAULT };
 
 // req RFC9293:MUST-20, RFC9293:SHLD-9, RFC9293:SHLD-10
 #[test]
@@ -49,7 +49,7 @@ fn the_user_can_set_r2_and_it_is_kept_to_the_moment() {
 #[test]
 fn the_user_can_set_r2_of_an_open_connection() {
     let mut script = Script::established(PLAIN);
-    let patience = Patience { r2: Some(Duration::from_secs(1000)), ..Patience::DEFAULT };
+    let patience = UserTimeout { r2: Some(Duration::from_secs(1000)), ..UserTimeout::DEFAULT };
     script.tcp.set_patience(script.id.unwrap(), patience).unwrap();
     script.send(b"x");
     script.wait(Duration::from_secs(990));
@@ -61,7 +61,7 @@ fn the_user_can_set_r2_of_an_open_connection() {
 // req RFC9293:MUST-23
 #[test]
 fn a_syn_is_repeated_for_three_minutes_at_least_whatever_the_user_sets() {
-    let patience = Patience { r2_syn: Duration::from_secs(1), ..SHORT };
+    let patience = UserTimeout { r2_syn: Duration::from_secs(1), ..SHORT };
     let mut script = Script::syn_sent(with_patience(patience));
     script.wait(Duration::from_secs(180));
     assert_eq!(script.state(), Some(State::SynSent));
@@ -109,13 +109,13 @@ fn a_byte_that_is_acknowledged_now_and_then_keeps_a_connection() {
 
 #[test]
 fn a_bulk_transfer_survives_fifteen_timeouts_in_a_row() {
-    let mut script = Script::established(with_patience(Patience::LONG));
+    let mut script = Script::established(with_patience(UserTimeout::LONG));
     script.send(b"x");
     script.wait(Duration::from_secs(450));
     assert_eq!(script.state(), Some(State::Established));
     script.wait(Duration::from_secs(150));
     assert_eq!(script.ending(), Some(Ending::TimedOut));
-    let sent_again = u64::from(Patience::LONG.r2_timeouts);
+    let sent_again = u64::from(UserTimeout::LONG.r2_timeouts);
     assert_eq!(script.lab.counted(Counter::TcpTimeouts), sent_again);
 }
 
@@ -128,8 +128,8 @@ fn r2_is_a_hundred_seconds_at_least_unless_set() {
     assert_eq!(script.state(), Some(State::Established));
 }
 
-const SHARED: Patience =
-    Patience { r2: Some(Duration::from_secs(300)), is_shared: true, ..Patience::DEFAULT };
+const SHARED: UserTimeout =
+    UserTimeout { r2: Some(Duration::from_secs(300)), is_shared: true, ..UserTimeout::DEFAULT };
 
 #[test]
 fn the_user_timeout_is_told_with_the_syn_and_when_it_changes_and_else_not() {
@@ -138,7 +138,7 @@ fn the_user_timeout_is_told_with_the_syn_and_when_it_changes_and_else_not() {
     assert_eq!(syn[0].header.options.user_timeout, Some(300));
     script.peer(SYN_ACK, 0, 1, b"");
     assert_eq!(script.send(b"x")[0].header.options.user_timeout, None);
-    let patience = Patience { r2: Some(Duration::from_secs(400)), ..SHARED };
+    let patience = UserTimeout { r2: Some(Duration::from_secs(400)), ..SHARED };
     script.tcp.set_patience(script.id.unwrap(), patience).unwrap();
     let told: Vec<_> = script.output().iter().map(|s| s.header.options.user_timeout).collect();
     assert_eq!(told, [Some(400)]);
@@ -150,7 +150,7 @@ fn the_longer_one_of_two_user_timeouts_holds_if_ours_is_shared() {
     for (profile, told, ends_after) in [
         (with_patience(SHARED), 1000, 1000),
         (with_patience(SHARED), 100, 300),
-        (with_patience(Patience { is_shared: false, ..SHARED }), 1000, 300),
+        (with_patience(UserTimeout { is_shared: false, ..SHARED }), 1000, 300),
         (with_patience(SHARED), 0, 300),
         (with_patience(SHARED), 0xFFFF, 3600),
     ] {

@@ -10,9 +10,9 @@ mod ecn;
 mod fast_open;
 mod giving_up;
 mod headers;
-mod hoarders;
 mod icmp_error;
 mod keep_alive;
+mod memory_pressure;
 mod opening;
 mod options;
 mod past_middle;
@@ -36,7 +36,7 @@ mod wrap;
 use super::header::{Flags, Header, Options};
 use super::*;
 use crate::chance::Chance;
-use crate::cx::testing::Lab;
+use crate::cx::testing::TestContext;
 use crate::internet::ipv4::Protocol;
 use crate::time::Duration;
 use core::net::Ipv4Addr;
@@ -59,7 +59,7 @@ pub(super) fn next_local_end(
     tcp: &Tcp,
     local: IpAddr,
     remote: SocketAddr,
-    lab: &Lab,
+    lab: &TestContext,
 ) -> SocketAddr {
     let port = tcp.ports.clone().choose(local, remote, &mut lab.chance.clone(), |_| true);
     SocketAddr::new(local, port.unwrap())
@@ -106,7 +106,7 @@ pub(super) fn make(header: Header, ends: (SocketAddr, SocketAddr), data: &[u8]) 
 /// Parses the header of a segment, which must be valid, and returns it with its length.
 pub(super) fn read(source: IpAddr, destination: IpAddr, segment: &[u8]) -> (Header, usize) {
     let sum = LOWER.sum(source, destination, segment);
-    Header::parse(segment, sum, &mut Lab::default().meter).unwrap()
+    Header::parse(segment, sum, &mut TestContext::default().meter).unwrap()
 }
 
 /// One of the two hosts.
@@ -139,7 +139,7 @@ pub(super) struct Faults {
 
 /// Two TCPs and a wire with a one-way delay of `delay`.
 pub(super) struct Pair {
-    pub(super) lab: Lab,
+    pub(super) lab: TestContext,
     pub(super) client: Tcp,
     pub(super) server: Tcp,
     pool: Pool,
@@ -162,7 +162,7 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn new(seed: u64) -> Self {
-        let mut lab = Lab::with_seed(seed);
+        let mut lab = TestContext::with_seed(seed);
         let client = Tcp::new(LOWER, &mut lab.cx());
         let server = Tcp::new(LOWER, &mut lab.cx());
         Self {
@@ -356,7 +356,7 @@ pub(super) fn pattern(len: usize) -> Vec<u8> {
 #[test]
 fn an_idle_connection_takes_no_more_memory_than_this() {
     let recovery = size_of::<recovery::Recovery>();
-    let settled = size_of::<super::settled::Settled>();
+    let settled = size_of::<idle_state::IdleState>();
     let connection = size_of::<Connection>();
     assert!(connection <= 688, "{connection}");
     assert!(settled <= 160, "{settled}");

@@ -23,12 +23,12 @@ mod fast_open;
 mod giving_up;
 #[path = "headers.rs"]
 mod headers;
-#[path = "hoarders.rs"]
-mod hoarders;
 #[path = "icmp_error.rs"]
 mod icmp_error;
 #[path = "keep_alive.rs"]
 mod keep_alive;
+#[path = "memory_pressure.rs"]
+mod memory_pressure;
 #[path = "opening.rs"]
 mod opening;
 #[path = "options.rs"]

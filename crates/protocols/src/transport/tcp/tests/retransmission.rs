@@ -5,7 +5,7 @@ use super::*;
 // req RFC9293:MUST-19, RFC9293:MUST-20, RFC9293:SHLD-11
 #[test]
 fn data_is_repeated_with_doubled_waits_and_given_up_after_two_minutes() {
-    let profile = Profile { patience: Patience::DEFAULT, ..PLAIN };
+    let profile = Profile { patience: UserTimeout::DEFAULT, ..PLAIN };
     let mut script = Script::established(profile);
     script.send(b"x");
     let sent = script.wait(Duration::from_secs(1000));

@@ -54,7 +54,7 @@ pub(super) fn flags_text(flags: Flags) -> String {
 
 /// A script in which the numbers of both sides begin at `ISN`, or anywhere for [`ANYWHERE`].
 pub(super) struct ScriptAt<const ISN: u64> {
-    pub(super) lab: Lab,
+    pub(super) lab: TestContext,
     pub(super) tcp: Tcp,
     pool: Pool,
     pub(super) id: Option<ConnectionId>,
@@ -76,7 +76,7 @@ pub(super) struct ScriptAt<const ISN: u64> {
 
 impl<const ISN: u64> ScriptAt<ISN> {
     pub(super) fn new() -> Self {
-        let mut lab = Lab::with_seed(1);
+        let mut lab = TestContext::with_seed(1);
         let tcp = Tcp::new(LOWER, &mut lab.cx());
         Self {
             lab,

@@ -11,14 +11,14 @@
 
 use super::congestion_window::SettledWindow;
 use super::flight::RateSample;
-use super::limits::Limits;
+use super::limited_time::Limits;
 use super::rack::Learned;
 use super::recovery::{Phase, Recovery};
 use super::status::RecoveryStatus;
 
 /// The state kept of a settled connection.
 #[derive(Clone, Debug)]
-pub(super) struct Settled {
+pub(super) struct IdleState {
     pub(super) window: SettledWindow,
     pub(super) limits: Limits,
     pub(super) learned: Learned,
@@ -27,7 +27,7 @@ pub(super) struct Settled {
     pub(super) reordering_max: u64,
 }
 
-impl Settled {
+impl IdleState {
     /// STATUS: returns the state of the recovery.
     pub(super) fn status(&self) -> RecoveryStatus {
         RecoveryStatus {
@@ -49,28 +49,28 @@ pub(super) enum Known<'a> {
     /// Data was sent recently.
     Busy(&'a Recovery),
     /// Nothing is outstanding.
-    Settled(&'a Settled),
+    IdleState(&'a IdleState),
 }
 
 impl Known<'_> {
     pub(super) fn cwnd(self) -> u32 {
         match self {
             Self::Busy(recovery) => recovery.window.cwnd(),
-            Self::Settled(settled) => settled.window.cwnd,
+            Self::IdleState(settled) => settled.window.cwnd,
         }
     }
 
     pub(super) fn ssthresh(self) -> u32 {
         match self {
             Self::Busy(recovery) => recovery.window.ssthresh(),
-            Self::Settled(settled) => settled.window.ssthresh,
+            Self::IdleState(settled) => settled.window.ssthresh,
         }
     }
 
     pub(super) fn status(self) -> RecoveryStatus {
         match self {
             Self::Busy(recovery) => recovery.status(),
-            Self::Settled(settled) => settled.status(),
+            Self::IdleState(settled) => settled.status(),
         }
     }
 }

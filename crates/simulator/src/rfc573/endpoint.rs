@@ -4,7 +4,7 @@
 //! exponentially distributed time; the host's TCP acknowledges at once. In its turn the program
 //! does all possible work, and each byte of the file has a processing cost.
 
-use crate::draw::without_memory;
+use crate::sample::without_memory;
 use protocols::Cx;
 use protocols::application::ftp::data::{Decoder, Encoder};
 use protocols::application::ftp::server::{
@@ -100,7 +100,7 @@ enum Called {
 
 /// One endpoint of a transfer.
 #[derive(Debug)]
-pub(super) struct Party {
+pub(super) struct Endpoint {
     part: Part,
     engine: Engine,
     is_started: bool,
@@ -121,7 +121,7 @@ pub(super) struct Party {
     has_failed: bool,
 }
 
-impl Party {
+impl Endpoint {
     pub(super) fn new(part: Part) -> Self {
         Self {
             part,
@@ -442,7 +442,7 @@ fn performed(operation: &Operation) -> Outcome {
     }
 }
 
-impl Application for Party {
+impl Application for Endpoint {
     fn wants_to_run(&self) -> bool {
         !self.is_started
     }

@@ -86,7 +86,7 @@ fn an_honest_peer_gets_the_place_of_the_one_that_has_starved_us_longest() {
 // attack row 34
 #[test]
 fn a_user_timeout_frees_all_places_though_the_peers_answer_every_probe() {
-    let patience = Patience { r2: Some(Duration::from_secs(30)), ..Patience::DEFAULT };
+    let patience = UserTimeout { r2: Some(Duration::from_secs(30)), ..UserTimeout::DEFAULT };
     let mut script = Script::established(Profile { patience, ..PLAIN });
     script.window = 0;
     script.peer(Flags::ACK, 1, 1, b"");

@@ -1,7 +1,7 @@
 //! Workload: the user who types at a terminal, and the program that answers.
 
 use super::scenario::Session;
-use crate::draw::without_memory;
+use crate::sample::without_memory;
 use protocols::Cx;
 use protocols::application::Stream;
 use protocols::time::{Duration, Instant};

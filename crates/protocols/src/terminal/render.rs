@@ -293,7 +293,7 @@ fn find_scroll(old: &Picture, new: &Picture) -> Option<(usize, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cx::testing::Lab;
+    use crate::cx::testing::TestContext;
     use crate::terminal::tests::streams;
     use crate::terminal::{PictureCursor, Terminal};
     use proptest::prelude::*;
@@ -301,7 +301,7 @@ mod tests {
 
     /// Returns the drawing after `later`, on a terminal that displays the result of `before`.
     fn drawn(before: &str, later: &str) -> String {
-        let (mut terminal, mut lab) = (Terminal::new(80, 24), Lab::default());
+        let (mut terminal, mut lab) = (Terminal::new(80, 24), TestContext::default());
         terminal.receive(before.as_bytes(), &mut lab.cx());
         let old = terminal.picture();
         terminal.receive(later.as_bytes(), &mut lab.cx());
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_cell_that_is_set_takes_the_other_half_of_a_pair_with_it() {
-        let (mut terminal, mut lab) = (Terminal::new(80, 24), Lab::default());
+        let (mut terminal, mut lab) = (Terminal::new(80, 24), TestContext::default());
         terminal.receive("a界b".as_bytes(), &mut lab.cx());
         let mut picture = terminal.picture();
         picture.set_cell(0, 2, 'x', Style::PLAIN);
@@ -368,7 +368,7 @@ mod tests {
             columns in 1..40_u16,
             rows in 1..12_u16,
         ) {
-            let mut lab = Lab::default();
+            let mut lab = TestContext::default();
             let (mut terminal, mut screen) = (Terminal::new(columns, rows), Terminal::new(columns, rows));
             let mut old = Picture::new(columns, rows);
             for step in steps {
