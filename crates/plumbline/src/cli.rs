@@ -1,11 +1,11 @@
-//! The command line: one table for parser, help and man page.
+//! Command line: one definition for the parser, the help and the manual pages.
 
 use crate::{demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Logs in, moves files, and shows where every microsecond and every CPU cycle of it went.
+/// Telnet, FTP, TFTP and serial client and server that measures where the time goes.
 #[derive(Debug, Parser)]
 #[command(name = "plumb", version, max_term_width = 100, after_help = exit::CODES)]
 struct Arguments {
@@ -15,63 +15,63 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Logs in to a host by Telnet.
+    /// Log in to a host by Telnet.
     #[command(long_about = login::ABOUT)]
     Login(login::Arguments),
-    /// Shows a recording of a login again.
+    /// Play back a recorded login.
     #[command(long_about = replay::ABOUT)]
     Replay(replay::Arguments),
-    /// Gets files from another host by FTP or TFTP.
+    /// Download files by FTP or TFTP.
     #[command(long_about = files::GET_ABOUT)]
     Get(files::Get),
-    /// Puts files on another host by FTP or TFTP.
+    /// Upload files by FTP or TFTP.
     #[command(long_about = files::PUT_ABOUT)]
     Put(files::Put),
-    /// Lists a folder of another host by FTP.
+    /// List a remote directory by FTP.
     Ls(files::List),
-    /// Shows files of another host by FTP.
+    /// Print remote files by FTP.
     Cat(files::Cat),
-    /// Removes files of another host by FTP.
+    /// Remove remote files by FTP.
     Rm(files::Remove),
-    /// Makes a folder on another host by FTP.
+    /// Create a remote directory by FTP.
     Mkdir(files::MakeDirectory),
-    /// Gives a file of another host another name by FTP.
+    /// Rename a remote file by FTP.
     Mv(files::Move),
-    /// Makes a folder here as it is on another host, or the other way round, by FTP.
+    /// Mirror a directory from or to a remote host by FTP.
     #[command(long_about = files::MIRROR_ABOUT)]
     Mirror(files::Mirror),
-    /// Sends a text into a mailbox at an FTP server.
+    /// Send a text to a mailbox on an FTP server.
     #[command(long_about = files::MAIL_ABOUT)]
     Mail(files::Mail),
-    /// Moves files by FTP, by hand.
+    /// Start an interactive FTP client.
     #[command(long_about = files::SHELL_ABOUT)]
     Ftp(files::Shell),
-    /// Measures a login, a server's files, a line or a recording, and says what limits it.
+    /// Measure a login, a server's files, a serial line or a recording, and report what limits it.
     #[command(long_about = measure::ABOUT)]
     Measure(measure::Arguments),
-    /// Shows the meters of a running plumb.
+    /// Display the meters of a running plumb.
     #[command(long_about = meters::ABOUT)]
     Meters(meters::Arguments),
-    /// Shows statistics of the recorded transfers.
+    /// Print statistics of the recorded transfers.
     #[command(long_about = stats::ABOUT)]
     Stats(stats::Arguments),
-    /// Serves logins by Telnet and files by FTP and TFTP, in TLS and in cleartext.
+    /// Serve logins by Telnet and files by FTP and TFTP, with TLS or in plaintext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
-    /// Repeats the experiments of the papers in virtual time.
+    /// Repeat the experiments of the papers in virtual time.
     Lab(lab::Arguments),
-    /// Shows plumbline at work: needs nothing, asks nothing, takes half a minute.
+    /// Demonstrate plumbline on this machine, without input, in half a minute.
     Demo(demo::Arguments),
-    /// Writes the manual pages and the completions of the shells to a folder.
+    /// Generate manual pages and shell completions.
     Manual(manual::Arguments),
 }
 
-/// Returns the table of arguments.
+/// Returns the definition of the arguments.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Runs the command that the arguments ask for.
+/// Runs the command that the arguments select.
 pub(crate) fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -100,11 +100,11 @@ pub(crate) fn run() -> ExitCode {
     })
 }
 
-/// Shows the help that was asked for, or says in one sentence what is wrong with the arguments.
+/// Prints the requested help, or one sentence about the invalid arguments.
 fn refuse(error: &clap::Error) -> ExitCode {
     use std::io::Write;
     if !error.use_stderr() {
-        // Where stdout is closed nobody reads the help.
+        // Ignored: stdout may be closed.
         _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -112,7 +112,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
         _ = error.print();
         return ExitCode::from(exit::WRONG_ARGUMENTS);
     }
-    // clap's first paragraph says what is wrong; the hints and the usage below it are in --help.
+    // The first paragraph of clap is the error message; --help has the hints and the usage below
+    // it.
     let text = error.render().to_string();
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<_> = paragraph.split_whitespace().collect();
@@ -124,7 +125,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(exit::WRONG_ARGUMENTS)
 }
 
-/// Returns the word that is most like the one that nobody knows, if one is like it.
+/// Returns the most similar valid word for an unknown one, if there is one.
 fn meant(error: &clap::Error) -> Option<&str> {
     let kinds =
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];

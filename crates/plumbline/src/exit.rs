@@ -1,24 +1,24 @@
-//! How a command ends: its exit code, and the one sentence that says why it failed.
+//! Exit status of a command, and the error message of a failed one.
 
 use std::process::ExitCode;
 
-/// The exit codes, as help and man pages show them.
+/// Exit codes, as printed in the help and the manual pages.
 pub(crate) const CODES: &str = "\
 Exit codes:
-  0  done; for a login, the far side or you closed it
-  1  the far side cannot be reached, is unknown, refused, reset, or fell silent
-  2  the arguments are wrong
-  3  nothing could be measured, or you ended it before
-  4  this machine refuses what is needed: no permission, no such device
-  5  a script did not see what it expected; it may say another number";
+  0  success; for a login, either side closed the session
+  1  remote host unreachable, unknown, refused, reset the connection or timed out
+  2  invalid arguments
+  3  nothing measured, or interrupted
+  4  local error: permission denied, no such device, disk full
+  5  a script timed out waiting for a match; a script can set another code";
 
-/// The exit code for wrong arguments.
+/// Exit code for wrong arguments.
 pub(crate) const WRONG_ARGUMENTS: u8 = 2;
 
-/// Why a command failed, which decides its exit code.
+/// Category of a failure, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// 1: the far side.
+    /// 1: the remote host.
     FarSide,
     /// 2: the arguments, or a file that they name, are wrong.
     WrongArguments,
@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     NothingMeasured,
     /// 4: this machine.
     ThisMachine,
-    /// The number that a script says.
+    /// Exit code specified by a script.
     Script(u8),
 }
 
@@ -42,10 +42,10 @@ impl Failure {
     }
 }
 
-/// What a command returns: it has said why itself, in one sentence on stderr.
+/// Result of a command. Before a failure is returned, its message was printed on stderr.
 pub(crate) type Result = std::result::Result<(), Failure>;
 
-/// Returns the exit code that tells `result`.
+/// Returns the exit code of `result`.
 pub(crate) fn code(result: Result) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,21 +53,22 @@ pub(crate) fn code(result: Result) -> ExitCode {
     }
 }
 
-/// Says on stderr why a command failed, in one sentence.
+/// Prints the error of a failed command on stderr, in one sentence.
 pub(crate) fn complain(error: &anyhow::Error) {
     use std::io::Write;
-    // Where stderr is closed there is nobody to tell.
+    // Ignored: stderr may be closed.
     let sentence = records::escape::message(&format!("{error:#}"));
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");
 }
 
-/// Says on stderr why the far side, or its name, is the failure of a command.
+/// Prints an error caused by the remote host or its name, and returns the failure.
 pub(crate) fn far_side(why: String) -> Failure {
     complain(&anyhow::Error::msg(why));
     Failure::FarSide
 }
 
-/// Returns the width of the terminal on stdout; where there is none, what COLUMNS says, or 80.
+/// Returns the width of the terminal on stdout, or `COLUMNS`, or 80 if there is neither; limited to
+/// 40 to 200.
 pub(crate) fn stdout_columns() -> usize {
     let size = os::tty::WindowSize::of(std::io::stdout());
     let said = || std::env::var("COLUMNS").ok()?.parse().ok();

@@ -1,4 +1,5 @@
-//! `plumb manual`: the man pages and the shells' completions, from the table that parses.
+//! `plumb manual`: generates the manual pages and shell completions from the definition of the
+//! arguments.
 
 use crate::exit::{self, Failure};
 use anyhow::{Context, Result};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `plumb manual`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to write to; it is made if it is not there.
+    /// Directory to write to; created if it does not exist.
     folder: PathBuf,
 }
 
@@ -24,13 +25,13 @@ pub(crate) fn run(arguments: &Arguments, command: Command) -> exit::Result {
 
 fn write_all(folder: &Path, mut command: Command) -> Result<()> {
     let made = fs::create_dir_all(folder);
-    made.with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    made.with_context(|| format!("cannot create the directory {}", folder.display()))?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let written = clap_complete::generate_to(shell, &mut command, "plumb", folder);
-        written.with_context(|| format!("no completions in {}", folder.display()))?;
+        written.with_context(|| format!("cannot write the completions to {}", folder.display()))?;
     }
     clap_mangen::generate_to(command, folder)
-        .with_context(|| format!("no manual pages in {}", folder.display()))
+        .with_context(|| format!("cannot write the manual pages to {}", folder.display()))
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
             assert!(folder.join(page).is_file(), "{page}");
         }
         let page = fs::read_to_string(folder.join("plumb.1")).unwrap();
-        assert!(page.contains("the far side cannot be reached"), "{page}");
+        assert!(page.contains("remote host unreachable"), "{page}");
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -1,8 +1,8 @@
-//! Where plumb keeps what outlives a run: certificates of its own, and those that it knows.
+//! Location of plumb's persistent state: its own certificates, and those that it knows.
 
 use std::path::PathBuf;
 
-/// Returns the folder for what a program keeps between its runs (XDG, or /var/lib for root).
+/// Returns the directory for persistent state (XDG, or /var/lib for root).
 pub(crate) fn state_folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()) {
         return PathBuf::from(folder).join("plumb");

@@ -1,23 +1,23 @@
-//! The options of the filter between a remote host, or a recording, and the terminal of the user.
+//! Options of the filter between a remote host, or a recording, and the user's terminal.
 
 use protocols::terminal::filter::Policy;
 
-/// What passes the filter.
+/// Options of the terminal filter.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct TerminalFilter {
     /// Pass every sequence to the terminal
     ///
-    /// Without this, sequences are removed that write or read the clipboard, make the terminal
-    /// answer with text, print, or speak to the program that draws it. A file or a pipe gets all.
+    /// By default plumb removes sequences that write or read the clipboard, make the terminal
+    /// reply, print, or control the program that displays it. Files and pipes receive all.
     #[arg(long, verbatim_doc_comment)]
     unfiltered: bool,
-    /// Let the remote host write the clipboard (OSC 52), and not read it
+    /// Let the remote host write the clipboard (OSC 52), but not read it
     #[arg(long, conflicts_with = "unfiltered")]
     allow_clipboard: bool,
 }
 
 impl TerminalFilter {
-    /// Returns what passes to this terminal, whose characters the locale names.
+    /// Returns the filter policy for this terminal, whose character set follows from the locale.
     pub(crate) fn policy(self) -> Policy {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
@@ -30,7 +30,7 @@ impl TerminalFilter {
     }
 }
 
-/// Returns whether a terminal of this locale reads UTF-8; it does where nothing else is named.
+/// Returns whether a terminal of this locale uses UTF-8; it does if no character set is specified.
 fn reads_utf8(locale: Option<&str>) -> bool {
     let Some((_, charset)) = locale.and_then(|locale| locale.split_once('.')) else { return true };
     let charset = charset.split('@').next().unwrap_or_default();

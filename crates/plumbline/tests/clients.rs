@@ -1,8 +1,8 @@
-//! `plumb serve` and `plumb login` with programs that other people work with: plink, curl, telnetlib3
-//! and tmux.
+//! `plumb serve` and `plumb login` against clients and servers of other projects: plink, curl,
+//! telnetlib3 and tmux.
 //!
-//! Each test has a network of its own, in which the servers listen at 10.0.0.1. A program that is not
-//! there is skipped, and that is said.
+//! Each test has its own network, in which the servers listen at 10.0.0.1. A test whose program is
+//! not installed is skipped and says so.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use test_support::peers;
 
-/// A shell with a prompt that its test knows.
+/// Options that run a shell with a fixed prompt.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 
 #[test]
@@ -26,7 +26,7 @@ fn a_person_works_at_our_server_with_plink() {
     in_new_network(|| {
         let server = Served::start(SHELL);
         let mut command = peers::PLINK.command();
-        // A home of its own: it keeps what it knows there.
+        // plink stores its state in HOME, so each run gets its own.
         command.args(["-telnet", "-P", PORT, SERVER]).env("HOME", unique("home"));
         let mut person = Person::running(command);
         person.sees("ready:");
@@ -41,7 +41,7 @@ fn a_person_works_at_our_server_with_plink() {
         person.types("\x03");
         person.sees("^C\nready:");
         person.types("exit\r");
-        server.says("the program ended");
+        server.says("the program exited");
     });
 }
 
@@ -58,7 +58,7 @@ fn curl_types_a_file_at_our_server_and_has_the_answer() {
             "10",
             &format!("telnet://{SERVER}:{PORT}"),
         ]);
-        // It waits for a pipe's next words, and reads nothing meanwhile.
+        // curl waits for more input from a pipe before it reads the connection, so stdin is a file.
         let keys = unique("keys");
         std::fs::write(&keys, "echo $((6*7))\nexit\n").unwrap();
         command.stdin(std::fs::File::open(&keys).unwrap());
@@ -69,7 +69,8 @@ fn curl_types_a_file_at_our_server_and_has_the_answer() {
     });
 }
 
-/// A client that waits for the prompt, works, and says what it was told of itself.
+/// A telnetlib3 client that waits for the prompt, runs commands, and checks that the server knows
+/// its terminal type and window size.
 const CLIENT: &str = r#"
 import asyncio, telnetlib3
 async def main():
@@ -101,7 +102,8 @@ fn telnetlib3_works_at_our_server_and_says_its_terminal_and_its_window() {
     });
 }
 
-/// A server that asks who has come and how large the window is, and says it.
+/// A telnetlib3 server that asks for a name and prints it with the terminal type and window size of
+/// the client.
 const SERVER_OF_TELNETLIB3: &str = r#"
 import asyncio, telnetlib3
 async def shell(reader, writer):
@@ -144,11 +146,11 @@ fn a_person_works_at_a_server_of_telnetlib3() {
     });
 }
 
-/// A tmux of its own, until it is dropped.
+/// A tmux server with its own socket, killed on drop.
 struct Tmux(PathBuf);
 
 impl Tmux {
-    /// Starts it with a window of 60 columns and 12 rows, in which `words` run.
+    /// Starts tmux with a window of 60 columns and 12 rows that runs the command `words`.
     fn start(words: &[&str]) -> Self {
         let tmux = Self(unique("tmux"));
         let session = ["-f", "/dev/null", "new-session", "-d", "-x", "60", "-y", "12"];
@@ -168,7 +170,7 @@ impl Tmux {
         self.run(&[&["send-keys"], keys].concat());
     }
 
-    /// Waits until the screen ends so.
+    /// Waits until the screen ends with `lines`.
     fn shows(&self, lines: &str) {
         let mut screen = String::new();
         let clock = os::clock::Monotonic::start();
@@ -199,7 +201,7 @@ fn a_person_in_tmux_has_on_the_screen_what_the_far_side_has_made_of_it() {
         tmux.shows("ready:stty size\n12 60\nready:");
         tmux.types(&["echo abX", "BSpace", "c", "Enter"]);
         tmux.shows("ready:echo abc\nabc\nready:");
-        // Colours, a jump, and what is rubbed out of a line that was there.
+        // Colors, a cursor movement, and a line that is partly erased.
         tmux.types(&[
             "-l",
             r"printf '\033[2J\033[3;5H\033[31mred\033[0m\033[5;1Hlong line\033[5;5H\033[K\n'",
@@ -226,7 +228,7 @@ fn a_person_in_tmux_edits_lines_here_for_a_server_that_asks_for_it() {
         tmux.shows("#");
         tmux.types(&["PS1=rea''dy:", "Enter"]);
         tmux.shows("\nready:");
-        // On Linux this server's terminal echoes each line once more, to its own client too.
+        // On Linux the terminal of this server echoes each line once more, also to its own client.
         tmux.types(&["wrong", "C-u", "echo one twX", "BSpace", "C-w", "two", "Enter"]);
         tmux.shows("\nready:echo one two\necho one two\none two\nready:");
         tmux.types(&["cat", "Enter"]);

@@ -1,8 +1,8 @@
-//! A serial line offered by `plumb serve --console`: to plumb's own client, to callers without RFC
-//! 2217 and, where it is there, to pyserial's client of it.
+//! A serial line offered by `plumb serve --console` to plumb's own client, to Telnet clients
+//! without RFC 2217 and, if it is installed, to pyserial's RFC 2217 client.
 //!
-//! Each test has a network of its own, in which the server listens at 10.0.0.1. The line is a
-//! pseudo-terminal whose other end is the test's.
+//! Each test has its own network, in which the server listens at 10.0.0.1. The line is a
+//! pseudo-terminal; the test holds its other end.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -17,7 +17,7 @@ use rustix::termios::{ControlModes, tcgetattr};
 use std::path::PathBuf;
 use test_support::peers;
 
-/// A device that comes and goes: a name for a pseudo-terminal, as udev gives one.
+/// A removable device: a symbolic link to a pseudo-terminal, like the links that udev makes.
 struct Device {
     name: PathBuf,
     end: Option<Pty>,
@@ -54,7 +54,7 @@ impl Device {
         });
     }
 
-    /// Waits until exactly `text` has come.
+    /// Waits for `text`, and checks that exactly these bytes arrive.
     fn hears(&self, text: &[u8]) {
         let mut heard = Vec::new();
         within_the_limit(|| {
@@ -69,7 +69,7 @@ impl Device {
     fn serve(&self, arguments: &[&str]) -> Served {
         let server =
             Served::start(&[&["--console", self.name.to_str().unwrap()], arguments].concat());
-        server.says("is there");
+        server.says("is open");
         server
     }
 }
@@ -80,15 +80,17 @@ impl Drop for Device {
     }
 }
 
-/// Says what a Telnet client without any option says, so that nobody waits for it.
+/// Connects as a Telnet client that refuses every option, so that the server need not wait for
+/// negotiation.
 fn caller_of_telnet() -> Caller {
     let mut caller = Caller::new();
-    // WONT and DONT to what a console asks: ECHO, SUPPRESS-GO-AHEAD, TERMINAL-TYPE, NAWS.
+    // WONT and DONT for the options that a console requests: ECHO, SUPPRESS-GO-AHEAD,
+    // TERMINAL-TYPE, NAWS.
     caller.says(b"\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f");
     caller
 }
 
-/// Writes a configuration of a console, and returns its path.
+/// Writes a configuration with one console, and returns its path.
 fn configuration(device: &Device, rest: &str) -> String {
     let path = unique("console.toml");
     let text = format!(
@@ -107,7 +109,7 @@ fn a_person_works_at_a_console_by_rfc_2217_and_every_byte_passes() {
         let device = Device::new();
         let server = device.serve(&[]);
         let mut person = Person::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=9600")]);
-        person.sees("The server says: plumb: you write");
+        person.sees("Message from the server: plumb: you have write access");
         server.says("10.0.0.1:");
         person.types("ls\r\x05c");
         device.hears(b"ls\r\x05c");
@@ -115,7 +117,7 @@ fn a_person_works_at_a_console_by_rfc_2217_and_every_byte_passes() {
         person.sees("boot> \u{20ac}");
         person.types("\x1dclose\r");
         assert_eq!(person.leaves().code(), Some(0));
-        server.says("has left");
+        server.says("disconnected");
     });
 }
 
@@ -126,23 +128,23 @@ fn one_writes_and_the_others_watch_until_one_takes_over() {
         let device = Device::new();
         let _server = device.serve(&[]);
         let mut first = caller_of_telnet();
-        first.hears(b"[plumb: you write");
+        first.hears(b"[plumb: you have write access");
         let mut second = caller_of_telnet();
-        second.hears(b"writes, you watch; ^E c f takes over]");
+        second.hears(b"has write access, you watch; ^E c f takes over]");
         second.says(b"not yet\r\n");
-        second.hears(b"[plumb: somebody else writes");
+        second.hears(b"[plumb: another client has write access");
         first.says(b"mine");
         device.hears(b"mine");
         device.says(b"for both");
         first.hears(b"for both");
         second.hears(b"for both");
         second.says(b"\x05cfyours");
-        second.hears(b"[plumb: you write");
-        first.hears(b"writes, you watch");
+        second.hears(b"[plumb: you have write access");
+        first.hears(b"has write access, you watch");
         device.hears(b"yours");
         second.says(b"\x05c.");
         second.hears_the_end();
-        first.hears(b"has left: who types next writes]");
+        first.hears(b"left: type to get write access]");
         first.says(b"again");
         device.hears(b"again");
     });
@@ -155,13 +157,13 @@ fn who_comes_later_can_see_what_the_line_said_before_and_who_is_there() {
         let device = Device::new();
         let _server = device.serve(&[]);
         let mut first = caller_of_telnet();
-        first.hears(b"you write");
+        first.hears(b"you have write access");
         device.says(b"panic: out of coffee\r\n");
         first.hears(b"coffee");
         let mut second = caller_of_telnet();
         second.hears(b"you watch");
         second.says(b"\x05cr");
-        second.hears(b"[plumb: what was said last:]");
+        second.hears(b"[plumb: recent output:]");
         second.hears(b"panic: out of coffee\r\n");
         second.says(b"\x05cw");
         second.hears(b" writes]");
@@ -176,10 +178,11 @@ fn one_who_does_not_read_holds_nobody_and_is_told_what_was_skipped() {
         let device = Device::new();
         let _server = device.serve(&[]);
         let mut reader = caller_of_telnet();
-        reader.hears(b"you write");
+        reader.hears(b"you have write access");
         let mut sleeper = caller_of_telnet();
         sleeper.hears(b"you watch");
-        // More than the kernel's buffers of the sleeper and ours together.
+        // More bytes than the kernel's buffers for the sleeping client and the server's queue hold
+        // together.
         let line = [b'.'; 1024];
         for _ in 0..12 * 1024 {
             device.says(&line);
@@ -191,7 +194,7 @@ fn one_who_does_not_read_holds_nobody_and_is_told_what_was_skipped() {
         }
         device.says(b"the end");
         reader.hears(b"the end");
-        sleeper.hears(b"bytes were skipped, you read too slowly]");
+        sleeper.hears(b"bytes skipped: output not read fast enough]");
         sleeper.hears(b"the end");
     });
 }
@@ -203,12 +206,12 @@ fn a_device_that_is_pulled_out_and_plugged_in_again_goes_on() {
         let mut device = Device::new();
         let server = device.serve(&[]);
         let mut caller = caller_of_telnet();
-        caller.hears(b"you write");
+        caller.hears(b"you have write access");
         device.pull_out();
-        caller.hears(b"[plumb: the line has gone, and is waited for]");
-        server.says("is not there");
+        caller.hears(b"[plumb: serial line lost, waiting for it]");
+        server.says("is unavailable");
         device.plug_in();
-        caller.hears(b"[plumb: the line is back]");
+        caller.hears(b"[plumb: serial line reopened]");
         caller.says(b"here again");
         device.hears(b"here again");
     });
@@ -221,11 +224,11 @@ fn a_place_that_may_not_write_watches() {
         let device = Device::new();
         let file = configuration(&device, "write = [\"10.66.0.0/16\"]\n");
         let server = Served::start_with(&["--config", &file]);
-        server.says("is there");
+        server.says("is open");
         let mut caller = caller_of_telnet();
-        caller.hears(b"nobody writes, you watch]");
+        caller.hears(b"no client has write access, you watch]");
         caller.says(b"rm -rf /\r\n\x05cf");
-        caller.hears(b"[plumb: from here nobody may write]");
+        caller.hears(b"[plumb: write access is not allowed from this address]");
         device.says(b"prompt> ");
         caller.hears(b"prompt> ");
         assert_eq!(device.end().read(&mut [0; 64]).unwrap(), None);
@@ -240,7 +243,7 @@ fn what_the_line_says_is_kept_where_that_is_asked() {
         let (device, log) = (Device::new(), unique("console.log"));
         let file = configuration(&device, &format!("log = \"{}\"\n", log.display()));
         let server = Served::start_with(&["--config", &file]);
-        server.says("is there");
+        server.says("is open");
         device.says(b"kept with nobody there\r\n");
         within_the_limit(|| {
             let kept = std::fs::read(&log).ok()?;
@@ -258,10 +261,10 @@ fn who_writes_sets_the_line_within_what_the_configuration_allows() {
         let device = Device::new();
         let file = configuration(&device, "rates = [19200]\nfree-framing = true\n");
         let server = Served::start_with(&["--config", &file]);
-        server.says("is there");
+        server.says("is open");
         let to = format!("rfc2217://{SERVER}:{PORT}?baud=19200&stop=2");
         let mut person = Person::over(&[&to]);
-        person.sees("you write");
+        person.sees("you have write access");
         person.types("x");
         device.hears(b"x");
         let modes = tcgetattr(device.end()).unwrap();
@@ -270,7 +273,7 @@ fn who_writes_sets_the_line_within_what_the_configuration_allows() {
         person.types("\x1dclose\r");
         assert_eq!(person.leaves().code(), Some(0));
         let mut person = Person::over(&[&format!("rfc2217://{SERVER}:{PORT}?baud=38400&stop=2")]);
-        person.sees("The line is not as asked");
+        person.sees("The server did not set");
         std::fs::remove_file(file).unwrap();
     });
 }
@@ -283,26 +286,27 @@ fn a_console_in_tls_alone_sends_away_who_stays_in_clear() {
         let name = device.name.to_str().unwrap();
         let at = format!("{SERVER}:{PORT}");
         let server = Served::start_with(&["--console", name, "--listen", &at, "--tls", "required"]);
-        server.says("with START_TLS alone");
+        server.says("START_TLS required");
         let mut caller = caller_of_telnet();
         caller.says(b"\xff\xfc\x2e");
-        caller.hears(b"This server is served in TLS alone");
+        caller.hears(b"This server requires TLS");
         caller.hears_the_end();
         let mut person = person_who_knows_nobody(&[&format!("rfc2217://{at}")]);
-        person.sees("you write");
+        person.sees("you have write access");
         person.types("x");
         device.hears(b"x");
     });
 }
 
-/// A person whose known certificates are kept nowhere that lasts.
+/// A client with an empty, temporary store of known certificates.
 fn person_who_knows_nobody(arguments: &[&str]) -> Person {
     let mut command = login_desk::plumb();
     command.args(arguments).env("XDG_STATE_HOME", unique("known"));
     Person::running(command)
 }
 
-/// What pyserial is to do: settings, all bytes both ways, a BREAK, and a rate that is refused.
+/// A pyserial script: settings, all byte values in both directions, a BREAK, and a rate that is
+/// refused.
 const PYSERIAL: &str = r#"
 import serial, sys
 port = serial.serial_for_url("rfc2217://10.0.0.1:2323?timeout=10", baudrate=9600, timeout=10)
@@ -327,7 +331,7 @@ fn pyserial_works_at_our_console() {
         let device = Device::new();
         let file = configuration(&device, "rates = [19200]\n");
         let server = Served::start_with(&["--config", &file]);
-        server.says("is there");
+        server.says("is open");
         let mut child = peers::PYSERIAL.command().args(["-c", PYSERIAL]).spawn().unwrap();
         let all: Vec<u8> = (0..=255).collect();
         device.hears(&all);
@@ -366,7 +370,7 @@ fn ser2net_works_at_our_console_and_every_byte_passes() {
         let server = device.serve(&[]);
         let to = format!("telnet(rfc2217),tcp,{SERVER},{PORT}");
         let _peer = Ser2net::start("tcp", &to);
-        // It calls us when somebody calls it.
+        // ser2net connects to the console when a client connects to ser2net.
         let mut caller = Caller::at((SERVER, 2217));
         server.says("10.0.0.1:");
         let all: Vec<u8> = (0..=255).filter(|byte| *byte != ESCAPE).collect();
@@ -377,17 +381,18 @@ fn ser2net_works_at_our_console_and_every_byte_passes() {
     });
 }
 
-/// The key of a console that leads to it, which is said twice where it is meant for the line.
+/// The console's escape key; it is sent twice to pass it to the line.
 const ESCAPE: u8 = 0x05;
 
-/// A ser2net that listens at port 2217, until it is dropped.
+/// A ser2net that listens at port 2217, killed on drop.
 struct Ser2net {
     _program: os::process::Program,
     file: PathBuf,
 }
 
 impl Ser2net {
-    /// Starts it between who calls it by `accepter` and `connector`, as it names them.
+    /// Starts ser2net between an `accepter` and a `connector`, both in the syntax of its
+    /// configuration.
     fn start(accepter: &str, connector: &str) -> Self {
         let file = unique("ser2net.yaml");
         let text = format!(
@@ -399,7 +404,7 @@ impl Ser2net {
         let program = os::process::Program::start(&mut command).unwrap();
         within_the_limit(|| {
             let file = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
-            // 10.0.0.1, port 2217, LISTEN: a call would already be served.
+            // 10.0.0.1, port 2217, LISTEN. A connection as a probe would already be served.
             file.contains("0100000A:08A9 00000000:0000 0A").then_some(())
         });
         Self { _program: program, file }

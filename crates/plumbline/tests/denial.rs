@@ -1,8 +1,7 @@
 //! Denial of service against the running servers: each test is an attack that once worked.
 //!
-//! Nothing here measures time. Work is counted by the processor time of the server, in units of one
-//! password check; progress is shown by the order of replies; limits of waits are ten times what is
-//! promised.
+//! No test measures time. Work is counted as the server's processor time, in units of one password
+//! check. Progress is the order of replies. Time limits are ten times the promised values.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -28,19 +27,19 @@ use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// How long a server may take to end after SIGTERM: ten times the two seconds that are promised.
+/// Time limit for a server to exit after SIGTERM: ten times the promised two seconds.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Addresses of this machine, as sources of connections.
+/// Local addresses that serve as sources of connections.
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Sixty addresses of this machine, for attacks that limits per source would hide.
+/// Sixty local addresses, for attacks that per-source limits would otherwise stop.
 fn many_sources() -> impl Iterator<Item = Ipv4Addr> {
     (1..61).map(|host| Ipv4Addr::new(127, 0, 1, host))
 }
 
-/// Connects from `source`, and waits for replies for a minute at most.
+/// Connects from `source`, with a read timeout of one minute.
 fn connect(source: Ipv4Addr, port: u16) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddrV4::new(source, 0)).unwrap();
@@ -50,13 +49,13 @@ fn connect(source: Ipv4Addr, port: u16) -> TcpStream {
     stream
 }
 
-/// Closes a connection by a reset.
+/// Closes a connection with a reset.
 fn reset(stream: TcpStream) {
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);
 }
 
-/// A control connection of FTP from a certain address.
+/// An FTP control connection from a given source address.
 struct Control(BufReader<TcpStream>);
 
 impl Control {
@@ -109,7 +108,7 @@ impl Control {
 
 const WELCOME: [u16; 3] = [220, 331, 230];
 
-/// Starts an FTP server with ann and anonymous users; `lines` are of its table `[ftp]`.
+/// Starts an FTP server with the user ann and anonymous users; `lines` go into its table `[ftp]`.
 fn ftp_server(desk: &Desk, lines: &str) -> Server {
     let users = desk.users_file(&format!("root = \"{}\"", desk.there("").display()));
     let configuration = desk.here("serve.toml");
@@ -119,14 +118,14 @@ fn ftp_server(desk: &Desk, lines: &str) -> Server {
     Server::start(desk, &words)
 }
 
-/// The processor time of a program so far, in clock ticks.
+/// Returns the processor time that a program has used so far, in clock ticks.
 fn ticks(program: &Program) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", program.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// The resident memory of a program, KiB.
+/// Returns the resident memory of a program, in KiB.
 fn resident_kib(program: &Program) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -137,14 +136,14 @@ fn threads(program: &Program) -> usize {
     fs::read_dir(format!("/proc/{}/task", program.id())).unwrap().count()
 }
 
-/// Asks a server to end, which it has to do soon.
+/// Sends SIGTERM to a server and checks that it exits in time.
 fn ends(program: &mut Program) {
     program.signal(Signal::TERM).unwrap();
     let ended = program.wait_for_end(END_TIMEOUT).unwrap();
     assert_eq!(ended.expect("the server ends").code(), Some(0));
 }
 
-/// Reads what a connection has until it ends.
+/// Reads a connection until its end.
 fn rest_of(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     _ = stream.read_to_end(&mut bytes);

@@ -1,8 +1,8 @@
-//! A station on an Ethernet segment with the kernel, and with Debian's servers on it.
+//! A station on an Ethernet segment with the kernel and Debian's servers.
 //!
-//! Each test has a network of its own with a TAP: the kernel is 10.0.0.1 on one end of it, and the
-//! station is on the other. The station runs in the thread of the test until what it waits for
-//! has come about, at most thirty seconds: DHCP and Duplicate Address Detection take some.
+//! Each test has its own network with a TAP: the kernel is 10.0.0.1 on one end, and the station is
+//! on the other. The station runs in the test's thread until the expected event, for at most thirty
+//! seconds; DHCP and Duplicate Address Detection take several of them.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -42,13 +42,13 @@ const PORT: u16 = 7;
 const LIMIT: Duration = Duration::from_secs(30);
 const TAP: &str = "plumb0";
 
-/// Says what it has to say, keeps what it hears, and may echo it.
+/// Sends `says`, records received data, and echoes it if `echoes` is set.
 #[derive(Debug, Default)]
 struct Talker {
     says: Vec<u8>,
     heard: Vec<u8>,
     echoes: bool,
-    /// It closes when it has heard so much, or when the peer has closed.
+    /// Number of received bytes after which it closes. It also closes when the peer has closed.
     closes_after: usize,
     has_closed: bool,
 }
@@ -113,13 +113,13 @@ impl Host {
         Self { tap, station, scheduler, application, clock, chance, meter }
     }
 
-    /// One at 10.0.0.2 that echoes what it hears.
+    /// Returns a host at 10.0.0.2 that echoes received data.
     fn at_fixed_address() -> Self {
         let talker = Talker { echoes: true, ..Talker::default() };
         Self::new(fixed(), Ipv6::Off, talker, Opening::Passive { port: PORT })
     }
 
-    /// Runs until `is_done`, and panics after thirty seconds.
+    /// Runs the station until `is_done` returns true; panics after thirty seconds.
     fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
         let until = self.clock.now() + LIMIT;
         loop {
@@ -129,7 +129,7 @@ impl Host {
             }
             assert!(self.clock.now() < until, "no {what} within thirty seconds");
             let deadlines = [self.station.deadline(), self.application.deadline()];
-            // The test itself looks again now and then at what no descriptor tells.
+            // No descriptor reports the test's own conditions, so they are polled every 20 ms.
             let look_again = self.clock.now() + Duration::from_millis(20);
             let next = deadlines.into_iter().flatten().fold(look_again, Instant::min);
             let mut ready = [PollFd::new(&self.tap, PollFlags::IN)];
@@ -168,7 +168,7 @@ impl Host {
         self.run_until("echo reply", |host| host.station.take_echo_reply().is_some());
     }
 
-    /// Runs until a program of busybox has ended, which must be with success.
+    /// Runs the station until a busybox program has ended, and checks that it succeeded.
     fn run_beside(&mut self, arguments: &[&str]) {
         let mut command = peers::BUSYBOX.command();
         command.args(arguments).stdout(Stdio::null());
@@ -186,7 +186,7 @@ fn fixed() -> Ipv4 {
     Ipv4::Static { address: OURS, prefix_len: 24, router: Some(KERNEL) }
 }
 
-/// Runs `test` in a network namespace of its own with a TAP.
+/// Runs `test` in a new network namespace with a TAP.
 fn on_a_segment(test: impl FnOnce() + Send + 'static) {
     test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in [
@@ -201,7 +201,7 @@ fn on_a_segment(test: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// A folder of its own for a server, until it is dropped.
+/// A temporary directory for a server, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -302,7 +302,8 @@ fn the_kernel_with_our_address_is_noticed() {
         let ipv4 = Ipv4::Static { address: KERNEL, prefix_len: 24, router: None };
         let talker = Talker::default();
         let mut host = Host::new(ipv4, Ipv6::Off, talker, Opening::Passive { port: PORT });
-        // The kernel answers our announcement with nothing, but it asks for others with our address.
+        // The kernel does not answer our announcement, but it sends ARP requests with our address
+        // as the sender.
         let mut socket = None;
         host.run_until("conflict", |host| {
             let call = || thread::spawn(|| TcpStream::connect((OURS, PORT)).is_ok());
@@ -312,7 +313,7 @@ fn the_kernel_with_our_address_is_noticed() {
     });
 }
 
-/// Waits for a lease, and uses it.
+/// Waits for a lease with an address in `range`, and checks that the address works.
 fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
     let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
     let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
@@ -328,7 +329,7 @@ fn is_lent_an_address(range: std::ops::RangeInclusive<u8>) {
     assert_eq!(host.meter.counted(Counter::DhcpErrors), 0);
 }
 
-/// Starts Debian's dnsmasq, which lends 10.0.0.100 to 10.0.0.109.
+/// Starts Debian's dnsmasq, which leases 10.0.0.100 to 10.0.0.109.
 fn start_dnsmasq(folder: &Folder) -> Program {
     let leases = format!("--dhcp-leasefile={}", folder.0.join("leases").display());
     let mut command = peers::DNSMASQ.command();
@@ -372,7 +373,7 @@ fn the_dhcp_server_of_busybox_lends_an_address() {
 const ROGUE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 66);
 const HONEST_LEASE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 110);
 
-/// What a hostile server sends before the honest answer to `asked`.
+/// Returns the messages that a hostile server sends before the honest answer to `asked`.
 fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>> {
     let rogue = |yours: Ipv4Addr, change: &dyn Fn(&mut dhcp::Message)| {
         let mut forged = dhcp::Message { yours, ..honest.clone() };
@@ -383,7 +384,8 @@ fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>
     };
     let mut answers: Vec<Vec<u8>> =
         [0, 1, 239, 240, 250].map(|len| honest.emit().into_iter().take(len).collect()).into();
-    // Options that end behind the message, and ones that continue in each other's fields.
+    // Options that extend past the end of the message, and options overloaded into each other's
+    // fields.
     let mut bytes = honest.emit();
     bytes.truncate(240);
     answers.push([&bytes[..], &[53, 200, 2]].concat());
@@ -398,19 +400,19 @@ fn hostile_answers(asked: &dhcp::Message, honest: &dhcp::Message) -> Vec<Vec<u8>
         rogue(HONEST_LEASE, &|forged| forged.transaction ^= 1),
     ];
     if asked.kind == dhcp::Kind::Request {
-        // The number of the question is no secret: an answer in another server's place.
+        // The transaction ID is not secret: an answer in the name of another server.
         forged.push(rogue(HONEST_LEASE, &|_| {}));
         forged.push(rogue(HONEST_LEASE, &|forged| forged.options.server = None));
         forged.push(rogue(Ipv4Addr::UNSPECIFIED, &|forged| forged.kind = dhcp::Kind::Nak));
     } else {
-        // An offer that will not be kept.
+        // An offer that the rogue does not confirm later.
         forged.push(rogue("10.0.0.67".parse().unwrap(), &|_| {}));
     }
     answers.extend(forged.iter().map(dhcp::Message::emit));
     answers
 }
 
-/// Answers as a hostile server and an honest one, the hostile one first, until the test ends.
+/// Answers as a hostile and an honest DHCP server, hostile messages first, until the test ends.
 fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
     let mut room = [0; 2000];
     while let Ok((len, _)) = socket.recv_from(&mut room) {
@@ -433,7 +435,7 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
         if asked.options.server.is_none_or(|server| server == KERNEL) {
             answers.push(honest.emit());
         } else {
-            // The rogue takes its offer back.
+            // The rogue withdraws its offer.
             let mut refusal = dhcp::Message { kind: dhcp::Kind::Nak, ..honest.clone() };
             refusal.options.server = Some(ROGUE);
             answers.push(refusal.emit());
@@ -454,7 +456,7 @@ fn a_dhcp_server_that_lies_first_does_not_keep_the_lease_of_an_honest_one_away()
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, dhcp::SERVER_PORT)).unwrap();
         socket.set_broadcast(true).unwrap();
         let server = socket.try_clone().unwrap();
-        // The thread ends with the process of the test.
+        // The thread ends with the test process.
         thread::spawn(move || serve_dhcp_beside_a_rogue(&server));
         let (talker, opening) = (Talker::default(), Opening::Passive { port: PORT });
         let mut host = Host::new(Ipv4::Dhcp, Ipv6::Off, talker, opening);
@@ -483,7 +485,7 @@ fn start_radvd(folder: &Folder) -> Program {
     Program::start(command.stderr(Stdio::null())).unwrap()
 }
 
-/// Waits for the address that the station makes in the prefix of the router.
+/// Waits for the address that the station forms from the router's prefix, and returns it.
 fn has_a_global_address(host: &mut Host) -> Ipv6Addr {
     let mut found = None;
     host.run_until("address", |host| {
@@ -586,14 +588,15 @@ fn radvd_gives_a_prefix_a_router_and_a_name_server() {
     });
 }
 
-/// Has `plumb login` call a server of the kernel at `address`, which says hello and closes.
+/// Runs `plumb login` to a server of the kernel at `address`, which sends a greeting and closes.
 fn logs_in(way: &str, address: IpAddr) {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     is_greeted(command, way, &address.to_string(), listener);
 }
 
-/// Has `command`, which is plumb, call the server behind `listener` as `host`.
+/// Runs `command`, which must be plumb, against the server behind `listener` under the name `host`,
+/// and checks that it prints the greeting.
 fn is_greeted(mut command: Command, way: &str, host: &str, listener: TcpListener) {
     let port = listener.local_addr().unwrap().port().to_string();
     let server = thread::spawn(move || {
@@ -635,7 +638,7 @@ fn a_host_whose_ipv6_is_dead_is_called_by_ipv4_as_soon_as_dnsmasq_has_lent_an_ad
         let folder = Folder::new("both-login");
         let _router = start_radvd(&folder);
         let _server = start_dnsmasq(&folder);
-        // Behind the kernel, which forwards nothing and does not say so.
+        // The IPv6 address lies behind the kernel, which does not forward and sends no ICMP error.
         let names = Names::new("both-login-names", "2001:db8:99::9 far\n10.0.0.1 far\n", "");
         let listener = TcpListener::bind((KERNEL, 0)).unwrap();
         is_greeted(names.plumb(&[]), "tap:plumb0", "far", listener);

@@ -1,10 +1,10 @@
-//! What `plumb measure` foretells of real servers, beside what it then measures: fifty sessions and
-//! more of each kind, over lines of 0.5 to 100 Mbit/s and 2 to 100 ms.
+//! The predictions of `plumb measure` for real servers, compared with its measurements: at least
+//! fifty sessions of each kind, over paths of 0.5 to 100 Mbit/s and 2 to 100 ms.
 //!
-//! Each trial has networks of its own: the server's with 10.0.0.1, plumb's with 10.0.0.2. It takes some
-//! minutes, so it runs with `./x test --long` alone;
-//! `cargo test -p plumbline --test foretold -- --include-ignored --nocapture` shows each trial, and
-//! `PLUMB_FORETOLD` names the server whose trials alone are run, and then nothing is demanded.
+//! Each trial has two networks: the server's with 10.0.0.1 and plumb's with 10.0.0.2. The test
+//! takes some minutes, so it runs only with `./x test --long`;
+//! `cargo test -p plumbline --test foretold -- --include-ignored --nocapture` prints each trial.
+//! `PLUMB_FORETOLD` selects the trials of one server; then the test checks nothing.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::indexing_slicing, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "a table is for people")]
@@ -27,7 +27,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
-/// A server over a line.
+/// One server behind one path.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     peer: Peer,
@@ -62,7 +62,7 @@ const LOGIN_LINES: [Line; 22] = [
     buffered(40_000, with("reno", Line::new(2, 3_000))),
     Line::new(20, 3_000),
     by_tbf(Line::new(30, 4_000)),
-    // Buffers that a short output fills.
+    // Send buffers that a short output fills.
     buffered(8_000, Line::new(5, 500)),
     buffered(20_000, Line::new(2, 4_000)),
     buffered(20_000, Line::new(20, 2_000)),
@@ -80,12 +80,13 @@ const FTP_LINES: [Line; 12] = [
     with("reno", Line::new(50, 2_000)),
     Line::new(20, 50_000),
     by_tbf(Line::new(5, 100_000)),
-    // Long fast ways, on which slow start is most of a probe.
+    // Long fast paths, on which slow start takes most of a probe.
     Line::new(50, 40_000),
     Line::new(80, 50_000),
     with("reno", Line::new(60, 40_000)),
     Line::new(100, 100_000),
-    // Windows that are smaller than what the way holds.
+    // Send buffers smaller than the path's bandwidth-delay product, and a path without a rate
+    // limit.
     buffered(20_000, Line::new(50, 100_000)),
     Line { rate_kbps: None, ..Line::new(2, 0) },
 ];
@@ -105,10 +106,11 @@ fn trials() -> Vec<Trial> {
 }
 
 impl Trial {
-    /// Returns the size of the file that is moved, or the largest part of it.
+    /// Returns the size of the transferred file, in bytes.
     fn file_bytes(&self) -> u64 {
         match self.peer {
-            // It waits for an answer after each block, and so does a window of ours.
+            // tftpd-hpa waits for an ACK after each block or window, so the round trip limits its
+            // rate.
             Peer::TftpdHpa => {
                 if self.line.trip_ms < 10 {
                     400_000
@@ -117,7 +119,8 @@ impl Trial {
                 }
             }
             Peer::Atftpd | Peer::PlumbTftp => 1_000_000,
-            // Two seconds of the line, but enough for a sixteenth that says something.
+            // Two seconds at the path's rate, but at least enough that a sixteenth of the file is a
+            // useful probe.
             _ => {
                 let two_seconds = self.line.rate_kbps.unwrap_or(100_000) * 1_000 / 8 * 2;
                 two_seconds.clamp(500_000, 12 << 20)
@@ -125,7 +128,7 @@ impl Trial {
         }
     }
 
-    /// Measures, in this thread's network, and returns what was foretold.
+    /// Runs `plumb measure` in this thread's network, and returns its predictions.
     fn predictions(&self) -> Vec<Prediction> {
         let folder = Folder::with_file(self.file_bytes());
         let network = self.line.laid();
@@ -146,7 +149,7 @@ impl Trial {
         Measurement::from_json(&text).unwrap().predictions
     }
 
-    /// Runs in a thread of its own, whose networks are the trial's, and prints the predictions.
+    /// Runs the trial in a new thread, which creates the networks, and prints the predictions.
     fn run(self) -> Vec<Prediction> {
         let began = Instant::now();
         let found = thread::spawn(move || self.predictions()).join();
@@ -169,14 +172,14 @@ impl Trial {
     }
 }
 
-/// So many at a time: what a line takes is most of each.
+/// Number of concurrent trials. Most of a trial is waiting for the path.
 const AT_A_TIME: usize = 5;
-/// The goal, in thousandths.
+/// Largest accepted median error, in thousandths.
 const GOAL: u64 = 200;
-/// So many sessions of each kind have to be foretold.
+/// Smallest accepted number of sessions with a prediction of each kind.
 const TRIALS: usize = 50;
 
-/// Runs all of `trials`, and returns each with what came of it.
+/// Runs all trials, and returns the predictions of each.
 fn run_all(trials: Vec<Trial>) -> Vec<Vec<Prediction>> {
     let (waiting, found) = (Mutex::new(trials.into_iter()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -193,8 +196,8 @@ fn run_all(trials: Vec<Trial>) -> Vec<Vec<Prediction>> {
     found.into_inner().unwrap()
 }
 
-/// Says how far off the forecasts of `what` were, and returns in how many sessions there were any and
-/// the median of their errors, in thousandths.
+/// Prints the prediction errors for `what`. Returns the number of sessions with such predictions
+/// and the median error in thousandths.
 fn errors_of(what: What, all: &[Vec<Prediction>]) -> (usize, u64) {
     let of_it = |found: &Vec<Prediction>| {
         let found = found.iter().filter(|one| one.what == what);

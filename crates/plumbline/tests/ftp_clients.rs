@@ -2,9 +2,9 @@
 //! wget and Python's ftplib. Each one downloads, uploads, resumes both, works in parallel and
 //! copies directories, as far as it can, in cleartext and in TLS.
 //!
-//! The only settings are those that end a client at its first error, and in TLS the ones that make
-//! it accept a certificate that no authority has signed. The server has its default settings too, but
-//! for clients that do not resume TLS sessions. `ftp_clients_more.rs` has further clients.
+//! The only settings are those that stop a client at its first error and, with TLS, those that make
+//! it accept a self-signed certificate. The server has its default settings too, except for clients
+//! that do not resume TLS sessions. `ftp_clients_more.rs` has further clients.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -18,12 +18,12 @@ use ftp_desk::{Desk, Server};
 use ftp_trees::{check_tree, make_tree, noise, text};
 use std::fs;
 
-/// Makes an anonymous lftp use TLS, and accept the server's certificate.
+/// lftp settings that use TLS for anonymous users and accept the server's certificate.
 const LFTP_TLS: &str = "set ftp:ssl-allow-anonymous yes; set ftp:ssl-force yes; \
                         set ssl:verify-certificate no;";
 
-/// Runs commands in lftp, in cleartext and in TLS, each time with a new server; `check` then looks
-/// at the files.
+/// Runs commands in lftp, in cleartext and in TLS, each time with a new server; `check` then
+/// inspects the files.
 fn lftp(prepare: fn(&Desk), commands: &str, check: fn(&Desk)) {
     for settings in ["", LFTP_TLS] {
         let desk = Desk::new();
@@ -111,7 +111,7 @@ fn lftp_mirrors_directories_both_ways_by_several_connections() {
 #[ignore = "needs lftp"]
 fn lftp_lists_a_file_with_its_size() {
     let prepare = |desk: &Desk| fs::write(desk.there("file"), text(123_456)).unwrap();
-    // `du` asks for sizes; `cls` prints what a listing has.
+    // `du` queries sizes; `cls` prints the listing.
     lftp(prepare, "cls -l > listing; du -b file > sizes", |desk| {
         for name in ["listing", "sizes"] {
             let said = fs::read_to_string(desk.here(name)).unwrap();
@@ -120,7 +120,7 @@ fn lftp_lists_a_file_with_its_size() {
     });
 }
 
-/// curl with settings of its own.
+/// curl with the options for one server.
 struct Curl<'a> {
     desk: &'a Desk,
     settings: &'a [&'a str],
@@ -198,7 +198,7 @@ fn curl_uploads_several_files_one_after_another_over_one_control_connection() {
     });
 }
 
-/// Runs wget with these words and the URL of `name`, in cleartext and in TLS.
+/// Runs wget with `words` and the URL of `name`, in cleartext and in TLS.
 fn wget(prepare: fn(&Desk), words: &[&str], name: &str, check: fn(&Desk)) {
     for scheme in ["ftp", "ftps"] {
         let desk = Desk::new();
@@ -241,7 +241,7 @@ fn wget_mirrors_a_directory() {
     });
 }
 
-/// What ftplib does; `ftp_serve.rs` has the rest.
+/// ftplib script; `ftp_serve.rs` tests the rest.
 const FTPLIB: &str = r#"
 import ftplib, io, ssl, sys, threading
 port, in_tls = int(sys.argv[1]), sys.argv[2] == "tls"
@@ -295,7 +295,7 @@ fn ftplib_resumes_an_upload_and_gets_a_tree_by_one_connection_for_each_file() {
     for mode in ["cleartext", "tls"] {
         let desk = Desk::new();
         make_tree(&desk.there("tree"));
-        // FTP_TLS does not resume TLS sessions; `ftp_serve.rs` has one that does.
+        // `FTP_TLS` does not resume TLS sessions; `ftp_serve.rs` has a subclass that does.
         let lines = format!("rights = \"writable\"\nrequires-session-reuse = {}\n", mode != "tls");
         let server = Server::configured(&desk, &lines, &[]);
         desk.runs("python3", &["-c", FTPLIB, &server.port.to_string(), mode], "");

@@ -1,6 +1,6 @@
 //! More FTP clients of other projects with their default settings at `plumb serve --ftp`: ncftp,
 //! rclone, aria2, basic-ftp (Node.js) and commons-net (Java). `./x test --long` installs and runs
-//! them; `ftp_clients.rs` has those of every run.
+//! them; `ftp_clients.rs` has the clients of every test run.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -16,7 +16,7 @@ use std::fs;
 use std::process::Command;
 use test_support::peers;
 
-/// Runs a client here, which must succeed.
+/// Runs a client in the local directory; it must succeed.
 fn runs(desk: &Desk, mut client: Command) {
     let output = client.current_dir(desk.here("")).env("HOME", desk.here("")).output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
@@ -39,7 +39,7 @@ fn ncftp_resumes_a_download_appends_and_copies_directories_both_ways() {
     fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
     client(peers::NCFTPGET, &["-z"], &[".", "/down"]);
     assert!(fs::read(desk.here("down")).unwrap() == text(300_000));
-    // An upload is not resumed: at every server, ncftpput 3.2.6 sends the whole file after REST.
+    // Uploads are not resumed: with every server, ncftpput 3.2.6 sends the whole file after REST.
     fs::write(desk.here("up"), text(300_000)).unwrap();
     client(peers::NCFTPPUT, &[], &["/", "up"]);
     assert!(fs::read(desk.there("up")).unwrap() == text(300_000));
@@ -55,7 +55,7 @@ fn ncftp_resumes_a_download_appends_and_copies_directories_both_ways() {
     check_tree(&desk.there("own"));
 }
 
-/// Returns a command that runs rclone at this server, whose remote is called `there:`.
+/// Returns a command that runs rclone with this server as its remote `there:`.
 fn rclone(server: &Server, in_tls: bool) -> Command {
     let mut command = peers::RCLONE.command();
     command.env("RCLONE_CONFIG_THERE_TYPE", "ftp").env("RCLONE_CONFIG_THERE_HOST", "127.0.0.1");
@@ -243,7 +243,7 @@ fn commons_net_copies_trees_both_ways_appends_and_resumes() {
     }
 }
 
-/// Creates what the clients of libraries copy.
+/// Creates the files that the library clients copy.
 fn prepare(desk: &Desk) {
     make_tree(&desk.there("tree"));
     make_tree(&desk.here("own"));
@@ -253,7 +253,7 @@ fn prepare(desk: &Desk) {
     fs::write(desk.here("down"), &text(300_000)[..123_456]).unwrap();
 }
 
-/// Checks what the clients of libraries have copied.
+/// Checks the files that the library clients have copied.
 fn check(desk: &Desk) {
     check_tree(&desk.here("tree"));
     check_tree(&desk.there("own"));

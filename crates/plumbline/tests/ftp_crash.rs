@@ -1,6 +1,6 @@
-//! What is left of a file when something breaks while it comes in: the disk is full, the server is
-//! killed, somebody swaps folders for links. The old file is there, or the new one, and nothing
-//! else; and who was told that it is there finds it.
+//! The state of a file after a failure during its upload: a full disk, a killed server, or a
+//! directory that is swapped for a symbolic link. Either the old or the new file is in place and
+//! nothing else, and an upload that was confirmed is present.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -20,12 +20,12 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
-/// Pages of the disk, and of the file that comes in.
+/// Size of the disk and of the uploaded file, in pages.
 const DISK: usize = 32;
 const FILE: usize = 6;
-/// How often folder and link change places.
+/// Number of times that directory and link change places.
 const SWAPS: usize = 100_000;
-/// How often a file is asked for meanwhile, at least.
+/// Least number of requests for the file meanwhile.
 const TRIES: usize = 2_000;
 
 fn names(folder: &Path) -> Vec<String> {
@@ -36,7 +36,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Starts a server on a disk in memory of its own, and returns where that is seen from here.
+/// Starts a server on its own tmpfs, and returns the path of that file system as the test sees it.
 fn on_a_small_disk(desk: &Desk) -> (Server, PathBuf) {
     let there = desk.there("");
     let there = there.to_str().unwrap().trim_end_matches('/');
@@ -50,7 +50,7 @@ fn on_a_small_disk(desk: &Desk) -> (Server, PathBuf) {
     (server, seen.into())
 }
 
-/// Has a file come in by `command` with so many pages free, for every such number.
+/// Uploads a file with `command` for every number of free pages up to `needed + 1`.
 fn the_disk_is_full_at_each_page(command: &str, expected: &[u8], needed: usize) {
     let desk = Desk::new();
     let (server, disk) = on_a_small_disk(&desk);
@@ -67,7 +67,8 @@ fn the_disk_is_full_at_each_page(command: &str, expected: &[u8], needed: usize) 
         assert!(is_good || code == 452, "{free} pages are free: {code}");
         let left = fs::read(disk.join("file")).unwrap();
         assert!(left == if is_good { expected } else { &old }, "{free} pages are free: {code}");
-        // The next command shows that the client lives: nothing is kept for it any more.
+        // The next command shows that the client is alive; the server keeps no partial upload for
+        // it any more.
         assert_eq!(line.says("NOOP"), 200);
         assert_eq!(names(&disk), ["ballast", "file"]);
     }
@@ -116,7 +117,7 @@ fn a_quota_that_is_used_up_at_any_page_leaves_the_old_file_and_says_so() {
     }
 }
 
-/// Stores a file in three parts, and returns the last reply, if there is one.
+/// Stores a file in three parts, and returns the code of the last reply, if any.
 fn store_in_parts(
     server: &Server,
     command: &str,
@@ -137,8 +138,8 @@ fn store_in_parts(
     line.tries_to_hear()
 }
 
-/// Kills a server at the call of the kernel with this number among `calls`, counted for each
-/// thread from when a file begins to come in. Returns whether it came to that.
+/// Kills a server at the `number`th of the system calls `calls`, counted per thread from the start
+/// of an upload. Returns whether that call was reached.
 fn killed(desk: &Desk, command: &str, calls: &str, number: usize) -> bool {
     let (old, sent) = (pattern(1000), pattern(50_000));
     let new = if command.starts_with("APPE") { [&old[..], &sent].concat() } else { sent.clone() };
@@ -171,7 +172,7 @@ fn killed(desk: &Desk, command: &str, calls: &str, number: usize) -> bool {
     assert!(left == old || left == new, "{calls} {number}: {} bytes are left", left.len());
     assert!(reply != Some(226) || left == new, "{calls} {number}: it was called good");
     assert!(is_dead || reply == Some(226), "{calls} {number}: {reply:?}");
-    // The next server tidies up.
+    // The next server removes leftovers at its start.
     let server = Server::start(desk, &words);
     within_the_limit(|| (names(&desk.there("")) == ["file"]).then_some(()));
     assert_eq!(fs::read(desk.there("file")).unwrap(), left);
@@ -209,7 +210,7 @@ fn a_server_that_is_killed_while_it_commits_leaves_a_whole_file_and_no_litter() 
     }
 }
 
-/// Ends what runs beside, however this ends.
+/// Stops the background threads on drop, also after a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -258,7 +259,8 @@ fn a_folder_that_is_swapped_for_a_link_while_it_is_asked_for_lets_nobody_out() {
                 "213 6\r\n" | "550 Permission denied\r\n"
             ));
             assert!(matches!(line.stores("STOR folder/new", b"new"), 226 | 550));
-            // Still for everybody, as a server that root runs gives nothing else.
+            // The file stays world-readable, because a server run by root sends no other file to
+            // this user.
             assert!(matches!(line.says("SITE CHMOD 604 folder/file"), 200 | 550));
         }
     });

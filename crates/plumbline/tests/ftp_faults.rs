@@ -1,8 +1,8 @@
-//! `plumb` as a user of FTP servers that do something oddly, each in one way: what it does of its
-//! own accord, so that the file arrives whole; or the sentence that it says, which names the step.
+//! `plumb` as a client of FTP servers that each deviate from the protocol in one way: either it
+//! adapts by itself and the file arrives whole, or it prints an error that names the failed step.
 //!
-//! The list is that of the switches which other programs have for such servers. Here nothing is to
-//! be switched.
+//! The list follows the switches that other clients have for such servers. These tests set no
+//! switches.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the table is shown")]
@@ -22,36 +22,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Whatever happens, it has ended by then.
+/// Time limit for one run of plumb.
 const LIMIT: Duration = Duration::from_secs(60);
-/// So many faults are tried at a time.
+/// Number of faults tried concurrently.
 const AT_ONCE: usize = 6;
 const SIZE: usize = 100_000;
 
-/// What is asked of plumb.
+/// Task given to plumb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     Get,
-    /// Another file.
+    /// Download of a file other than the default one.
     GetOf(&'static str),
-    /// On with a file of which this much is here.
+    /// Resumed download with this many bytes already present.
     Continue(usize),
     Segments,
-    /// All of a folder.
+    /// Download of a whole directory.
     GetAll,
     Put,
     List,
     Mail,
 }
 
-/// What is to come of it.
+/// Expected result.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
-    /// The file is where it is to be, whole.
+    /// The whole file is at its destination.
     Arrives,
-    /// What is printed has this in it.
+    /// The output contains this text.
     Prints(&'static str),
-    /// It fails, and this is in its last sentence.
+    /// plumb fails, and its last message contains this text.
     Says(&'static str),
 }
 
@@ -65,7 +65,7 @@ use Quirk::{
 
 type Row = (&'static str, &'static [Quirk], Job, Outcome);
 
-/// Where the data goes.
+/// Faults in opening the data connection.
 const WAYS: &[Row] = &[
     (
         "PASV tells an address of a private network",
@@ -108,7 +108,7 @@ const WAYS: &[Row] = &[
     ("PRET before PASV, said by FEAT", &[WantsPret, Features(" PRET\n SIZE")], Get, Arrives),
 ];
 
-/// What replies look like, and when they come.
+/// Faults in the format and timing of replies.
 const REPLIES: &[Row] = &[
     ("replies of several lines with other codes", &[Greeting("220-a\n226 b\n220 c")], Get, Arrives),
     ("a reply that ends with another code", &[Greeting("220-hello\n221 all")], Get, Arrives),
@@ -152,7 +152,7 @@ const REPLIES: &[Row] = &[
     ("QUIT is not answered", &[On("QUIT", "")], Get, Arrives),
 ];
 
-/// Who logs in, and what the server knows.
+/// Faults in login and feature negotiation.
 const LOGINS: &[Row] = &[
     ("no password is wanted", &[On("USER", "230 in")], Get, Arrives),
     (
@@ -194,7 +194,7 @@ const LOGINS: &[Row] = &[
     ("a server that knows no Telnet", &[NoTelnet], GetOf("a%FFb"), Says("550")),
 ];
 
-/// What moves.
+/// Faults in transfers.
 const TRANSFERS: &[Row] = &[
     ("the connection closes, and 226", &[Quirk::Cut(30_000, Cut::Closed)], Get, Arrives),
     ("the connection closes, and 426", &[Quirk::Cut(30_000, Cut::Told)], Get, Arrives),
@@ -229,7 +229,7 @@ const TRANSFERS: &[Row] = &[
     ("no such mailbox", &[On("MLFL", "550 who?")], Mail, Says("550 who?")),
 ];
 
-/// What is there.
+/// Faults in listings.
 const LISTINGS: &[Row] = &[
     ("MLSD is refused", &[Features(" MLST size*;"), On("MLSD", "501 no")], GetAll, Arrives),
     (
@@ -269,11 +269,11 @@ const LISTINGS: &[Row] = &[
         "a name that leads elsewhere",
         &[Listing("-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9\n-rw-r--r-- 1 a b 9 Jan 02 2020 f1\n")],
         List,
-        Says("1 line of the listing was not understood: '-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9'"),
+        Says("cannot parse 1 line of the listing: '-rw-r--r-- 1 a b 9 Jan 02 2020 ../../f9'"),
     ),
 ];
 
-/// What TLS brings.
+/// Faults in TLS.
 const SECURED: &[Row] = &[
     (
         "no TLS where it is wanted",
@@ -314,7 +314,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What a test leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -323,7 +323,7 @@ fn content(seed: usize, size: usize) -> Vec<u8> {
     (0..size).map(|at| u8::try_from((at * 31 + seed * 7 + at / 251) % 256).unwrap()).collect()
 }
 
-/// What is there when it begins.
+/// Returns the files that the server has at the start.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("file", content(0, SIZE)),
@@ -342,7 +342,7 @@ fn arguments(job: Job, base: &str, folder: &Folder) -> Vec<String> {
         Continue(len) => {
             let part = folder.0.join("file.part");
             fs::write(&part, content(0, SIZE).get(..len).unwrap()).unwrap();
-            // 2020-01-02 03:04:05 UTC, as MDTM tells.
+            // 2020-01-02 03:04:05 UTC, the time that MDTM reports.
             let time = std::time::UNIX_EPOCH + Duration::from_secs(1_577_934_245);
             fs::File::options().write(true).open(part).unwrap().set_modified(time).unwrap();
             vec!["get".into(), "-c".into(), url("file"), "file".into()]
@@ -365,7 +365,7 @@ fn arguments(job: Job, base: &str, folder: &Folder) -> Vec<String> {
     words.into_iter().chain(limits).collect()
 }
 
-/// Runs one row, and returns what plumb did of its own accord.
+/// Runs one row, and returns a short description of plumb's reaction.
 fn react((fault, quirks, job, outcome): Row) -> String {
     let (odd, folder) = (Odd::start(quirks, &files()), Folder::new());
     let scheme = match () {
@@ -418,7 +418,7 @@ fn is_whole(job: Job, odd: &Odd, folder: &Folder) -> bool {
     }
 }
 
-/// Returns what was said, or done, in a few words.
+/// Returns a short description of the last message or of the commands that plumb sent.
 fn reaction(last: &str, printed: &str, heard: &[String]) -> String {
     let usual = ["USER", "PASS", "FEAT", "OPTS", "TYPE", "SIZE", "MDTM", "QUIT"];
     let done: Vec<_> = heard.iter().map(String::as_str).filter(|v| !usual.contains(v)).collect();
@@ -426,7 +426,7 @@ fn reaction(last: &str, printed: &str, heard: &[String]) -> String {
     format!("{} | {said}", done.join(" "))
 }
 
-/// Tries all rows, several at a time, and shows what came of each.
+/// Runs all rows, several at a time, and prints the result of each.
 fn all(rows: &[Row]) {
     let waiting: Arc<Mutex<VecDeque<Row>>> = Arc::new(Mutex::new(rows.iter().copied().collect()));
     let workers: Vec<_> = (0..AT_ONCE)

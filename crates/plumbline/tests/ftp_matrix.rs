@@ -1,10 +1,10 @@
-//! Every FTP server and every user's program of others against ours: in the clear and in TLS,
-//! passive and active, over IPv4 and IPv6, up and down, with the bytes compared.
+//! FTP servers and clients of other projects against plumb: in cleartext and TLS, passive and
+//! active, over IPv4 and IPv6, uploads and downloads, with the bytes compared.
 //!
-//! Each test has a network of its own, in which all servers listen at 127.0.0.1 and fd00::1, and writes
-//! its matrix to stderr: a cell is `ok`, `-` where the peer does not know it, `no root` where only root
-//! of the machine can start the server, or `FAILED`. With `PLUMB_LONG=1` each cell moves files of more
-//! sizes.
+//! Each test has its own network, in which all servers listen at 127.0.0.1 and fd00::1. It writes
+//! its matrix to stderr: a cell is `ok`, `-` if the peer does not support the case, `no root` if
+//! only root of the machine can start the server, or `FAILED`. With `PLUMB_LONG=1` each cell
+//! transfers files of more sizes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -25,15 +25,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-/// lftp calls ::1 only where there is another IPv6 address, and then says `::` for its own in EPRT.
+/// Commands that set up the network. lftp connects to ::1 only if another IPv6 address exists, and
+/// then sends `::` as its own in EPRT; so the servers also listen at fd00::1.
 const NETWORK: &[&[&str]] =
     &[&["link", "set", "lo", "up"], &["address", "add", "fd00::1/128", "dev", "lo"]];
 
-/// A folder that goes away with its test.
+/// A temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes it: `root` with what is served, `root/in` for what is sent.
+    /// Creates the directory with `root` for served files and `root/in` for uploads.
     fn new(name: &str) -> Self {
         let path =
             std::env::temp_dir().join(format!("plumb-ftp-matrix-{name}-{}", std::process::id()));
@@ -53,26 +54,27 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What a test leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// More than a window of TCP: who closes as soon as it has written all has not sent all by then.
+/// File size above one TCP window: a client that closes right after its last write has not yet sent
+/// all of it.
 const WINDOWS: usize = 300_001;
 
-/// How many bytes the files have.
+/// Returns the file sizes to transfer.
 fn sizes() -> &'static [usize] {
     let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
     if is_long { &[0, 1, 4096, 30_001, WINDOWS, 8_000_000] } else { &[WINDOWS] }
 }
 
-/// Bytes with every value and every kind of line end.
+/// Returns `len` bytes with every byte value and every kind of line end.
 fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }
 
-/// Has a user's program send and get the files at a server, and compares the bytes.
+/// Has a client upload and download the files, and compares the bytes.
 fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
     let here = folder.0.join(format!("here-{}-{}-{case}", server.kind.name(), user.name()));
     fs::create_dir_all(&here).unwrap();
@@ -102,7 +104,7 @@ fn moves(server: &Server, user: User, case: Case, folder: &Folder) -> Outcome {
     Outcome::Done
 }
 
-/// Has one user's program try every case at the two servers of a kind.
+/// Has one client try every case at the two servers of a kind.
 fn row(servers: &[Server], kind: Kind, user: User, folder: &Folder) -> Vec<(Case, Outcome)> {
     let of = |is_v6| servers.iter().find(|server| server.kind == kind && server.is_v6 == is_v6);
     Case::ALL

@@ -1,8 +1,8 @@
-//! The FTP server of `plumb serve` with the users of Debian: curl, lftp, ncftp, tnftp, inetutils-ftp
+//! The FTP server of `plumb serve` with Debian's clients: curl, lftp, ncftp, tnftp, inetutils-ftp
 //! and Python's ftplib.
 //!
-//! Each test has a server of its own at a port of chance of 127.0.0.1 or ::1, and a folder of its own
-//! with `there` for the server's files and `here` for the user's.
+//! Each test has its own server at a random port of 127.0.0.1 or ::1, and a directory of its own
+//! with `there` for the server's files and `here` for the client's.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -93,7 +93,7 @@ fn a_data_connection_in_tls_that_is_not_the_sessions_is_refused() {
     assert_eq!(desk.runs("curl", &words, ""), "secret");
     let words = [&words[..], &["--no-sessionid"]].concat();
     assert!(!desk.tries("curl", &words, "").status.success());
-    server.says("did not resume this session's");
+    server.says("did not resume the TLS session");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_user_of_the_file_has_his_own_root_and_rights_and_others_are_refused() {
         drop(data);
         assert_eq!(line.hears(), code);
     }
-    // What is there stays there.
+    // The accepted files remain; the rejected one leaves nothing.
     _ = line.passive();
     assert_eq!(fs::read_dir(root).unwrap().count(), 2);
     assert_eq!(line.says("STOR f5"), 550);
@@ -331,11 +331,11 @@ fn a_hangup_reads_the_configuration_again_and_ends_no_session() {
     let mut old = Line::logged_in(&server);
     fs::write(configuration, "[ftp]\nrights = \"writable\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("was read again");
+    server.says("configuration reloaded");
     assert_eq!((old.says("MKD a"), Line::logged_in(&server).says("MKD a")), (550, 257));
     fs::write(configuration, "[ftp]\nrights = \"whatever\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("stays as it was");
+    server.says("configuration not reloaded");
     assert_eq!(Line::logged_in(&server).says("MKD b"), 257);
 }
 
@@ -354,7 +354,7 @@ fn a_server_that_ends_lets_a_transfer_end_and_says_goodbye_to_the_others() {
     assert_eq!(fs::read(desk.there("file")).unwrap(), b"whole");
 }
 
-/// Commands in an order in which each can be given, and the reply of each.
+/// Commands in a valid order, each with the code of its reply.
 const EVERY_COMMAND: &[(&str, u16)] = &[
     ("NOOP", 200),
     ("SYST", 215),
@@ -521,7 +521,7 @@ fn stat_tells_how_far_a_transfer_is_while_it_moves() {
     let mut data = line.passive();
     assert_eq!(line.says("STOR file"), 150);
     data.write_all(&[7; 4000]).unwrap();
-    // The bytes may still be on their way.
+    // The bytes may still be in transit.
     login_desk::within_the_limit(|| {
         line.asks("STAT").contains("Transfer of /file: 4000 bytes received so far").then_some(())
     });
@@ -620,7 +620,7 @@ fn ftplib_takes_the_control_connection_out_of_tls_and_leaves_the_data_in_it() {
 fn curl_takes_the_control_connection_out_of_tls_whoever_ends_it_first() {
     for mode in ["passive", "active"] {
         let desk = Desk::new();
-        // Behind CCC curl does not resume the TLS session that has ended.
+        // After CCC, curl does not resume the TLS session that has ended.
         let lines = "rights = \"writable\"\nclear-control = true\nrequires-session-reuse = false\n";
         let server = Server::configured(&desk, lines, &[]);
         fs::write(desk.here("up"), pattern(100_000)).unwrap();
@@ -633,8 +633,8 @@ fn curl_takes_the_control_connection_out_of_tls_whoever_ends_it_first() {
     }
 }
 
-/// The most calls of the kernel that a small file costs, with what a build for tests adds. Both
-/// commands, both replies, the data connection, the file and its record are among them.
+/// Maximum number of system calls for a small file, including those that a test build adds. Both
+/// commands, both replies, the data connection, the file and its record are counted.
 const CALLS_MAX: usize = 30;
 
 #[test]
@@ -689,5 +689,5 @@ fn a_listing_says_how_many_names_it_could_not_tell() {
     let shown = "226 Transfer complete; 3 names shown with ? for control characters\r\n";
     assert_eq!(lists("LIST"), (4, shown.to_owned()));
     assert_eq!(lists("NLST p*"), (1, "226 Transfer complete\r\n".to_owned()));
-    server.says("lists '/': 2 names hold line ends");
+    server.says("listing of '/': 2 names with line ends");
 }

@@ -1,8 +1,8 @@
-//! `plumb` as a user of real FTP servers: Debian's vsftpd, with the reuse of TLS sessions required,
-//! and pyftpdlib.
+//! `plumb` as a client of real FTP servers: Debian's vsftpd, with the resumption of TLS sessions
+//! required, and pyftpdlib.
 //!
-//! Each test has a network of its own, in which the server listens at 10.0.0.1 and ::1, and a
-//! folder with files.
+//! Each test has its own network, in which the server listens at 10.0.0.1 and ::1, and its own
+//! directory.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::indexing_slicing, reason = "a test may fail")]
@@ -41,7 +41,7 @@ use test_support::peers;
 const PORT: u16 = 2121;
 const FILES: usize = 30;
 
-/// A folder with what a server serves, and one for what comes.
+/// A server with a directory of served files, and a directory for downloads.
 struct Desk {
     folder: PathBuf,
     server: Option<Program>,
@@ -50,7 +50,7 @@ struct Desk {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Vsftpd,
-    /// In TLS from the first byte on.
+    /// vsftpd with implicit TLS.
     Implicit,
     Pyftpdlib,
 }
@@ -67,7 +67,7 @@ FTPServer((sys.argv[2], int(sys.argv[3])), FTPHandler).serve_forever()
 ";
 
 impl Desk {
-    /// Starts a server at `host`.
+    /// Starts a server that listens at `host`.
     fn start(kind: Kind, host: &str, name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("plumb-ftp-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("root/pub/deep")).unwrap();
@@ -137,7 +137,7 @@ impl Desk {
         command
     }
 
-    /// Runs plumb in the folder for what comes.
+    /// Runs plumb in the download directory.
     fn plumb(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(arguments).current_dir(self.folder.join("here")).stdin(Stdio::null());
@@ -145,7 +145,7 @@ impl Desk {
         command.output().unwrap()
     }
 
-    /// Runs plumb, which must succeed, and returns what it has said.
+    /// Runs plumb, checks that it succeeds, and returns its standard output.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.plumb(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -165,7 +165,7 @@ impl Desk {
 impl Drop for Desk {
     fn drop(&mut self) {
         drop(self.server.take());
-        // What a test leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -175,7 +175,7 @@ fn content(index: usize) -> Vec<u8> {
     (0..index * 4099 + 1).map(byte).collect()
 }
 
-/// Lets a test meet a server in a network of its own.
+/// Runs a test with a server in a network of its own.
 fn meet(
     kind: Kind,
     host: &'static str,
@@ -187,7 +187,7 @@ fn meet(
     in_network_of(network, move || test(&Desk::start(kind, host, name), host));
 }
 
-/// The same, in a network with a TUN for our own TCP.
+/// Like [`meet`], in a network with a TUN for plumb's own TCP.
 fn meet_over_a_tun(
     kind: Kind,
     name: &'static str,
@@ -196,7 +196,7 @@ fn meet_over_a_tun(
     in_new_network(move || test(&Desk::start(kind, SERVER, name), SERVER));
 }
 
-/// Gets, puts, lists, renames and removes.
+/// Downloads, uploads, lists, renames and removes files.
 fn work(desk: &Desk, url: &str) {
     desk.done(&["get", &format!("{url}/pub/f9")]);
     assert_eq!(desk.here("f9"), content(9));
@@ -319,7 +319,7 @@ fn a_file_that_was_broken_off_is_gone_on_with_and_pieces_make_a_whole() {
         let time = fs::metadata(desk.folder.join("root/pub/f29")).unwrap().modified().unwrap();
         fs::File::options().write(true).open(&part).unwrap().set_modified(time).unwrap();
         let told = desk.done(&["get", "-c", "--json", &url]);
-        // The last 4096 bytes of the part come again, to be compared.
+        // The last 4096 bytes of the partial file are transferred again for comparison.
         let again = whole.len() - 5000 + 4096;
         assert!(told.contains(&format!("\"file_bytes\":{again}")), "{told}");
         assert!(desk.here("f29") == whole && !part.exists());
@@ -421,6 +421,6 @@ fn a_full_disk_here_is_said_and_so_is_a_folder_that_takes_nothing() {
         let output = desk.plumb(&["get", &url, "-o", "/sys/kernel/f29"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(4), "{said}");
-        assert!(said.contains("/sys/kernel/f29 cannot be written"), "{said}");
+        assert!(said.contains("cannot write /sys/kernel/f29"), "{said}");
     });
 }

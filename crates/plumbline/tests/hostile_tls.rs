@@ -1,7 +1,7 @@
 //! Hostile certificates against the clients: `plumb login telnets://` and `plumb get ftps://`.
 //!
-//! Each client runs with a limit on its processor time and on its memory, and has to refuse the
-//! server by a sentence.
+//! Each client runs with limits on its processor time and memory, and must refuse the server with
+//! an error message.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -19,10 +19,10 @@ use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// The name that every client asks for.
+/// The host name that every client expects.
 const NAME: &str = "127.0.0.1";
 
-/// Shows a chain whatever is in it.
+/// Certificate resolver that presents a fixed chain, however invalid.
 #[derive(Debug)]
 struct Chain(Arc<CertifiedKey>);
 
@@ -32,7 +32,7 @@ impl ResolvesServerCert for Chain {
     }
 }
 
-/// An authority: what its certificate says, and its key.
+/// A certificate authority: its certificate parameters and its key.
 struct Authority {
     params: CertificateParams,
     key: KeyPair,
@@ -63,7 +63,7 @@ fn leaf(name: &str) -> CertificateParams {
     CertificateParams::new(vec![name.to_owned()]).unwrap()
 }
 
-/// A server's chain, and the authority that the client trusts.
+/// A server's chain, and the only authority that the client trusts.
 struct Attack {
     trusted: Authority,
     key: KeyPair,
@@ -71,21 +71,22 @@ struct Attack {
 }
 
 impl Attack {
-    /// A chain of one certificate, which `params` describes and the trusted authority has signed.
+    /// Creates a chain of one certificate with the given parameters, signed by the trusted
+    /// authority.
     fn by_leaf(params: &CertificateParams) -> Self {
         let (trusted, key) = (Authority::new("trusted"), KeyPair::generate().unwrap());
         let chain = vec![params.signed_by(&key, &trusted.issuer()).unwrap().der().clone()];
         Self { trusted, key, chain }
     }
 
-    /// A leaf of `signer`, with more certificates behind it.
+    /// Creates a chain of a leaf signed by `signer`, followed by `rest`.
     fn by_chain(signer: &Authority, rest: Vec<CertificateDer<'static>>) -> Self {
         let (trusted, key) = (Authority::new("trusted"), KeyPair::generate().unwrap());
         let leaf = leaf(NAME).signed_by(&key, &signer.issuer()).unwrap().der().clone();
         Self { trusted, key, chain: [vec![leaf], rest].concat() }
     }
 
-    /// Shows the chain to each client in turn; returns what they said.
+    /// Presents the chain to each client in turn, and returns their outputs.
     fn outputs(&self) -> Vec<Output> {
         let (port, server) = self.serve(2);
         let folder =
@@ -102,7 +103,7 @@ impl Attack {
         outputs
     }
 
-    /// Shows the chain to so many clients.
+    /// Presents the chain to `clients` connections; returns the port and the server's thread.
     fn serve(&self, clients: usize) -> (u16, thread::JoinHandle<()>) {
         let key = PrivateKeyDer::try_from(self.key.serialize_der()).unwrap();
         let key = ring::sign::any_supported_type(&key).unwrap();
@@ -120,7 +121,7 @@ impl Attack {
                 let (stream, _) = listener.accept().unwrap();
                 let tls = ServerConnection::new(Arc::clone(&configuration)).unwrap();
                 let mut stream = StreamOwned::new(tls, stream);
-                // Who refuses the chain does not stay for the greeting.
+                // A client that refuses the chain closes without waiting for the greeting.
                 if stream.write_all(b"220 ready\r\nlogin: ").and_then(|()| stream.flush()).is_ok() {
                     _ = std::io::copy(&mut stream, &mut std::io::sink());
                 }
@@ -130,7 +131,7 @@ impl Attack {
     }
 }
 
-/// Runs plumb with ten seconds of the processor and 2 GB of addresses.
+/// Runs plumb with limits of ten seconds of processor time and 2 GB of address space.
 fn limited(words: &[&str], folder: &PathBuf) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 10; ulimit -v 2000000; exec \"$@\"", "sh"]);
@@ -139,7 +140,7 @@ fn limited(words: &[&str], folder: &PathBuf) -> Output {
     command.output().unwrap()
 }
 
-/// Every client refuses the attack, by a sentence with one of `reasons` in it.
+/// Checks that every client refuses the attack with an error that contains one of `reasons`.
 fn is_refused(attack: &Attack, reasons: &[&str]) {
     for output in attack.outputs() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -171,7 +172,7 @@ fn a_chain_of_strangers_is_refused_be_it_short_or_a_loop() {
     is_refused(&Attack::by_chain(&one, Vec::new()), &["UnknownIssuer"]);
     let alone = vec![one.own_certificate().der().clone()];
     is_refused(&Attack::by_chain(&one, alone), &["UnknownIssuer"]);
-    // Each has certified the other, and both are there several times.
+    // The two authorities have certified each other, and both certificates occur several times.
     let pair = [other.certify(&one), one.certify(&other)];
     let rest = pair.iter().cycle().take(12).cloned().collect();
     is_refused(&Attack::by_chain(&one, rest), &["UnknownIssuer", "MaximumPathDepth", "budget"]);
@@ -180,7 +181,7 @@ fn a_chain_of_strangers_is_refused_be_it_short_or_a_loop() {
 // attack row 124
 #[test]
 fn a_chain_that_branches_everywhere_is_refused_within_a_bounded_amount_of_work() {
-    // Authorities of one name and different keys: each may have issued each.
+    // Authorities with the same name and different keys: each could have issued each certificate.
     let stages: Vec<Vec<Authority>> =
         (0..6).map(|_| (0..6).map(|_| Authority::new("same")).collect()).collect();
     let mut rest = Vec::new();

@@ -1,7 +1,6 @@
-//! `plumb login` beside Telnet in clear: in TLS, on serial lines, by scripts, and what is kept of it.
+//! `plumb login` other than cleartext Telnet: TLS, serial lines, scripts, and recordings.
 //!
-//! The peers are pseudo-terminals and threads of the test, and where it says so, openssl in a network
-//! of its own.
+//! The peers are pseudo-terminals and threads of the test, or openssl in a separate network.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -19,7 +18,7 @@ mod tls;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder that goes with its test.
+/// A temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -60,7 +59,7 @@ fn plumb(arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Checks that plumb ended by that code and said one sentence with these words in it.
+/// Checks that plumb exited with `code` and printed one line that contains all of `words`.
 fn refused(output: &Output, code: i32, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{said}");

@@ -1,8 +1,8 @@
-//! `plumb login` while output floods a display that takes nothing: keys, commands at the prompt and
-//! window changes still reach the server.
+//! `plumb login` while output floods a terminal that is not read: keystrokes, commands at the
+//! prompt and window changes still reach the server.
 //!
-//! The order of events is asserted, not time: nothing of the display is read until the server has
-//! the key, so a client that first shows what it has received never gets there.
+//! The tests assert the order of events, not times. They do not read the display until the server
+//! has the keystroke, so a client that first displays all received data never passes.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -16,7 +16,8 @@ use std::path::Path;
 
 const TLS_PORT: &str = "2992";
 
-/// Floods with lines that differ, and writes the size of the window to a file at each typed line.
+/// Returns a shell script that floods the output with different lines. For each typed line it
+/// appends the line and the window size to a file.
 fn flood(path: &Path) -> String {
     let path = path.display();
     format!(
@@ -24,7 +25,7 @@ fn flood(path: &Path) -> String {
     )
 }
 
-/// Waits until the program has written that line.
+/// Waits until the program has written this line.
 fn has_written(path: &Path, line: &str) {
     within_the_limit(|| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -33,7 +34,7 @@ fn has_written(path: &Path, line: &str) {
 }
 
 fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[&str]) {
-    // The line of status takes a row.
+    // The status line takes one row.
     let rows_less = u16::from(arguments.contains(&"--status-line"));
     let path = unique("flood");
     let script = flood(&path);
@@ -50,11 +51,11 @@ fn the_keyboard_is_served_during_a_flood(listen: &str, port: &str, arguments: &[
     person.types("second\r");
     has_written(&path, &format!("second {} 100", 40 - rows_less));
     person.has_a_full_display();
-    // The prompt has no room to be shown, and its commands work nevertheless.
+    // The prompt cannot be displayed, but its commands work.
     person.types("\x1dquit\r");
     person.sees("Connection closed here");
     assert_eq!(person.leaves().code(), Some(0));
-    server.says("has left");
+    server.says("disconnected");
     _ = std::fs::remove_file(&path);
     _ = std::fs::remove_dir_all(&state);
 }

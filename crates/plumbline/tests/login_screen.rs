@@ -1,4 +1,4 @@
-//! What `plumb login` and `plumb replay` write to the terminal of a user.
+//! Output of `plumb login` and `plumb replay` to the user's terminal.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -16,23 +16,23 @@ use std::net::Shutdown;
 use std::process::Command;
 use std::thread;
 
-/// A shell of today, which brackets what is pasted, with a prompt that its test knows.
+/// A current shell with bracketed paste and a fixed prompt.
 const BASH: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=xterm", "bash", "--norc", "-i"];
-/// The same at a Heath-19, which is a VT52 with more functions; its own entry of terminfo may not be
-/// installed, and bash brackets nothing at a terminal that it does not know.
+/// The same on a Heath-19, a VT52 with more functions. TERM is vt52 because the Heath-19's own
+/// terminfo entry may not be installed, and bash does not bracket pastes on an unknown terminal.
 const BASH_AT_H19: &[&str] = &["--exec", "env", "PS1=ready:", "TERM=vt52", "bash", "--norc", "-i"];
 
-/// Sequences that make a terminal answer with text, write its clipboard, print, or obey.
+/// Sequences that make a terminal reply with text, set its clipboard, print, or execute something.
 const HOSTILE: &str = "\x1b]52;c;ZXZpbA==\x07\x05\x1b[21t\x1bP$qm\x1b\\\x1bP+q6578\x1b\\\x1b]11;?\x07\
     \x1b[5i\x1b]50;?\x07\x1b]1337;CopyToClipboard=\x07\x1bPtmux;\x1b\x1b]52;c;eA==\x07\x1b\\\
     \u{9d}52;c;eA==\x07\x1b]777;notify;a;b\x07\x1b]46;/tmp/x\x07\x1b[>q\x1b[65535b";
-/// Parts of them that must not be in what a terminal gets.
+/// Parts of the hostile sequences that must not reach the terminal.
 const PARTS: &[&str] = &[
     "]52;", "\x05", "[21t", "P$q", "P+q", "]11;?", "[5i", "]50", "]1337", "tmux", "\u{9d}", "]777",
     "]46", "[>q", "65535b",
 ];
 
-/// A server that writes `text` to one caller and closes; returns where it is.
+/// Starts a server that writes `text` to one client and closes; returns its address.
 fn writes_once(text: String) -> String {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
@@ -68,7 +68,7 @@ fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay()
     let (cast, text) = (unique("hostile.cast"), format!("before {HOSTILE}behind\r\n"));
     let path = cast.to_str().unwrap();
     let mut login = Person::over(&["--record", path, &writes_once(text)]);
-    // In UTF-8 the control of 8 bits goes, and what is left is text.
+    // In UTF-8 the 8-bit control is removed, and the rest of the sequence is plain text.
     login.sees("before 52;c;eA==behind");
     assert_eq!(login.leaves().code(), Some(0));
     assert_harmless(&login);
@@ -76,7 +76,7 @@ fn hostile_sequences_reach_the_terminal_neither_from_a_login_nor_from_a_replay()
     replay.sees("before 52;c;eA==behind");
     assert_eq!(replay.leaves().code(), Some(0));
     assert_harmless(&replay);
-    // With the switch all of it passes.
+    // With `--unfiltered` all of it passes.
     let mut replay = replays(path, &["--speed", "100", "--unfiltered"]);
     assert_eq!(replay.leaves().code(), Some(0));
     for part in PARTS {
@@ -116,7 +116,7 @@ fn modes_that_a_dead_program_has_left_are_reset() {
         assert!(!terminal.is_alternate() && terminal.is_cursor_visible(), "{arguments:?}");
         assert_eq!(terminal.input_modes(), InputModes::default(), "{arguments:?}");
         assert_eq!(terminal.style(), Style::PLAIN, "{arguments:?}");
-        // No line drawing.
+        // The line-drawing character set is off again.
         assert!(person.screen().contains("Connection closed"), "{}", person.screen());
     }
 }
@@ -142,7 +142,7 @@ fn passwords_that_will_be_displayed_and_kept_are_warned_of_before_the_connection
     for option in ["--record", "--log"] {
         let to = writes_once("hello\r\n".to_owned()).replace("tcp:", "telnet:");
         let mut person = Person::over(&["--local-echo", option, path, &to]);
-        person.sees("warning: passwords that you type will be displayed and kept by");
+        person.sees("warning: typed passwords will be displayed, and saved by");
         assert_eq!(person.leaves().code(), Some(0));
         let (warning, connected) =
             (person.written().find("warning"), person.written().find("Conn"));
@@ -209,7 +209,7 @@ fn the_negotiation_is_displayed_above_a_line_of_status() {
     });
 }
 
-/// Types line by line through a bad path to a shell, and returns the screen at the end.
+/// Types line by line into a shell through a bad path, and returns the final screen.
 fn work_through(path: Path, predict: &str) -> String {
     let server = format!("{SERVER}:{PORT}").parse().unwrap();
     let port = relay::start(server, path).to_string();
@@ -230,7 +230,7 @@ fn work_through(path: Path, predict: &str) -> String {
         person.reads_for(Duration::from_millis(30));
     }
     person.sees("finished\nready:");
-    // Predictions that are wrong have gone by then.
+    // By then wrong predictions have been removed from the screen.
     person.reads_for(Duration::from_millis(500));
     assert!(!person.written().contains("QZXJ"), "{}", person.written());
     person.screen()

@@ -1,7 +1,7 @@
 //! `plumb measure` and `plumb demo` with real peers: Debian's Telnet servers.
 //!
-//! Each test of the measurement has a network of its own, with a server at 10.0.0.1 and a TUN on
-//! which 10.0.0.2 is plumb's. The demonstration makes its own.
+//! Each test of the measurement has its own network, with a server at 10.0.0.1 and a TUN on which
+//! plumb has 10.0.0.2. The demonstration creates its own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use os::process::Program;
@@ -22,7 +22,7 @@ use std::thread;
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 const LONG: Duration = Duration::from_secs(60);
 
-/// Runs `test` in a network namespace of its own, with a TUN for plumb.
+/// Runs `test` in a new network namespace with a TUN for plumb.
 fn in_new_network(test: impl FnOnce() + Send + 'static) {
     test_support::in_new_network(os::namespace::enter_new_network, || {
         for arguments in [
@@ -38,12 +38,12 @@ fn in_new_network(test: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Measures the login at a server that runs `server` for the one who calls.
+/// Measures the login at a server that runs `server` for its one client.
 fn measure(server: Command, arguments: &[&str]) -> Output {
     measure_at("10.0.0.1:0", server, arguments)
 }
 
-/// The same, of a server at some port of the `address`.
+/// Like [`measure`], with the server listening at `address`.
 fn measure_at(address: &str, mut server: Command, arguments: &[&str]) -> Output {
     let listener = TcpListener::bind(address).unwrap();
     let target = listener.local_addr().unwrap().to_string();
@@ -59,7 +59,8 @@ fn measure_at(address: &str, mut server: Command, arguments: &[&str]) -> Output 
     output
 }
 
-/// Returns a Telnet server that runs `program` for whoever calls.
+/// Returns a Telnet server that serves one connection on its standard input and output, and runs
+/// `program`.
 fn telnetd(program: &Path) -> Command {
     let mut command = test_support::peers::BUSYBOX.command();
     command.args(["telnetd", "-i", "-l"]).arg(program);
@@ -75,7 +76,7 @@ fn record_of(output: &Output) -> Measurement {
     Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap()
 }
 
-/// Checks what a whole record of a shell holds, whatever the way.
+/// Checks the contents of a complete record of a shell login, with any transport.
 fn is_whole(record: &Measurement) {
     let echo = record.echo.as_ref().unwrap();
     let screenful = record.screenful.as_ref().unwrap();
@@ -132,7 +133,7 @@ fn a_shell_is_measured_by_ipv6_over_the_kernel_and_over_our_own_tcp() {
     });
 }
 
-/// Returns the record of a host that asks `question`.
+/// Returns the record of a host that prints `question`.
 fn record_of_question(question: &str) -> Measurement {
     let folder = Folder::new(&format!("ask-{}", question.len()));
     let ask = folder.0.join("ask");
@@ -175,7 +176,7 @@ fn a_host_where_nothing_is_echoed_is_reported_with_exit_code_3() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.starts_with("Neither an echo nor a screenful was measured"), "{text}");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(error.contains("what is typed there is not echoed"), "{error}");
+        assert!(error.contains("the remote host does not echo typed characters"), "{error}");
     });
 }
 
@@ -197,7 +198,7 @@ fn a_port_where_nobody_listens_is_exit_code_1_and_one_sentence() {
     });
 }
 
-/// A folder that anyone may write to, and that goes when it is dropped.
+/// A world-writable temporary directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -248,7 +249,7 @@ fn the_demonstration_needs_no_root() {
     shows_a_login_and_leaves_its_report(become_nobody.arg(copy).arg("demo"), &folder);
 }
 
-/// Returns how many programs run that have `mark` in their environment.
+/// Returns the number of running programs with `mark` in their environment.
 fn marked_processes(mark: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let environments =
@@ -256,7 +257,7 @@ fn marked_processes(mark: &str) -> usize {
     environments.filter(|text| String::from_utf8_lossy(text).contains(mark)).count()
 }
 
-/// Asks until `is_so`; what a hang-up ends takes a moment to end.
+/// Polls until `is_so` returns true: programs ended by a hangup take a moment to exit.
 fn is_soon(is_so: impl Fn() -> bool) -> bool {
     let clock = os::clock::Monotonic::start();
     let until = clock.now() + LONG;
@@ -279,7 +280,7 @@ fn a_demonstration_that_is_interrupted_ends_with_all_that_it_started() {
     command.env("PLUMBLINE_TEST", &mark);
     let mut program = Program::start(&mut command).unwrap();
     let mut output = program.child().stdout.take().unwrap();
-    // The second part has begun, and with it the login.
+    // The second part, and with it the login, has started.
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text).contains("2. A real login") {
         let mut byte = [0];

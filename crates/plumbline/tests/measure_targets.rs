@@ -1,7 +1,8 @@
-//! `plumb measure` at what is no login by Telnet alone: vsftpd, tftpd-hpa, a shell on a serial line,
-//! a login in TLS, a session that `plumb login` has recorded; the six measures, and bad targets.
+//! `plumb measure` with targets other than Telnet alone: vsftpd, tftpd-hpa, a shell on a serial
+//! line, a login in TLS, and a session recorded by `plumb login`; the six measures, and invalid
+//! targets.
 //!
-//! Each test with a server has a network of its own and a folder of its own.
+//! Each test with a server has its own network and directory.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 #[expect(dead_code, reason = "each crate of tests uses its part of the desk")]
@@ -31,10 +32,10 @@ use test_support::peers;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80 };
-/// The file that servers have.
+/// Size of the file on the servers.
 const FILE_BYTES: u64 = 300_000;
 
-/// A folder with what a server serves.
+/// A directory with the files that a server serves.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -60,7 +61,7 @@ impl Desk {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Starts vsftpd at port 2121, or at once in TLS.
+    /// Starts vsftpd at port 2121, optionally with implicit TLS.
     fn vsftpd(&self, is_implicit: bool) -> Program {
         let made = peers::OPENSSL
             .command()
@@ -107,7 +108,7 @@ impl Desk {
         command.stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Measures, which must succeed, and returns the record.
+    /// Measures, checks for success, and returns the record.
     fn measure(&self, words: &[&str]) -> Measurement {
         let output = self.plumb(&[&["measure", "--json"], words].concat());
         assert!(output.status.success(), "{words:?}: {output:?}");
@@ -117,12 +118,12 @@ impl Desk {
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // What a test leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Lets a test meet vsftpd in a network of its own.
+/// Runs a test with vsftpd in its own network.
 fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&Desk) + Send + 'static) {
     let network: &[&[&str]] =
         &[&["link", "set", "lo", "up"], &["address", "add", "10.0.0.1/32", "dev", "lo"]];
@@ -133,7 +134,7 @@ fn meet_vsftpd(is_implicit: bool, test: impl FnOnce(&Desk) + Send + 'static) {
     });
 }
 
-/// Returns the sizes that came, from the smallest.
+/// Returns the sizes of the downloads, in ascending order.
 fn received(record: &Measurement) -> Vec<u64> {
     let sizes = record.transfers.as_ref().unwrap().sizes(Direction::Received);
     sizes.iter().map(|size| size.bytes).collect()
@@ -213,9 +214,9 @@ fn what_cannot_be_read_or_written_is_said_in_one_sentence() {
             assert_eq!(output.status.code(), Some(code), "{said}");
             assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
         };
-        refused(&["ftp://10.0.0.1:2121/pub/none"], 2, "there is no 'pub/none' at this server");
-        refused(&["ftp://10.0.0.1:2121/incoming/"], 2, "there is no file in the folder");
-        refused(&["--write", "ftp://10.0.0.1:2121/pub/file"], 2, "--write takes a folder");
+        refused(&["ftp://10.0.0.1:2121/pub/none"], 2, "the server has no 'pub/none'");
+        refused(&["ftp://10.0.0.1:2121/incoming/"], 2, "no readable file in the directory");
+        refused(&["--write", "ftp://10.0.0.1:2121/pub/file"], 2, "--write requires a directory");
         refused(&["ftp://10.0.0.1:9/x"], 1, "refuses the connection");
         let output = desk.plumb(&["measure", "--write", "ftp://10.0.0.1:2121/pub/"]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -252,10 +253,10 @@ fn what_is_written_to_tftpd_is_compared() {
     });
 }
 
-/// A shell at the other end of a serial line, until it is dropped.
+/// A shell at the other end of a serial line, killed on drop.
 struct ShellOnALine {
     device: PathBuf,
-    /// Dropped, it ends the relay and with it the shell.
+    /// When dropped, it ends the relay, which ends the shell.
     _held: UnixStream,
 }
 
@@ -265,7 +266,7 @@ impl ShellOnALine {
         command.env("PS1", "$ ");
         let shell = Pty::open(SIZE).unwrap().start(command).unwrap();
         let line = Pty::open(SIZE).unwrap();
-        // What a line brings before anybody has opened it is not turned around.
+        // Raw mode: data that arrives before the line is opened must not be echoed.
         let mut attributes = tcgetattr(line.terminal()).unwrap();
         attributes.make_raw();
         tcsetattr(line.terminal(), OptionalActions::Now, &attributes).unwrap();
@@ -320,7 +321,7 @@ fn a_shell_on_a_serial_line_is_measured_without_a_network() {
     assert_eq!((echo.samples, echo.times_ns.len()), (30, 30));
     let screenful = record.screenful.unwrap();
     assert!(screenful.cells >= 1_920, "{screenful:?}");
-    // A pseudo-terminal runs at no rate.
+    // The measured rate refutes the line's nominal one, since a pseudo-terminal has no rate.
     assert_eq!(record.refuted_line_bps, Some(115_200));
     let arrived: u64 = screenful.arrivals.iter().map(|arrival| arrival.bytes).sum();
     assert_eq!(arrived, screenful.bytes);
@@ -475,18 +476,18 @@ fn each_kind_of_bad_target_is_one_sentence() {
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert!(said.contains(sentence) && said.lines().count() == 1, "{said}");
     };
-    refused(&["ssh://host"], 2, "is not a kind of target");
+    refused(&["ssh://host"], 2, "cannot be measured: use");
     refused(&["pid:me"], 2, "plumb meters --list");
-    refused(&["pid:1"], 3, "is no plumb of yours");
-    refused(&["/etc/passwd"], 2, "is no target");
+    refused(&["pid:1"], 3, "no plumb process 1 of this user");
+    refused(&["/etc/passwd"], 2, "is not a target");
     refused(&["serial:/dev/plumb-none"], 4, "there is no serial device");
-    refused(&["none.cast"], 4, "there is no file none.cast");
-    refused(&[&desk.path("text.cast")], 1, "is no recording");
-    refused(&["--write", "host"], 2, "--write is for files");
-    refused(&["--pattern", "ftp://host/x"], 2, "--pattern needs --write");
-    refused(&["--count", "2", "x.cast"], 2, "a recording is always the same");
+    refused(&["none.cast"], 4, "no such file: none.cast");
+    refused(&[&desk.path("text.cast")], 1, "is not a recording");
+    refused(&["--write", "host"], 2, "--write requires a file server");
+    refused(&["--pattern", "ftp://host/x"], 2, "--pattern requires --write");
+    refused(&["--count", "2", "x.cast"], 2, "do not apply to a recording");
     refused(&["--every", "1s", "host"], 2, "needs an end");
-    refused(&["--via", "tun:x", "serial:/dev/x"], 2, "only hosts have a network");
+    refused(&["--via", "tun:x", "serial:/dev/x"], 2, "--via applies only to hosts");
 }
 
 #[test]

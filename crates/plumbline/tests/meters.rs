@@ -1,7 +1,7 @@
-//! `plumb meters` and the servers whose meters it shows.
+//! `plumb meters` and the servers whose meters it displays.
 //!
-//! Each test has a server of its own at a port of chance of 127.0.0.1, whose program is `cat` at a
-//! terminal, and a folder of its own for the sockets.
+//! Each test has its own server at a random port of 127.0.0.1, which runs `cat` on a terminal, and
+//! its own directory for the sockets.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A folder for the sockets.
+/// A directory for the sockets.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -77,7 +77,7 @@ impl Server {
             let event: Value = serde_json::from_str(&line).ok()?;
             event["at"].as_str()?.parse().ok()
         });
-        // What it says later is read, so that it never waits for us.
+        // Drains the server's further output, so that the server never blocks.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self { program, at: at.unwrap() }
     }
@@ -86,7 +86,7 @@ impl Server {
         self.program.id().to_string()
     }
 
-    /// Opens a session, and strikes a first line, by which its program begins.
+    /// Opens a session, and types a first line, which starts its program.
     fn session(&self) -> Caller {
         let mut caller = Caller::at(self.at);
         line(&mut caller, "begin");
@@ -94,7 +94,7 @@ impl Server {
     }
 }
 
-/// Types a line, and waits until `cat` has said it too.
+/// Types a line, and waits for both the echo and the output of `cat`.
 fn line(caller: &mut Caller, text: &str) {
     caller.says(format!("{text}\r\n").as_bytes());
     caller.hears(text.as_bytes());
@@ -140,7 +140,7 @@ fn the_accounts_of_a_report_add_up_to_its_total() {
     let report = desk.report(&server);
     let primitives = report["all"]["primitives"].as_array().unwrap();
     let sum: u64 = primitives.iter().map(|one| number(&one["ns"])).sum();
-    // Each is rounded to a nanosecond of its own.
+    // Each value is rounded to a nanosecond separately.
     assert!(number(&report["all"]["total_ns"]).abs_diff(sum) <= 16, "{report}");
     let shares = primitives.iter().filter_map(|one| one["share"].as_f64());
     assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9, "{report}");
@@ -254,7 +254,7 @@ fn a_person_watches_the_meters_and_leaves() {
     assert!(is_quiet(&desk.socket(&server)));
 }
 
-/// Returns whether a socket answers nobody who has not asked.
+/// Returns whether a socket sends nothing to a client that has sent no request.
 fn is_quiet(socket: &Path) -> bool {
     use std::io::Read;
     let mut stream = UnixStream::connect(socket).unwrap();
@@ -275,7 +275,7 @@ fn each_command_of_ftp_is_a_transaction_and_a_file_that_is_sent_is_system_calls(
     assert_eq!(got.stdout.len(), 100_000, "{got:?}");
     let report = desk.report(&server);
     assert_eq!(report["groups"][0]["name"], "FTP");
-    // USER, EPSV and RETR at least; and the file, which may be sent in one call.
+    // At least USER, EPSV and RETR, and the file, which may take a single call.
     assert!(number(&report["all"]["transactions"]) >= 3, "{report}");
     assert!(number(&primitive(&report, "application")["visits"]) >= 3);
     assert!(number(&primitive(&report, "system calls")["visits"]) >= 1);
@@ -302,7 +302,7 @@ fn what_tls_takes_is_told_apart_from_the_system_calls_below_it() {
     assert!(!names(&clear).contains(&"encryption".to_owned()), "{clear}");
     get("ftpes");
     let secured = desk.report(&server);
-    // The handshake, and each command behind it.
+    // The handshake, and each command after it.
     assert!(number(&primitive(&secured, "encryption")["visits"]) >= 5, "{secured}");
     assert!(number(&primitive(&secured, "encryption")["ns"]) > 0);
     get("ftpes");
@@ -312,7 +312,7 @@ fn what_tls_takes_is_told_apart_from_the_system_calls_below_it() {
     assert!(calls(&secured) > calls(&clear));
 }
 
-/// The report of a login to `server` in which a line was typed and has come back.
+/// Returns the report of a login to `server` after a line was typed and echoed.
 fn report_of_login(desk: &Desk, server: &Server, words: &[&str]) -> Value {
     let port = server.at.port().to_string();
     let mut command = desk.command(&[&["login"], words].concat());
@@ -340,7 +340,7 @@ fn a_person_who_is_logged_in_has_meters_too() {
     let server = Server::start(&desk, &[]);
     let port = server.at.port().to_string();
     let report = report_of_login(&desk, &server, &["127.0.0.1", &port]);
-    // What was typed may come in one piece.
+    // The typed keys may arrive in one piece.
     assert!(number(&report["all"]["transactions"]) >= 1, "{report}");
     assert!(number(&primitive(&report, "terminal")["visits"]) >= 1);
     let primitives = report["all"]["primitives"].as_array().unwrap();
@@ -354,7 +354,8 @@ fn what_tls_takes_of_a_login_is_charged_to_encryption() {
     let url = format!("telnets://{}", server.at);
     let report = report_of_login(&desk, &server, &[&url]);
     let encryption = primitive(&report, "encryption");
-    // The handshake alone is more than this, and each key is encrypted and comes back so.
+    // The handshake alone takes more visits than this, and each keystroke is encrypted in both
+    // directions.
     assert!(number(&encryption["visits"]) >= 5, "{report}");
     assert!(encryption["share"].as_f64().unwrap() > 0.0, "{report}");
 }

@@ -1,8 +1,9 @@
 //! The session in README.md: `plumb measure` of Debian's telnetd, over a relay that delays packets.
 //!
-//! `./x readme` writes the session anew from a run of the released program: the verdict and the parts
-//! in [`KEPT`], with `[...]` for the others. The test compares what no run changes, the names of tables
-//! and of their rows; figures and sentences depend on the machine and on what else it does.
+//! `./x readme` rewrites the session from a run of the release build: the verdict and the parts in
+//! [`KEPT`], with `[...]` for the others. The test compares only the parts that do not vary between
+//! runs: the names of tables and of their rows. Figures and sentences depend on the machine and its
+//! load.
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "the relay prints how to repeat a round")]
 
@@ -20,15 +21,15 @@ use std::time::Duration;
 use way::{FAR, Way, at_the_far_side, over};
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-/// What the session stands between.
+/// Text before the session in README.md; [`ENDS`] follows it.
 const BEGINS: &str = "<!-- ./x readme writes this session -->\n```\n";
 const ENDS: &str = "```\n<!-- end of the session -->\n";
-/// How the parts of the report begin that are kept behind its first two.
+/// Beginnings of the parts of the report that are kept in addition to the first two.
 const KEPT: [&str; 4] =
     ["Up to the login prompt", "Echo of one", "Where the median echo", "A screenful"];
-/// What stands for others.
+/// Placeholder for omitted parts.
 const LEFT_OUT: &str = "[...]";
-/// Each way.
+/// One-way delay.
 const DELAY: Duration = Duration::from_millis(10);
 const PORT: u16 = 2323;
 
@@ -37,7 +38,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Measures a login of inetutils telnetd, 20 ms away, and returns the command and what it prints.
+/// Measures a login of inetutils telnetd, 20 ms away, and returns the command with its output.
 fn session() -> String {
     over(Way { delay: DELAY, ..Way::default() }, |far| {
         let listener = at_the_far_side(far, || TcpListener::bind((FAR, PORT)).unwrap());
@@ -61,7 +62,7 @@ fn session() -> String {
     })
 }
 
-/// Returns the parts of a report that are kept.
+/// Returns the kept parts of a report, with placeholders for the others.
 fn kept(report: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for (at, part) in report.trim_end().split("\n\n").enumerate() {

@@ -1,8 +1,8 @@
-//! The records of real transfers: `plumb serve`, `plumb get` and their like, and what `plumb stats`
-//! makes of it.
+//! The records of real transfers by `plumb serve`, `plumb get` and related commands, and their
+//! evaluation by `plumb stats`.
 //!
-//! Each test has servers of its own at ports of chance of 127.0.0.1, and a folder of its own: `there`
-//! for the servers' files, `here` for what comes, and one of records for either side.
+//! Each test has its own servers at random ports of 127.0.0.1, and its own directory: `there` for
+//! the servers' files, `here` for downloads, and one directory of records for each side.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The folders of a test.
+/// The directories of a test.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -53,7 +53,7 @@ impl Desk {
         self.command(words).output().unwrap()
     }
 
-    /// Runs plumb, which must succeed, and returns what it has said on its standard output.
+    /// Runs plumb, checks that it succeeds, and returns its standard output.
     fn done(&self, words: &[&str]) -> String {
         let output = self.plumb(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -117,7 +117,7 @@ impl Server {
         (server, format!("tftp://{place}/"))
     }
 
-    /// Waits until the server has said a line with `text` in it, and returns it.
+    /// Waits for a line of the server's log that contains `text`, and returns it.
     fn says(&self, text: &str) -> String {
         within_the_limit(|| {
             self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
@@ -129,14 +129,14 @@ impl Server {
         line.split(text).nth(1).unwrap().split(", ").next().unwrap().to_owned()
     }
 
-    /// Ends it, with all that waits to be written.
+    /// Stops the server, which flushes all records.
     fn end(mut self) {
         self.program.signal(Signal::TERM).unwrap();
         assert!(self.program.child().wait().unwrap().success());
     }
 }
 
-/// A control connection without a program.
+/// A raw control connection, without a client program.
 struct Control(BufReader<TcpStream>);
 
 impl Control {
@@ -208,8 +208,8 @@ fn a_download_leaves_a_record_on_either_side_with_all_that_can_be_known() {
         ] {
             number(record, known);
         }
-        // The last byte may arrive behind the reply, after a retransmission for example; the server
-        // then has no time from the one to the other.
+        // The last byte may arrive after the reply, for example after a retransmission. The server
+        // then has no time between the two.
         let is_behind_reply = record["ns_last_byte_to_226"].is_null();
         assert!(!is_behind_reply || record["role"] == "server", "{record}");
         assert_eq!(record["data_style"], "EPSV");
@@ -287,7 +287,7 @@ fn ends_of_lines_and_records_are_counted_where_there_are_any() {
         let of = |name: &str| records.iter().map(|one| one[name].as_u64()).collect::<Vec<_>>();
         assert_eq!(of("crlf_conversions"), [Some(3), None, None, Some(3), None], "{side}");
         assert_eq!(of("records"), [None, Some(3), None, None, None], "{side}");
-        // There may be markers in blocks, and there were none.
+        // Block mode can carry restart markers; this transfer had none.
         assert_eq!(of("restart_markers"), [None, None, Some(0), None, None], "{side}");
     }
 }
@@ -301,10 +301,10 @@ fn the_restart_markers_of_a_sender_are_counted() {
     control.says("MODE B");
     let mut data = control.passive();
     control.says("STOR marked");
-    // Two markers, "1" and "2", around a byte; the end of the file behind another.
+    // Two markers, "1" and "2", around a byte; the block with EOF follows the second.
     data.write_all(b"\x10\0\x011\0\0\x01x\x10\0\x012\x40\0\x01y").unwrap();
     drop(data);
-    server.says("writes '/marked'");
+    server.says("upload of '/marked'");
     server.end();
     assert_eq!(fs::read(desk.there("marked")).unwrap(), b"xy");
     assert_eq!(number(&desk.record("server"), "restart_markers"), 2);
@@ -344,16 +344,17 @@ fn a_thread_that_moves_one_file_tells_how_often_it_waited_and_called_the_kernel(
             number(record, known);
         }
     }
-    // In: each call moves a pipe's room at most. Out: the kernel may move all by one call, and the
-    // next one finds the end.
+    // Download: each call moves at most the capacity of a pipe. Upload: the kernel may move
+    // everything in one call, and the next one finds the end.
     assert!(number(&records[0], "syscalls") >= 6 && number(&records[1], "syscalls") >= 2);
-    // A small file has no thread of its own, and in TLS nobody has counted.
+    // A small file has no thread of its own, and system calls are not counted in TLS.
     for name in ["vol_switches", "invol_switches"] {
         assert!(records[2].get(name).is_none());
     }
     assert!(records[3].get("syscalls").is_none());
     number(&records[3], "vol_switches");
-    // The server has sent both plain ones by the kernel, in a thread of many.
+    // The server sends both cleartext files with system calls of its own, in a thread shared by
+    // many.
     let served = desk.records("server");
     let of = |path: &str, is_plain: bool| {
         let is_it =
@@ -403,7 +404,8 @@ fn the_transfers_of_a_session_are_numbered_and_the_machine_stands_in_the_first_a
     let has_machine = |record: &Value| record.get("kernel").is_some();
     let machines: Vec<_> = records.iter().map(has_machine).collect();
     assert_eq!(machines, [true, false, false, true, true]);
-    // The pattern needed a listing, which nobody asked for as such; the server has served it.
+    // The pattern required a listing. It was not requested as a transfer, so only the server
+    // records it.
     let served = desk.records("server");
     assert_eq!(served.iter().filter(|record| record["command"] == "MLSD").count(), 2);
 }
@@ -512,7 +514,7 @@ fn nobody_who_wants_no_record_leaves_one() {
 fn a_journal_that_cannot_be_written_is_one_sentence_and_the_file_comes() {
     let desk = Desk::new();
     fs::write(desk.there("file"), "x").unwrap();
-    // A file where the folder should be.
+    // A file in the place of the directory.
     fs::create_dir_all(desk.0.join("user")).unwrap();
     fs::write(desk.0.join("user/plumb"), "").unwrap();
     let (server, url) = Server::ftp(&desk);
@@ -520,7 +522,7 @@ fn a_journal_that_cannot_be_written_is_one_sentence_and_the_file_comes() {
     server.end();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("no record of the transfers is kept"), "{said}");
+    assert!(said.contains("cannot record transfers in"), "{said}");
     assert_eq!(fs::read(desk.0.join("here/file")).unwrap(), b"x");
 }
 
@@ -563,7 +565,7 @@ fn a_name_with_a_newline_forges_no_record() {
     let (len, from) = socket.recv_from(&mut answer).unwrap();
     assert_eq!(&answer[..len], b"\0\x03\0\x01x");
     socket.send_to(b"\0\x04\0\x01", from).unwrap();
-    server.says("reads 'a");
+    server.says("download of 'a");
     server.end();
     let record = desk.record("server");
     assert_eq!(record["command"], "TFTP-RRQ");
@@ -581,7 +583,7 @@ fn what_a_user_aborts_is_recorded_by_the_server() {
     control.says("STOR broken");
     data.write_all(b"half").unwrap();
     control.says("ABOR");
-    server.says("the user has aborted it");
+    server.says("aborted by the client");
     server.end();
     let record = desk.record("server");
     assert_eq!(
@@ -591,7 +593,7 @@ fn what_a_user_aborts_is_recorded_by_the_server() {
     assert!(!desk.there("broken").exists());
 }
 
-/// Asks for the metrics as a scrape does, and returns the whole answer.
+/// Requests the metrics with `request`, and returns the whole response.
 fn scrape(place: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(place).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -605,7 +607,7 @@ const SCRAPE: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\
 fn with_metrics(desk: &Desk) -> (Server, String, String) {
     let words = ["--ftp", "--ftp-listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
     let server = Server::start(desk, &words);
-    let place = server.place("metrics are at http://").trim_end_matches("/metrics").to_owned();
+    let place = server.place("serving metrics at http://").trim_end_matches("/metrics").to_owned();
     let url = format!("ftp://{}/", server.place("serving FTP at "));
     (server, url, place)
 }
@@ -637,7 +639,7 @@ fn a_scrape_that_is_too_long_is_closed_and_others_are_answered() {
     let desk = Desk::new();
     let (server, _, place) = with_metrics(&desk);
     let mut stream = TcpStream::connect(&place).unwrap();
-    // It may be closed before all is written.
+    // The server may close the connection before all is written.
     _ = stream.write_all(&[b'a'; 20_000]);
     let mut answer = Vec::new();
     _ = stream.read_to_end(&mut answer);

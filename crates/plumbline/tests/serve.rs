@@ -1,7 +1,7 @@
-//! `plumb serve` with real clients: plumb's own, and those of Debian.
+//! `plumb serve` with real clients: plumb's own, and Debian's.
 //!
-//! Each test has a network of its own, in which the server listens at 10.0.0.1. A person types on
-//! a pseudo-terminal and reads the screen, at most ten seconds for each thing.
+//! Each test has its own network, in which the server listens at 10.0.0.1. A simulated user types
+//! on a pseudo-terminal and waits at most ten seconds for each text on the screen.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -19,13 +19,13 @@ use std::thread;
 use test_support::is_root_of_the_machine;
 use test_support::peers::{self, Peer};
 
-/// Where plumb is on the TUN.
+/// Address of plumb on the TUN.
 const OURS: &str = "10.0.0.2";
 const TLS_PORT: &str = "2992";
-/// A shell with a prompt that its test knows.
+/// Options that run a shell with a fixed prompt.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 
-/// Works at a shell with whatever client, as a person does.
+/// Works at a shell as a user does, with any client.
 fn work(person: &mut Person) {
     person.sees("ready:");
     person.types("echo $((6*7))\r");
@@ -34,13 +34,13 @@ fn work(person: &mut Person) {
     person.sees("24 80");
     person.types("seq 1 3000; echo do''ne\r");
     person.sees("done\nready:");
-    // The program is interrupted, and its output does not go on.
+    // The interrupt ends the program and its output.
     person.types("cat\r");
     person.sees("cat\n");
     person.types("meow\r");
     person.sees("meow\nmeow\n");
     person.types("\x03");
-    // A shell throws away what was typed before it has answered the interrupt.
+    // A shell discards input typed before it has handled the interrupt.
     person.sees("^C\nready:");
     person.types("echo a''live\r");
     person.sees("alive");
@@ -68,7 +68,7 @@ fn a_person_works_at_our_server_with_our_client() {
         person.sees("[plumb: yes]");
         person.types("exit\r");
         assert_eq!(person.leaves().code(), Some(0));
-        server.says("has left");
+        server.says("disconnected");
     });
 }
 
@@ -90,7 +90,7 @@ fn a_person_works_at_our_server_on_our_own_host_in_cleartext_and_in_tls() {
     in_new_network(|| {
         let places = ["--via", "tun:plumb0", "--listen", "[::]:2323", "--listen-tls", "[::]:2992"];
         let server = Served::start_with(&[&places[..], &["--tls", "off"], SHELL].concat());
-        server.says("port 2992 of our own TCP/IP, in TLS");
+        server.says("port 2992 of plumb's own TCP/IP stack, with TLS");
         let mut person = Person::over(&[OURS, PORT]);
         work(&mut person);
         person.types("exit\r");
@@ -114,7 +114,7 @@ fn a_server_on_our_own_host_ends_with_its_device_and_says_so() {
         let mut server = Served::start_with(&[&places, SHELL].concat());
         let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
         assert!(status.success());
-        server.says("nobody can come in any more");
+        server.says("cannot accept connections");
         let ended = server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
         assert_eq!(ended.unwrap().code(), Some(4));
     });
@@ -158,14 +158,14 @@ fn a_client_of_tls_works_and_one_without_is_turned_away() {
         person.sees("42");
         person.types("exit\r");
         person.leaves();
-        server.says("has left");
+        server.says("disconnected");
         let mut plain = within_the_limit(|| TcpStream::connect((SERVER, 2992)).ok());
         plain.write_all(b"\xff\xfb\x18\r\n\r\n").unwrap();
-        server.says("this is no TLS");
+        server.says("TLS handshake failed");
     });
 }
 
-/// WONT TERMINAL-TYPE and WONT NAWS, so that nothing else is waited for.
+/// WONT TERMINAL-TYPE and WONT NAWS, so that the server waits for no further negotiation.
 const NO_TERMINAL: &[u8] = b"\xff\xfc\x18\xff\xfc\x1f";
 
 #[test]
@@ -182,7 +182,7 @@ fn a_client_that_refuses_sga_gets_a_go_ahead_behind_each_prompt() {
         caller.hears(b"42\r\n");
         caller.hears(b"ready:");
         caller.hears(b"\xff\xf9");
-        // DO SUPPRESS-GO-AHEAD: from then on there are none.
+        // DO SUPPRESS-GO-AHEAD: from then on the server sends none.
         caller.says(b"\xff\xfd\x03");
         caller.hears(b"\xff\xfb\x03");
         caller.says(b"echo $((7*7)); sleep 0.2; echo $((8*8))\r\n");
@@ -234,7 +234,7 @@ fn what_a_pipe_types_is_answered_before_the_program_is_hung_up_on() {
         caller.stream.shutdown(Shutdown::Write).unwrap();
         caller.hears(b"42\r\n");
         caller.hears_the_end();
-        server.says("the far side closed");
+        server.says("the client closed the connection");
     });
 }
 
@@ -252,7 +252,7 @@ fn a_long_paste_reaches_a_slow_program_whole() {
             let paste: Vec<u8> = (0..300_000).map(|at| b"xy"[at % 2]).collect();
             stream.write_all(&paste).unwrap();
         });
-        // What came before the paste is among the bytes that are counted: CR is no x.
+        // The CR typed before the paste is among the counted bytes; it is not an x.
         caller.hears(b"15000");
         typing.join().unwrap();
     });
@@ -270,11 +270,11 @@ fn a_user_of_our_own_proves_who_he_is_and_one_who_cannot_does_not_get_in() {
         person.sees("Password: ");
         person.types("wrong\r");
         person.sees("Login incorrect");
-        server.says("cannot prove to be 'mike'");
+        server.says("login failed for 'mike'");
         person.types("mike\rkon opelski\r");
         person.sees("inside");
         assert_eq!(person.leaves().code(), Some(0));
-        server.says("is logged in as 'mike'");
+        server.says(" logged in as 'mike'");
         assert!(!server.has_said("opelski") && !person.screen().contains("opelski"));
         std::fs::remove_file(users).unwrap();
     });
@@ -312,7 +312,7 @@ fn three_wrong_passwords_end_a_session() {
         caller.says(b"mike\r\na\r\nmike\r\nb\r\nmike\r\nc\r\nmike\r\nright\r\n");
         caller.hears_the_end();
         assert!(!String::from_utf8_lossy(&caller.heard).contains("inside"));
-        server.says("too many attempts");
+        server.says("too many failed logins");
         std::fs::remove_file(users).unwrap();
     });
 }
@@ -326,7 +326,7 @@ fn nothing_that_a_client_sends_is_an_argument_or_in_the_environment_of_what_runs
                       echo the-end";
         let _server = Served::start(&["--exec", "/bin/sh", "-c", script]);
         let mut caller = Caller::new();
-        // WILL NEW-ENVIRON, ENVIRON, X-DISPLAY-LOCATION, TERMINAL-TYPE; then what each would say.
+        // WILL NEW-ENVIRON, ENVIRON, X-DISPLAY-LOCATION, TERMINAL-TYPE; then the value of each.
         caller.says(b"\xff\xfb\x27\xff\xfb\x24\xff\xfb\x23\xff\xfb\x18");
         for name in ["USER", "LD_PRELOAD", "IFS", "CREDENTIALS_DIRECTORY", "TTYPROMPT"] {
             for option in [0x27, 0x24] {
@@ -388,8 +388,8 @@ fn one_who_says_nothing_is_sent_away_and_one_source_has_only_its_share() {
         first.hears_the_end();
         assert!(String::from_utf8_lossy(&first.heard).contains("Login timed out"));
         second.hears_the_end();
-        server.says("nobody logged in in time");
-        // Their places are free a moment after they hear of their end.
+        server.says("login timed out");
+        // Their session slots become free a moment after the connections end.
         within_the_limit(|| Caller::new().is_asked().then_some(()));
         std::fs::remove_file(file).unwrap();
         std::fs::remove_file(users).unwrap();
@@ -402,8 +402,8 @@ fn a_denied_prefix_is_told_so_and_logged() {
     in_new_network(|| {
         let server = Served::start(&[&["--deny", "10.0.0.0/24"], SHELL].concat());
         let mut caller = Caller::new();
-        caller.hears(b"this address is not served");
-        server.says("is refused: this address is not served");
+        caller.hears(b"connections from this address are not allowed");
+        server.says(" refused: connections from this address are not allowed");
     });
 }
 
@@ -457,6 +457,6 @@ fn a_server_that_is_told_to_end_hangs_up_on_all_that_runs() {
         let status = server.program.wait_for_end(protocols::time::Duration::from_secs(10)).unwrap();
         assert_eq!(status.unwrap().code(), Some(0));
         caller.hears_the_end();
-        server.says("closing, with 1 sessions");
+        server.says("shutting down, open sessions: 1");
     });
 }

@@ -1,7 +1,7 @@
 //! START_TLS, acknowledged echoes and urgent data at `plumb serve`.
 //!
-//! Each test has a network of its own, in which the server listens at 10.0.0.1, or at a host of our
-//! own at 10.0.0.2.
+//! Each test has its own network, in which the server listens at 10.0.0.1, or at 10.0.0.2 on
+//! plumb's own TCP/IP.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -16,20 +16,20 @@ use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// Where plumb is on the TUN.
+/// Address of plumb on the TUN.
 const OURS: &str = "10.0.0.2";
-/// A shell with a prompt that its test knows.
+/// Options that run a shell with a fixed prompt.
 const SHELL: &[&str] = &["--exec", "env", "PS1=ready:", "/bin/sh"];
 /// IAC WILL START_TLS, IAC SB START_TLS FOLLOWS IAC SE.
 const WILL_FOLLOW: &[u8] = b"\xff\xfb\x2e\xff\xfa\x2e\x01\xff\xf0";
 
-/// Starts a server whose START_TLS is as `how` says.
+/// Starts a server with START_TLS in the mode `how`.
 fn serve(how: &str, arguments: &[&str]) -> Served {
     let at = format!("{SERVER}:{PORT}");
     Served::start_with(&[&["--listen", &at, "--tls", how], arguments].concat())
 }
 
-/// A person whose known certificates are kept nowhere that lasts.
+/// Starts a client with an empty, temporary store of known certificates.
 fn person_at(arguments: &[&str]) -> Person {
     let mut command = plumb();
     command.args(arguments).env("XDG_STATE_HOME", unique("known"));
@@ -37,12 +37,12 @@ fn person_at(arguments: &[&str]) -> Person {
 }
 
 fn works_in_tls(person: &mut Person) {
-    person.sees("It is known from now on.");
+    person.sees("known_hosts.");
     person.sees("ready:");
     person.types("echo $((6*7))\r");
     person.sees("\n42\n");
     person.types("\x1dstatus\r");
-    person.sees("In TLS 1.");
+    person.sees("Encrypted by TLS 1.");
     person.types("close\r");
     assert_eq!(person.leaves().code(), Some(0));
 }
@@ -82,9 +82,9 @@ fn who_stays_in_clear_where_tls_is_required_is_told_and_nothing_runs() {
         caller.says(
             b"\xff\xfc\x2e\xff\xfe\x01\xff\xfe\x03\xff\xfc\x18\xff\xfc\x1f\xff\xfe\xddls\r\n",
         );
-        caller.hears(b"This server is served in TLS alone");
+        caller.hears(b"This server requires TLS");
         caller.hears_the_end();
-        server.says("TLS is required, and it did not begin");
+        server.says("TLS is required, but the client did not start it");
         assert!(!mark.exists());
     });
 }
@@ -98,7 +98,7 @@ fn who_agrees_to_tls_and_does_not_begin_is_sent_away() {
         caller.says(b"\xff\xfb\x2eid\r\n");
         caller.hears(b"\xff\xfa\x2e\x01\xff\xf0");
         caller.hears_the_end();
-        server.says("TLS is required, and it did not begin");
+        server.says("TLS is required, but the client did not start it");
         assert!(!String::from_utf8_lossy(&caller.heard).contains("uid="));
     });
 }
@@ -111,12 +111,13 @@ fn words_in_clear_behind_the_last_of_telnet_are_no_tls_and_end_the_connection() 
         let mut caller = Caller::new();
         caller.says(&[WILL_FOLLOW, b"id\r\nid\r\nid\r\n"].concat());
         caller.hears_the_end();
-        server.says("this is no TLS");
+        server.says("TLS handshake failed");
         assert!(!String::from_utf8_lossy(&caller.heard).contains("ready:"));
     });
 }
 
-/// Stands between a client and the server, and puts `words` before the first that the client says.
+/// Starts a man in the middle that inserts `words` before the client's first bytes; returns its
+/// port.
 fn stand_between(words: &'static [u8]) -> u16 {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
@@ -140,7 +141,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, first: &[u8]) {
         }
         first.clear();
     }
-    // Who has gone hears no end.
+    // Fails if the peer has already closed.
     _ = to.shutdown(Shutdown::Write);
 }
 
@@ -167,7 +168,7 @@ fn an_echo_is_acknowledged_behind_what_it_brought() {
         caller.hears(b"ready:");
         caller.says(b"xyz");
         caller.hears(b"xyz");
-        // The two bytes of the first line, and three.
+        // The two bytes of the first line, and the three keystrokes.
         caller.hears(b"\xff\xfa\xdd\0\0\0\0\0\0\0\x05\xff\xf0");
     });
 }
@@ -235,16 +236,16 @@ fn a_session_whose_alarm_has_rung_does_not_spin() {
     in_new_network(|| {
         let mut server = serve("off", SHELL);
         let mut caller = Caller::new();
-        // Nothing is agreed on, so that the alarm of the negotiation rings.
+        // The client answers no option, so that the negotiation timer expires.
         caller.hears(b"ready:");
         caller.says(b"\xff\xfd\xddx");
         caller.hears(b"\xff\xfa\xdd\0\0\0\0\0\0\0\x01\xff\xf0");
         let id = server.program.child().id();
         let before = processor_time(id);
-        // Nothing comes any more: this is how long the server has to do nothing.
+        // No more data arrives: the server is idle during this time.
         caller.stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         assert!(caller.stream.read(&mut [0; 64]).is_err());
-        // One that spins takes all that it can get, which is 200 on an idle processor.
+        // A busy loop would use all available time: 200 hundredths on an idle processor.
         assert!(processor_time(id) - before < 20);
     });
 }

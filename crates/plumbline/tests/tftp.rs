@@ -1,7 +1,7 @@
-//! TFTP between `plumb`, and the users and servers of Debian.
+//! TFTP between `plumb` and Debian's clients and servers.
 //!
-//! Each test has a network of its own, whose servers are at 10.0.0.1 and ::1, and a folder of its
-//! own with the folders `there` for the server's files and `here` for the user's.
+//! Each test has its own network, with servers at 10.0.0.1 and ::1, and its own directory with
+//! `there` for the server's files and `here` for the client's.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
@@ -24,7 +24,7 @@ use test_support::peers::{self, Peer};
 const PORT: u16 = 6969;
 const V6: &str = "[::1]:6969";
 
-/// The folders of a test.
+/// The directories of a test.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -35,7 +35,7 @@ impl Desk {
         let path = std::env::temp_dir().join(path);
         for folder in ["there", "here"] {
             std::fs::create_dir_all(path.join(folder)).unwrap();
-            // The servers of Debian may run as somebody else.
+            // Debian's servers may run as a different user.
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
             std::fs::set_permissions(path.join(folder), mode).unwrap();
         }
@@ -50,19 +50,19 @@ impl Desk {
         self.0.join("here").join(name)
     }
 
-    /// Runs `plumb` here.
+    /// Runs `plumb` in the local directory.
     fn plumb(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(words).current_dir(self.here("")).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Runs `plumb`, which must succeed.
+    /// Runs `plumb` and checks that it succeeds.
     fn does(&self, words: &[&str]) {
         let output = self.plumb(words);
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
     }
 
-    /// Runs `plumb`, which must fail with this code, and returns the sentence that says why.
+    /// Runs `plumb`, checks that it fails with this code, and returns its error message.
     fn fails(&self, code: i32, words: &[&str]) -> String {
         let output = self.plumb(words);
         let said = text(&output.stderr);
@@ -86,12 +86,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Bytes with every value and every kind of line end.
+/// Returns `len` bytes with every byte value and every kind of line end.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }
 
-/// A running `plumb serve --tftp`, and what it has said.
+/// A running `plumb serve --tftp` and its log.
 struct Server {
     _program: Program,
     said: Arc<Mutex<Vec<String>>>,
@@ -117,7 +117,7 @@ impl Server {
         server
     }
 
-    /// Waits until the server has said a line with `text` in it, and returns it.
+    /// Waits for a log line that contains `text`, and returns it.
     fn says(&self, text: &str) -> String {
         within_the_limit(|| {
             self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
@@ -129,21 +129,21 @@ impl Server {
     }
 }
 
-/// Runs a client of Debian here.
+/// Runs a Debian client in the local directory.
 fn runs(desk: &Desk, program: Peer, words: &[&str]) {
     let mut command = program.command();
     let output = command.args(words).current_dir(desk.here("")).output().unwrap();
     assert!(output.status.success(), "{} {words:?}: {}", program.name, text(&output.stderr));
 }
 
-/// Starts a server of Debian, at port 6970 of all addresses of the family.
+/// Starts a Debian server at port 6970 of all addresses of the family.
 fn start_peer(program: Peer, words: &[&str], desk: &Desk) -> Program {
     let mut command = program.command();
     command.args(words).arg(desk.there("")).stdin(Stdio::null());
     Program::start(&mut command).unwrap()
 }
 
-/// Waits until the server at `address` gives the file `name`.
+/// Waits until the server at `address` serves the file `name`.
 fn comes_up(desk: &Desk, address: &str) {
     within_the_limit(|| {
         let url = format!("tftp://{address}/small");
@@ -159,7 +159,7 @@ fn user_of_debian(gets_and_puts: fn(&Desk)) {
         std::fs::write(desk.there("file"), &file).unwrap();
         gets_and_puts(&desk);
         assert_eq!(std::fs::read(desk.here("got")).unwrap(), file);
-        server.says("writes 'put'");
+        server.says("upload of 'put'");
         assert_eq!(std::fs::read(desk.there("put")).unwrap(), file);
     });
 }
@@ -200,7 +200,8 @@ fn curl_reads_and_writes_at_our_server() {
     });
 }
 
-/// Every block size by every window, both ways, octet and text.
+/// Transfers with every combination of block size and window, in both directions, octet and
+/// netascii.
 fn our_user_at(desk: &Desk, address: &str) {
     let url = |name: &str| format!("tftp://{address}/{name}");
     for (block_size, window) in
@@ -289,7 +290,7 @@ fn our_user_reads_and_writes_at_our_server_in_both_families_and_over_our_own_udp
     });
 }
 
-/// Carries one transfer between its users and the server, and loses one datagram of `one_in`.
+/// Relays one transfer between its client and the server, and drops one datagram in `one_in`.
 fn lossy_relay(one_in: u64) -> SocketAddr {
     let near = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
     let far = Arc::new(UdpSocket::bind("10.0.0.1:0").unwrap());
@@ -355,8 +356,8 @@ fn a_name_that_leads_out_of_the_root_is_refused_and_logged_escaped() {
         assert_eq!(std::fs::read(desk.0.join("secret")).unwrap(), b"secret");
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.send_to(b"\0\x01../\x1b[2J\nx\0octet\0", (SERVER, PORT)).unwrap();
-        let line = server.says("asks for '../\\x1b");
-        assert!(line.ends_with("'../\\x1b[2J\\nx': It may not be had."), "{line}");
+        let line = server.says("request for '../\\x1b");
+        assert!(line.ends_with("'../\\x1b[2J\\nx' refused: Permission denied."), "{line}");
     });
 }
 
@@ -369,12 +370,12 @@ fn a_server_takes_nothing_unless_told_and_a_file_once_if_told_so() {
         let put = ["put", "file", "tftp://10.0.0.1:6969/file"];
         let server = Server::start(&desk, "--read-only");
         let said = desk.fails(1, &put);
-        assert!(said.contains("does not take 'file': it says 'Nothing is taken here.'"), "{said}");
+        assert!(said.contains("rejects 'file': it replied 'Uploads are disabled.'"), "{said}");
         drop(server);
         let server = Server::start(&desk, "--write-once");
         desk.does(&put);
         let said = desk.fails(1, &put);
-        assert!(said.contains("has a file 'file' already and keeps it"), "{said}");
+        assert!(said.contains("already has 'file' and keeps it"), "{said}");
         drop(server);
     });
 }
@@ -402,7 +403,7 @@ fn a_full_disk_leaves_the_old_file_and_a_sentence_on_both_sides() {
     });
 }
 
-/// A server that answers the first request with these datagrams.
+/// Starts a server that answers the first request with these datagrams.
 fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHandle<SocketAddr>) {
     let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
@@ -411,7 +412,7 @@ fn fake_server(answers: &'static [&'static [u8]]) -> (SocketAddr, thread::JoinHa
         for answer in answers {
             socket.send_to(answer, user).unwrap();
         }
-        // Until the user has acknowledged, or ended it.
+        // Waits until the client has acknowledged or ended the transfer.
         socket.recv_from(&mut [0; 1000]).map_or(user, |(_, user)| user)
     });
     (at, answering)
@@ -425,7 +426,7 @@ fn what_a_server_says_does_not_speak_to_the_terminal() {
         let desk = Desk::new();
         let (at, _answering) = fake_server(&[b"\0\x05\0\x02\x1b]0;owned\x07no\r\n\0"]);
         let said = desk.fails(1, &["get", &format!("tftp://{at}/file")]);
-        assert!(said.contains("it says '\\x1b]0;owned\\x07no'"), "{said}");
+        assert!(said.contains("it replied '\\x1b]0;owned\\x07no'"), "{said}");
         assert_eq!(desk.names_here(), 0);
     });
 }
@@ -438,7 +439,7 @@ fn a_file_that_is_shorter_than_was_told_is_not_kept() {
         let desk = Desk::new();
         let (at, _answering) = fake_server(&[b"\0\x06tsize\x009\0", b"\0\x03\0\x01short"]);
         let said = desk.fails(1, &["get", &format!("tftp://{at}/file")]);
-        assert!(said.contains("ended after 5 bytes of 'file', of which it told 9"), "{said}");
+        assert!(said.contains("ended after 5 bytes of 'file', but announced 9"), "{said}");
         assert_eq!(desk.names_here(), 0);
     });
 }
@@ -458,7 +459,7 @@ fn an_interrupt_leaves_no_half_file() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(["get", &format!("tftp://{at}/file")]).current_dir(desk.here(""));
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        // It has acknowledged the block.
+        // The client has acknowledged the block.
         answering.join().unwrap();
         program.signal(Signal::INT).unwrap();
         let ended = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
@@ -493,12 +494,12 @@ fn a_request_that_comes_twice_is_answered_once_and_a_broadcast_never() {
             let (len, port) = socket.recv_from(&mut bytes).unwrap();
             assert_eq!(&bytes[..len], b"\0\x03\0\x01file");
             socket.send_to(b"\0\x04\0\x01", port).unwrap();
-            server.says("reads 'file'");
-            // Whatever came before this request has been looked at when it is answered.
+            server.says("download of 'file'");
+            // By the time this request is answered, all earlier datagrams have been processed.
             socket.send_to(b"\0\x01none\0octet\0", (SERVER, PORT)).unwrap();
             let (len, _) = socket.recv_from(&mut bytes).unwrap();
             assert_eq!(&bytes[..4], b"\0\x05\0\x01", "{:?}", &bytes[..len]);
-            assert_eq!((server.times_said("reads"), server.times_said("to-all")), (1, 0));
+            assert_eq!((server.times_said("download of"), server.times_said("to-all")), (1, 0));
         },
     );
 }
@@ -512,7 +513,7 @@ fn who_never_answers_gets_the_first_packet_and_it_once_again() {
         std::fs::write(desk.there("file"), pattern(10_000)).unwrap();
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.send_to(b"\0\x01file\0octet\0", (SERVER, PORT)).unwrap();
-        server.says("the far side never answered");
+        server.says("the client never answered");
         socket.set_nonblocking(true).unwrap();
         let mut bytes = [0; 1000];
         let came = (0..10).filter(|_| socket.recv_from(&mut bytes).is_ok()).count();
@@ -531,7 +532,7 @@ fn a_pipe_is_put_and_a_pipe_gets() {
         let mut put = command.spawn().unwrap();
         put.stdin.take().unwrap().write_all(&pattern(200_000)).unwrap();
         assert!(put.wait().unwrap().success());
-        server.says("writes 'piped'");
+        server.says("upload of 'piped'");
         let output = desk.plumb(&["get", "-q", "tftp://10.0.0.1:6969/piped", "-"]);
         assert!(output.stdout == pattern(200_000), "{}", text(&output.stderr));
     });
@@ -546,12 +547,12 @@ fn a_host_that_is_silent_a_port_where_nobody_is_and_a_wrong_url_have_their_sente
         let said = desk.fails(1, &["get", "--timeout", "1", "tftp://10.0.0.1:7000/file"]);
         assert!(said.contains("did not answer the request for 'file' within 1 s"), "{said}");
         let said = desk.fails(1, &["get", "tftp://10.0.0.1:7001/file"]);
-        assert!(said.contains("nobody serves TFTP at 10.0.0.1:7001"), "{said}");
+        assert!(said.contains("no TFTP server at 10.0.0.1:7001"), "{said}");
         let said = desk.fails(1, &["get", "tftp://192.0.2.1/file"]);
-        assert!(said.contains("there is no way to 192.0.2.1:69"), "{said}");
+        assert!(said.contains("no route to 192.0.2.1:69"), "{said}");
         desk.fails(2, &["get", "http://10.0.0.1/file"]);
         std::fs::write(desk.here("file"), "old").unwrap();
         let said = desk.fails(2, &["get", "tftp://10.0.0.1/file"]);
-        assert!(said.contains("exists: say --force to replace it"), "{said}");
+        assert!(said.contains("exists: use --force to replace it"), "{said}");
     });
 }

@@ -1,4 +1,4 @@
-//! What a driver lends to the engines: clock, chance and meter.
+//! Context that a driver passes to the engines: clock, random number generator and meter.
 
 use crate::meters::{Board, Shown};
 use anyhow::Result;
@@ -10,25 +10,25 @@ use std::cell::{RefCell, RefMut};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// What the driver lends to the engines of a session.
+/// Context that the driver of a session passes to its engines.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// The clock of the run.
+    /// Monotonic clock, started with the session.
     pub clock: Monotonic,
-    /// The meter of the session.
+    /// Meter of the session.
     pub meter: Meter,
-    /// Chance, seeded by the operating system.
+    /// Random number generator, seeded by the operating system.
     pub chance: Chance,
-    /// The place of the meter on a board.
+    /// Registration of the meter on a [`Board`], if it is published.
     shown: Option<Shown>,
 }
 
 impl Bench {
-    /// Makes a bench whose meter runs, unless `is_metered` says otherwise.
+    /// Creates a context. The meter runs only if `is_metered`.
     ///
     /// # Errors
     ///
-    /// If the operating system gives no entropy.
+    /// Returns an error if the operating system provides no entropy.
     pub(crate) fn new(is_metered: bool) -> Result<Self> {
         let meter = if is_metered {
             Meter::new(Clock::Counter(os::clock::counter()))
@@ -43,25 +43,26 @@ impl Bench {
         })
     }
 
-    /// Does the same, and shows the meter on `board` under `name` for as long as it is there.
+    /// Creates a context whose meter is published on `board` under `name` until the context is
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// If the operating system gives no entropy.
+    /// Returns an error if the operating system provides no entropy.
     pub(crate) fn shown_on(board: &Arc<Board>, name: &'static str) -> Result<Self> {
         let mut bench = Self::new(is_metered())?;
         bench.shown = Some(board.show(name, &bench.meter));
         Ok(bench)
     }
 
-    /// Lends now, chance and the meter.
+    /// Returns a [`Cx`] with the current time, the random number generator and the meter.
     pub(crate) fn cx(&mut self) -> Cx<'_> {
         Cx { now: self.clock.now(), chance: &mut self.chance, meter: &mut self.meter }
     }
 }
 
-/// A bench that many use by turns. While one does, the time is the application's, but for what the
-/// layers charge to themselves.
+/// A [`Bench`] borrowed by one of several users. Until it is returned, time is charged to the
+/// application, except for what the layers charge to their own accounts.
 #[derive(Debug)]
 pub(crate) struct Lent<'a> {
     bench: RefMut<'a, Bench>,
@@ -69,7 +70,7 @@ pub(crate) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// Takes the bench out of its cell.
+    /// Borrows the context from its cell and starts to charge the application.
     pub(crate) fn from(cell: &'a RefCell<Bench>) -> Self {
         let mut bench = cell.borrow_mut();
         let left = bench.meter.enter(Account::Application);
@@ -97,7 +98,8 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// Returns whether a session is metered: always, but for the benchmark of the meter itself.
+/// Returns whether sessions are metered. The environment variable `PLUMB_METER=off` disables the
+/// meter, for the benchmark of the meter itself.
 #[must_use]
 fn is_metered() -> bool {
     std::env::var_os("PLUMB_METER").is_none_or(|value| value != "off")
@@ -108,14 +110,14 @@ mod tests {
     use super::*;
     use os::clock::ticks;
 
-    /// Works for so long, and returns the ticks of it.
+    /// Busy-waits for `nanos` nanoseconds and returns the ticks that passed.
     fn work(nanos: u64) -> u64 {
         let (clock, from) = (Monotonic::start(), ticks());
         while clock.now().as_nanos() < nanos {}
         ticks() - from
     }
 
-    /// Returns by what part of a delay the charges are not what they have to be.
+    /// Returns the relative error of the charge for a delay of `nanos` nanoseconds.
     fn error_of(nanos: u64) -> f64 {
         let cell = RefCell::new(Bench::new(true).unwrap());
         let lent = Lent::from(&cell);
@@ -128,8 +130,8 @@ mod tests {
     #[test]
     fn a_delay_while_the_bench_is_lent_is_charged_to_the_application() {
         for nanos in [100_000, 1_000_000] {
-            // An interrupt in between belongs to whom it hits: the best of some is what the meter
-            // does.
+            // An interrupt is charged to the account that it interrupts. The smallest error of
+            // several runs is therefore the error of the meter.
             let best = (0..40).map(|_| error_of(nanos)).min_by(f64::total_cmp).unwrap();
             assert!(best <= 0.05, "{nanos} ns: {best}");
         }

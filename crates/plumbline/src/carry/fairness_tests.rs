@@ -1,5 +1,5 @@
-//! No event source of a carrier starves another one: a flood from the peer, a key, a deadline, a
-//! display without room.
+//! Tests that no event source of a carrier starves another: a flood from the peer, a key, a
+//! deadline, a display that accepts no more output.
 
 use super::tests::{TIMEOUT, V4, dual_stack_tun, in_new_network};
 use super::*;
@@ -11,21 +11,22 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 
-/// After so many pieces without the event that is waited for, it is starved.
+/// Number of pieces received without the awaited event after which the event counts as starved.
 const PIECES_MAX: usize = 1000;
 
-/// A deadline that has passed moves on, as each carrier expects; the next turn is behind it.
+/// Interval by which an expired deadline advances. Every carrier expects the session to set a new
+/// deadline; here it has expired again by the next turn.
 const DEADLINE_INTERVAL: Duration = Duration::from_micros(1);
 
-/// What a flooded session waits for.
+/// Event that a flooded session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Key,
     Deadline,
 }
 
-/// A session whose peer sends another piece for each one that is received, so that there is always
-/// more to read.
+/// A session whose peer sends another piece for each piece that it receives, so that there is
+/// always more to read.
 struct Flooded {
     listener: TcpListener,
     peer: Option<TcpStream>,
@@ -112,7 +113,7 @@ impl Session for Flooded {
     }
 }
 
-/// Returns the peer's end as soon as the connection is open there too, once.
+/// Accepts the connection at the peer once it is open; returns `None` if it was accepted before.
 fn accepted(listener: &TcpListener, peer: Option<&TcpStream>) -> Option<TcpStream> {
     if peer.is_some() { None } else { listener.accept().ok().map(|(peer, _)| peer) }
 }
@@ -150,7 +151,7 @@ fn a_flood_over_our_own_tcp_starves_neither_the_keyboard_nor_a_deadline() {
     });
 }
 
-/// A session whose display has no room until a key was typed and taken.
+/// A session whose display accepts no output until a key was typed and read.
 struct Blocked {
     listener: TcpListener,
     peer: Option<TcpStream>,
@@ -159,7 +160,7 @@ struct Blocked {
     display: Output,
     /// Output for the display.
     waiting: Vec<u8>,
-    /// Has the display read.
+    /// Tells the reader thread to drain the display.
     key_taken: Sender<()>,
     events: Vec<&'static str>,
     due: Instant,
@@ -168,7 +169,7 @@ struct Blocked {
 }
 
 impl Blocked {
-    /// Makes one; the thread that it starts reads the display as soon as the key is taken.
+    /// Creates a session. Its thread reads the display as soon as the key was read.
     fn new(listener: TcpListener) -> Self {
         let (keyboard, mut typist) = UnixStream::pair().unwrap();
         typist.write_all(b"k").unwrap();
@@ -179,7 +180,7 @@ impl Blocked {
         std::thread::spawn(move || {
             let mut reader: PipeReader = reader;
             if taken.recv().is_ok() {
-                // Until the session is over, and its end of the pipe is closed.
+                // Reads until the session ends and closes its end of the pipe.
                 _ = reader.read_to_end(&mut Vec::new());
             }
         });

@@ -1,4 +1,4 @@
-//! A host of our own for a server, or for files: many connections over one device, on tokio.
+//! User-space host for servers and file transfers: many connections over one device, on tokio.
 
 use super::station::{self, Attachment, Device};
 use super::via::Via;
@@ -9,31 +9,35 @@ use protocols::station::Settings;
 use protocols::transport::tcp::Profile;
 use std::net::Ipv4Addr;
 
-/// The most packets in memory; ours: a screenful under way for each of some hundred sessions.
+/// Maximum number of packets in memory. Our choice: one screenful in flight for each of a few
+/// hundred sessions.
 const PACKETS: usize = 512;
-/// What connections on which people work are tailored to.
+/// TCP profile of interactive login connections.
 pub(crate) const LOGINS: Profile = Profile::LOGINS;
-/// What connections of files are tailored to.
+/// TCP profile of file transfer connections.
 pub(crate) const FILES: Profile = Profile::FILES;
 
-/// Returns an error if no host of many connections can be at `via`, before any device is opened.
+/// Checks that a host with many connections can run on `via`, before any device is opened.
 ///
 /// # Errors
 ///
-/// If it is a serial line, which leads to one host.
+/// Returns an error for a serial line, which leads to one host only.
 pub(crate) fn check_host(via: &Via) -> Result<()> {
     if matches!(via, Via::Serial { .. }) {
-        bail!("this needs a network, and a serial line leads to one host: use tun: or tap:");
+        bail!(
+            "a serial line leads to one host only, and this command needs a network: use tun: or \
+             tap:"
+        );
     }
     Ok(())
 }
 
-/// Makes the host that `via` names, of at most `connections` that are tailored to `profile`, inside
-/// a tokio runtime; `None` for the kernel's own.
+/// Creates the host that `via` names, with at most `connections` connections of the given
+/// `profile`. Must be called inside a tokio runtime. Returns `None` for the kernel's TCP/IP.
 ///
 /// # Errors
 ///
-/// If the device is not there or refuses, in a sentence that says what to do.
+/// Returns an error that names the remedy if the device is missing or refuses the configuration.
 pub(crate) fn host(via: &Via, connections: usize, profile: Profile) -> Result<Option<Host>> {
     if matches!(via, Via::Kernel) {
         return Ok(None);
@@ -41,7 +45,7 @@ pub(crate) fn host(via: &Via, connections: usize, profile: Profile) -> Result<Op
     check_host(via)?;
     let Attachment { device, link, own, segment } = station::open(via)?;
     let Device::Packets(device) = device else {
-        bail!("the device is a serial line: use tun: or tap:");
+        bail!("the device is a serial line, not a network: use tun: or tap:");
     };
     let mtu_bytes = u16::try_from(link.mtu()).unwrap_or(u16::MAX);
     let (address, prefix_len) = own.ipv4.unwrap_or((Ipv4Addr::UNSPECIFIED, 0));
@@ -51,12 +55,12 @@ pub(crate) fn host(via: &Via, connections: usize, profile: Profile) -> Result<Op
         Some(segment) => Host::on_segment(device, mtu_bytes, settings, segment),
         None => Host::new(device, mtu_bytes, settings),
     };
-    let host = host.context("the device does not take a host of ours")?;
+    let host = host.context("cannot start plumb's own TCP/IP on the device")?;
     if let Some((address, prefix_len)) = own.ipv6 {
         let added = host.with_layers(|layers, _| {
             layers.internet.add_address(Address::lasting(address.into(), prefix_len))
         });
-        added.ok().with_context(|| format!("no host can have the address {address}"))?;
+        added.ok().with_context(|| format!("{address} is not a valid host address"))?;
     }
     host.set_profile(profile);
     Ok(Some(host))

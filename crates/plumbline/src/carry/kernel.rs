@@ -1,5 +1,5 @@
-//! A session over a socket of the kernel, in one thread: opened on tokio, where addresses race, and
-//! then carried by `epoll`, edge-triggered.
+//! Runs a session over a kernel socket in one thread. Tokio opens the connection, where addresses
+//! race; then an edge-triggered `epoll` loop carries the data.
 
 use super::race::{Finish, Race};
 use super::{Acknowledging, Bench, Call, CarrierStatus, Outcome, Session};
@@ -17,27 +17,28 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The most that one read takes from the socket: a large screen in one piece.
+/// Maximum number of bytes per read: a large screen in one piece.
 const READ_MAX_LEN: usize = 64 * 1024;
 
-/// The least that a read asks for, however slow the display is.
+/// Minimum number of bytes per read, however slow the display is.
 const READ_MIN_LEN: usize = 2 * 1024;
 
-/// How long the display should take at most to show what one read has brought; ours: what is read is
-/// shown, and cannot be interrupted any more.
+/// Maximum time that the display should need for the data of one read. Our choice: data that was
+/// read is displayed and can no longer be interrupted.
 const READ_DISPLAY_TIME: Duration = Duration::from_millis(50);
 
-/// What is said of a descriptor that a read has something to tell about, be it the end.
+/// Poll events after which a read returns data, end of file or an error.
 const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
 
-/// The number of the socket among what is watched; the session's inputs follow it.
+/// Index of the socket among the watched descriptors; the session's inputs follow it.
 const SOCKET: usize = 0;
 
 /// An input of the session.
 struct Input {
-    /// None for what is always ready and cannot be watched: a regular file, /dev/null.
+    /// Watched descriptor; `None` for an input that is always ready and cannot be watched, such as
+    /// a regular file or `/dev/null`.
     watched: Option<Watched>,
-    /// Whether there may be something to read, though no news of it will come.
+    /// Whether a read may succeed although no readiness event will arrive.
     is_ready: bool,
 }
 
@@ -53,7 +54,7 @@ pub(super) fn run<S: Session>(
         Some(Finish::Won(stream, address)) => (stream, address),
         Some(Finish::Lost(outcome, address)) => return Ok(Call { session, outcome, address }),
         None => {
-            let address = addresses.first().copied().context("there is no address to leave")?;
+            let address = addresses.first().copied().context("no address to connect to")?;
             return Ok(Call { session, outcome: Outcome::Left, address });
         }
     };
@@ -61,7 +62,7 @@ pub(super) fn run<S: Session>(
     drop(runtime);
     socket::set_no_delay(&stream, true)?;
     socket::set_urgent_inline(&stream, true)?;
-    // Without stamps the session knows less; nothing else is wrong.
+    // The session works without timestamps; it only lacks the receive delays.
     let is_stamped =
         session.wants_receive_delays() && receive_delay::stamp_arrivals(&stream).is_ok();
     session.reached(address);
@@ -70,7 +71,7 @@ pub(super) fn run<S: Session>(
     news.watch(stream.as_fd(), PollFlags::IN | PollFlags::OUT | PollFlags::PRI)?;
     let inputs = session.inputs();
     for input in &inputs {
-        news.watch(*input, PollFlags::IN).context("an input of the session cannot be watched")?;
+        news.watch(*input, PollFlags::IN).context("cannot watch an input of the session")?;
     }
     let inputs = inputs.len();
     let display = session.display().map(|_| news.reserve());
@@ -93,7 +94,7 @@ pub(super) fn run<S: Session>(
     Ok(Call { session, outcome, address })
 }
 
-/// Opens the connection; the near side may end the session while the far side is silent.
+/// Opens the connection. Local input can end the session while the remote host does not answer.
 async fn connect<S: Session>(
     addresses: &[SocketAddr],
     timeout: Duration,
@@ -115,7 +116,8 @@ async fn connect<S: Session>(
     }
 }
 
-/// What an error of a socket says about the far side; errors of our own side stay errors.
+/// Maps the error of a socket to an outcome of the connection; errors of the local host are
+/// returned as errors.
 pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
@@ -124,31 +126,31 @@ pub(crate) fn outcome_of(error: io::Error) -> Result<Outcome> {
         }
         ErrorKind::TimedOut => Ok(Outcome::TimedOut),
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Ok(Outcome::Unreachable),
-        _ => Err(error).context("the kernel does not open the connection"),
+        _ => Err(error).context("the kernel cannot open the connection"),
     }
 }
 
 struct Kernel<'a, S> {
     stream: TcpStream,
-    /// Whether the kernel stamps what arrives.
+    /// Whether the kernel timestamps incoming data.
     is_stamped: bool,
-    /// What is known of the socket, behind it of the session's inputs, and then of its display.
+    /// Readiness of the socket, followed by the session's inputs and its display.
     news: News,
     inputs: usize,
-    /// The number of the display among what is watched. It is watched only while it has no room: a
-    /// terminal reports room after every key.
+    /// Index of the display among the watched descriptors. It is watched only while it accepts no
+    /// output, because a terminal reports writability after every key.
     display: Option<usize>,
-    /// Since when the display has had no room.
+    /// Time since which the display has accepted no output.
     blocked_at: Option<Instant>,
     session: &'a mut S,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
-    /// How much the next read asks for.
+    /// Number of bytes that the next read requests.
     read_len: usize,
-    /// Whether urgent data was announced and its mark has not been read.
+    /// Whether urgent data was announced and the urgent mark was not read yet.
     is_urgent_ahead: bool,
     is_half_closed: bool,
-    /// How the connection ended; the display may not have shown everything yet.
+    /// How the connection ended; output for the display may still be pending.
     ended: Option<Outcome>,
 }
 
@@ -177,10 +179,11 @@ impl<S: Session> Kernel<'_, S> {
         }
     }
 
-    /// Serves each source that is ready, once: so none of them, however much it has, keeps another
-    /// one waiting for longer than a turn. No step blocks, whatever its peer does.
+    /// Serves each ready source once, so that no source delays another by more than one turn,
+    /// however much data it has. No step blocks, whatever its peer does.
     fn serve(&mut self) -> Result<()> {
-        // Urgent data is first: a Synch must be known before the data that it discards is read.
+        // Urgent data comes first: the session must know of a Synch before it reads the data that
+        // the Synch discards.
         if self.news.ready(SOCKET).contains(PollFlags::PRI) && !self.is_urgent_ahead {
             self.news.clear(SOCKET, PollFlags::PRI);
             self.is_urgent_ahead = true;
@@ -199,14 +202,14 @@ impl<S: Session> Kernel<'_, S> {
             self.session.run(&mut self.bench.cx());
         }
         if self.is_socket_ready() {
-            // Keys go out before what the display takes time for.
+            // Keys are sent before the read, whose data the display needs time for.
             self.write()?;
             self.read()?;
         }
         Ok(())
     }
 
-    /// Waits for room where the display has none, and adapts to its speed how much is read at once.
+    /// Watches a full display until it is writable, and adapts the read size to its speed.
     fn follow_display(&mut self) -> Result<()> {
         let Some(number) = self.display else { return Ok(()) };
         if !self.session.is_display_full() {
@@ -246,32 +249,34 @@ impl<S: Session> Kernel<'_, S> {
         is_incoming && self.ended.is_none() && self.session.wants_data()
     }
 
-    /// Shuts our half of the connection when the session has nothing more to send.
+    /// Shuts down the write half of the connection when the session has nothing more to send.
     fn close_if_due(&mut self) {
         let is_due = self.session.is_closing() && self.session.output().is_empty();
         if is_due && !self.is_half_closed {
             self.is_half_closed = true;
-            // What the peer has closed already needs no closing.
+            // Ignored: the peer may have closed the connection already.
             _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write);
         }
     }
 
-    /// Waits in the kernel's call itself: between two keys everything is cold, and the little that
-    /// runs then is a good part of what a key costs.
+    /// Waits in the system call itself: between two keys the caches are cold, and any code that
+    /// runs here is a large part of the cost of a key.
     fn wait(&mut self) -> Result<()> {
         if self.session.wants_to_run() {
             return Ok(());
         }
         let left = self.bench.meter.enter(Account::Outside);
-        // What was not read to its end is not waited for, but all the others are asked beside it.
+        // An input with unread data makes this a poll without waiting; the other descriptors are
+        // still polled.
         let until = if self.is_any_ready() { Some(Instant::ZERO) } else { self.session.deadline() };
         loop {
             let wake = self.news.wait(&self.bench.clock, until)?;
             if self.is_urgent_ahead {
-                // What is told of it until its mark is told of what is known.
+                // Urgent events before the mark is read report urgent data that is already known.
                 self.news.clear(SOCKET, PollFlags::PRI);
             }
-            // There is news of what nobody wants now, as of room where nothing waits.
+            // An event may concern a descriptor that is not wanted now, such as a writable socket
+            // without pending output.
             if wake == Wake::Deadline || self.is_any_ready() {
                 break;
             }
@@ -281,7 +286,7 @@ impl<S: Session> Kernel<'_, S> {
         Ok(())
     }
 
-    /// Returns whether there is something to do, as far as it is known.
+    /// Returns whether any source is known to be ready.
     fn is_any_ready(&self) -> bool {
         let socket = self.news.ready(SOCKET);
         (socket.contains(PollFlags::PRI) && !self.is_urgent_ahead)
@@ -291,7 +296,8 @@ impl<S: Session> Kernel<'_, S> {
             || (self.blocked_at.is_some() && self.is_display_ready())
     }
 
-    /// Writes all output that the socket takes; the far side may have gone.
+    /// Writes all output that the socket accepts. Handles a connection that the remote host has
+    /// closed.
     fn write(&mut self) -> Result<()> {
         loop {
             let output = self.session.output();
@@ -299,7 +305,7 @@ impl<S: Session> Kernel<'_, S> {
                 return Ok(());
             }
             if self.is_half_closed || self.ended.is_some() {
-                // What is said after the end, as an answer to what still comes, is said to nobody.
+                // Output produced after the end, such as answers to late data, is discarded.
                 let count = output.len();
                 self.session.sent(count);
                 continue;
@@ -326,16 +332,16 @@ impl<S: Session> Kernel<'_, S> {
         }
     }
 
-    /// Has the kernel acknowledge late, if the session wants that. It forgets it when what comes
-    /// looks like a file.
+    /// Requests delayed acknowledgments if the session wants them. The kernel drops this setting
+    /// when the incoming data looks like a file, so it is renewed.
     fn put_off_acknowledgments(&self) {
         if self.session.acknowledging() == Acknowledging::Late {
             _ = socket::set_quick_ack(&self.stream, false);
         }
     }
 
-    /// Reads what has come, up to the urgent mark, and acknowledges what the far side may wait
-    /// for as soon as it is on the screen.
+    /// Reads up to the urgent mark and displays the data. Then acknowledges at once what the remote
+    /// host may be waiting for.
     fn read(&mut self) -> Result<()> {
         let left = self.bench.meter.enter(Account::Interrupt);
         let was_at_mark =
@@ -364,7 +370,7 @@ impl<S: Session> Kernel<'_, S> {
             self.ended = Some(Outcome::Closed);
             return Ok(());
         }
-        // A read that is not full has emptied the socket, unless it stopped at the mark.
+        // A short read has emptied the socket, unless it stopped at the urgent mark.
         if count < self.read_len && !self.is_urgent_ahead {
             self.news.clear(SOCKET, PollFlags::IN);
         }
@@ -384,14 +390,15 @@ impl<S: Session> Kernel<'_, S> {
         self.put_off_acknowledgments();
         if is_awaited && self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
-            // It saves time; nothing is wrong without it.
+            // Ignored: an early acknowledgment only saves time.
             _ = socket::acknowledge_now(&self.stream);
             self.bench.meter.enter(left);
         }
         Ok(())
     }
 
-    /// Asks whether more urgent data is ahead, of which there was news before the mark of the last.
+    /// Polls for further urgent data whose event arrived before the mark of the previous one was
+    /// read.
     fn look_for_urgent(&mut self) -> Result<()> {
         let mut descriptors = [PollFd::new(&self.stream, PollFlags::PRI)];
         wait(&mut descriptors, &self.bench.clock, Some(Instant::ZERO))?;
@@ -419,7 +426,7 @@ fn inputs_of<S: Session>(session: &S) -> Result<Vec<Input>> {
         Ok(Input { is_ready: watched.is_none(), watched })
     });
     let inputs = inputs.collect::<io::Result<_>>();
-    inputs.context("an input of the session cannot be watched")
+    inputs.context("cannot watch an input of the session")
 }
 
 fn take_input<S: Session>(

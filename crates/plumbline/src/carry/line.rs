@@ -1,5 +1,5 @@
-//! A session over a serial line itself: what is typed goes out, what comes is shown. There is no
-//! network below, and no address.
+//! Runs a session directly over a serial line: input is sent as it is typed, received bytes are
+//! displayed. There is no network layer and no address.
 
 use super::{Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result, bail};
@@ -11,18 +11,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// What one read takes: more than a line brings in a turn.
+/// Size of one read, in bytes: more than a line delivers in one turn.
 const READ_LEN: usize = 4096;
 
-/// How long a line must be quiet before a session is over that has nothing more to send: a line has
-/// no end that could be waited for.
+/// How long a line must be quiet before a session with nothing more to send ends. A serial line has
+/// no end of file to wait for.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Carries `session` over the line at `device`, until it is over.
+/// Runs `session` over the line at `device` until the session ends.
 ///
 /// # Errors
 ///
-/// If there is no such line, if it cannot be as the settings say, and if it is unplugged.
+/// Returns an error if the line does not exist, does not support the settings or is unplugged.
 pub(crate) fn run_on_line<S: Session>(
     session: S,
     device: &Path,
@@ -36,7 +36,7 @@ pub(crate) fn run_on_line<S: Session>(
     let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     driver.session.reached(address);
     driver.session.opened(&mut driver.bench.cx());
-    driver.run().with_context(|| format!("the line {} is gone", device.display()))?;
+    driver.run().with_context(|| format!("lost the serial line {}", device.display()))?;
     Ok(Call { session: driver.session, outcome: Outcome::Left, address })
 }
 
@@ -45,7 +45,7 @@ struct Driver<'a, S> {
     session: S,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
-    /// When it is over, if nothing more comes.
+    /// Time at which the session ends unless more data arrives.
     quiet_until: Option<Instant>,
 }
 
@@ -57,7 +57,7 @@ impl<S: Session> Driver<'_, S> {
             self.session.has_gone_out(&mut self.bench.cx());
             self.session.flush(&mut self.bench.cx())?;
             if self.session.takes_break() {
-                self.serial.send_break().context("the line takes no break")?;
+                self.serial.send_break().context("cannot send a break")?;
             }
             if self.session.wants_status() {
                 self.session.take_status(&CarrierStatus::None);
@@ -72,7 +72,7 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Returns whether nothing more goes out, and nothing has come for long enough.
+    /// Returns whether nothing remains to be sent and nothing was received for [`QUIET`].
     fn is_quiet(&mut self) -> bool {
         let is_busy = !self.session.output().is_empty() || self.session.is_display_full();
         if !self.session.is_closing() || is_busy {
@@ -82,20 +82,20 @@ impl<S: Session> Driver<'_, S> {
         now >= *self.quiet_until.get_or_insert(now + QUIET)
     }
 
-    /// Writes what the line has room for.
+    /// Writes as much output as the line accepts.
     fn write(&mut self) -> Result<()> {
         while !self.session.output().is_empty() {
             let left = self.bench.meter.enter(Account::Interrupt);
             let written = self.serial.write(self.session.output());
             self.bench.meter.enter(left);
-            let Some(count) = written.context("it does not take what we send")? else { break };
+            let Some(count) = written.context("cannot write to the device")? else { break };
             self.bench.meter.work(Work::LineByte, count);
             self.session.sent(count);
         }
         Ok(())
     }
 
-    /// Waits for the line, the near side and the session's deadline, and takes what is there.
+    /// Waits for the line, the local inputs and the session's deadline, then reads what is ready.
     fn wait(&mut self) -> Result<()> {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, self.session.wants_data());
@@ -106,7 +106,7 @@ impl<S: Session> Driver<'_, S> {
         let near: Vec<_> = near.filter(|(index, _)| self.session.wants_input(*index)).collect();
         let inputs = near.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
         let line = PollFd::from_borrowed_fd(self.serial.as_fd(), wanted);
-        // The session writes to its display at each turn: that it has room only ends the wait.
+        // The session writes to its display at each turn, so a writable display only ends the wait.
         let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).chain(display).collect();
         let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
         let left = self.bench.meter.enter(Account::Outside);
@@ -131,9 +131,9 @@ impl<S: Session> Driver<'_, S> {
         let left = self.bench.meter.enter(Account::Interrupt);
         let read = self.serial.read(&mut self.buffer);
         self.bench.meter.enter(left);
-        match read.context("it cannot be read any more")? {
+        match read.context("cannot read from the device")? {
             None => Ok(()),
-            Some(0) => bail!("it has hung up: is the device still plugged in?"),
+            Some(0) => bail!("the device hung up: check that it is still plugged in"),
             Some(count) => {
                 self.bench.meter.work(Work::LineByte, count);
                 self.quiet_until = None;

@@ -1,8 +1,9 @@
-//! What carries a session: the kernel's sockets, our own station on a TUN, or one on a serial line.
+//! Carriers of a session: the kernel's sockets, a user-space station on a TUN, or one on a serial
+//! line.
 //!
-//! A [`Session`] is a stream application with a near side: the keyboard and the screen, or the
-//! program that measures. [`run`] drives it over any carrier until it is over, in the thread that
-//! calls it; the session does not see which carrier it is.
+//! A [`Session`] is a stream application with local input and output: the keyboard and the screen,
+//! or the program that measures. [`run`] drives it over any carrier until it ends, in the calling
+//! thread; the session does not depend on the kind of carrier.
 
 mod bench;
 #[cfg(test)]
@@ -46,38 +47,39 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// A stream application with its near side.
+/// A stream application with its local inputs and display.
 pub(crate) trait Session: Stream {
-    /// Returns the descriptors whose input the near side waits for.
+    /// Returns the descriptors of the local inputs.
     fn inputs(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Returns whether the session wants what the `index`th of the inputs has now.
+    /// Returns whether the session accepts data from the `index`th input now.
     fn wants_input(&self, _index: usize) -> bool {
         true
     }
 
-    /// Returns whether [`Session::take_input`] may have left something to read at the `index`th of
-    /// the inputs; it is then called again without waiting, and may find nothing.
+    /// Returns whether [`Session::take_input`] may have left data at the `index`th input. It is
+    /// then called again without waiting, and may find nothing.
     fn has_more_input(&self, _index: usize) -> bool {
         false
     }
 
-    /// Takes the address of the connection that opens next, or may: the last word counts.
+    /// Sets the address of the connection that is about to open. May be called several times; the
+    /// last call holds.
     fn reached(&mut self, _address: SocketAddr) {}
 
-    /// Takes what can be read from the `index`th of the inputs without waiting.
+    /// Reads what is available at the `index`th input without blocking.
     ///
     /// # Errors
     ///
-    /// If the near side fails: the session ends.
+    /// Returns an error if the input fails; the session then ends.
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()>;
 
-    /// Writes what waits for the near side, as far as there is room: after each turn of the
-    /// carrier. A slow display must not block it, or the keyboard waits too.
+    /// Writes pending display output as far as the display accepts it. Called after each turn of
+    /// the carrier. A slow display must not block this call, or the keyboard waits too.
     ///
     /// # Errors
     ///
-    /// If the near side fails: the session ends.
+    /// Returns an error if the display fails; the session then ends.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()>;
 
     /// Returns the descriptor that display output is written to, if the session has a display.
@@ -85,65 +87,68 @@ pub(crate) trait Session: Stream {
         None
     }
 
-    /// Returns whether display output waits for room. The carrier then calls [`Session::flush`]
-    /// again once [`Session::display`] has room, and before a connection that has closed is over.
+    /// Returns whether display output is pending because the display is full. The carrier calls
+    /// [`Session::flush`] again when [`Session::display`] is writable, and before it ends a
+    /// connection that has closed.
     fn is_display_full(&self) -> bool {
         false
     }
 
-    /// Returns how soon what comes is acknowledged.
+    /// Returns when the carrier acknowledges received data.
     fn acknowledging(&self) -> Acknowledging {
         Acknowledging::Awaited
     }
 
-    /// Returns whether the session wants [`Session::take_receive_delay`] where the carrier can tell.
+    /// Returns whether the session wants [`Session::take_receive_delay`] from a carrier that
+    /// supports it.
     fn wants_receive_delays(&self) -> bool {
         false
     }
 
-    /// Takes for how long the data that [`Stream::receive`] takes next has waited to be read since it
-    /// arrived at this host.
+    /// Sets the time between the arrival at this host and the read of the data that the next
+    /// [`Stream::receive`] delivers.
     fn take_receive_delay(&mut self, _delay: Duration) {}
 
-    /// Takes the carrier's word that all output has been given to the device or the kernel.
+    /// Notifies the session that all output was handed to the device or the kernel.
     fn has_gone_out(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// Returns, once, whether all that follows is TLS, both ways, behind the output of now.
+    /// Returns, once, whether TLS starts in both directions after the pending output.
     fn starts_tls(&mut self) -> bool {
         false
     }
 
-    /// Takes note that all that goes out and comes in from now on is in TLS.
+    /// Notifies the session that all data from now on is protected by TLS.
     fn secured(&mut self, _how: Secured, _cx: &mut Cx<'_>) {}
 
-    /// Returns, once, whether a serial line is to have a BREAK now.
+    /// Returns, once, whether the carrier must send a BREAK on a serial line now.
     fn takes_break(&mut self) -> bool {
         false
     }
 
-    /// Takes what the carrier knows of its connection, when [`Session::wants_status`] has asked.
+    /// Receives the status of the connection after [`Session::wants_status`] returned `true`.
     fn take_status(&mut self, status: &CarrierStatus);
 
     /// Returns whether the session waits for [`Session::take_status`].
     fn wants_status(&self) -> bool;
 
-    /// Returns whether the near side has ended the session, and the connection is to be dropped.
+    /// Returns whether the local user or program has ended the session, so that the connection is
+    /// dropped.
     fn is_over(&self) -> bool;
 }
 
-/// What a carrier knows of its connection.
+/// Status of a carrier's connection.
 #[derive(Clone, Debug)]
 pub(crate) enum CarrierStatus {
-    /// The kernel's `TCP_INFO`, and its congestion control.
+    /// `TCP_INFO` of the kernel and the name of its congestion control.
     Kernel(Box<os::socket::TcpInfo>, String),
-    /// Our own TCP, and what its station has counted.
+    /// Status of the user-space TCP and the counters of its station.
     Own(Box<Status>),
-    /// Nothing: there is no connection.
+    /// No connection.
     None,
 }
 
 impl CarrierStatus {
-    /// Returns whether the remote host has acknowledged all data that was sent; `None` if that is not known.
+    /// Returns whether the remote host has acknowledged all sent data; `None` if that is unknown.
     pub(crate) fn is_acknowledged(&self) -> Option<bool> {
         match self {
             Self::Kernel(info, _) => {
@@ -154,7 +159,7 @@ impl CarrierStatus {
         }
     }
 
-    /// Returns the smoothed round trip of TCP (RFC 6298 section 2), ns.
+    /// Returns the smoothed round-trip time of TCP (RFC 6298 section 2), ns.
     pub(crate) fn round_trip_ns(&self) -> Option<u64> {
         match self {
             Self::Kernel(info, _) => Some(u64::from(info.round_trip_us) * 1_000),
@@ -167,27 +172,27 @@ impl CarrierStatus {
     }
 }
 
-/// A session that is over.
+/// A session that has ended.
 #[derive(Debug)]
 pub(crate) struct Call<S> {
     /// The session.
     pub session: S,
     /// How it ended.
     pub outcome: Outcome,
-    /// With whom, or of which address the outcome tells if no connection was opened.
+    /// Address of the remote host; without a connection, the address that the outcome refers to.
     pub address: SocketAddr,
 }
 
-/// How long a connection may take to open.
+/// Default time limit for opening a connection.
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carries `session` to the first of a host's `addresses` that answers, and back until it is
-/// over. Which that is, the kernel's sockets find out by a race (RFC 8305), and our own TCP by one
-/// attempt after the other, in the order of RFC 6724.
+/// Connects `session` to the first of a host's `addresses` that answers and runs it until it ends.
+/// The kernel's sockets race the addresses (RFC 8305); the user-space TCP tries them one after the
+/// other, in the order of RFC 6724.
 ///
 /// # Errors
 ///
-/// If the machine refuses what the carrier needs, in a sentence that says what to do.
+/// Returns an error that names the remedy if the machine refuses what the carrier needs.
 pub(crate) fn run<S: Session>(
     session: S,
     via: &Via,
@@ -203,12 +208,12 @@ pub(crate) fn run<S: Session>(
     }
 }
 
-/// Carries `session` over our own TCP/IP on a TUN that is open already, as [`run`] does. Our
-/// addresses are those that the interface's own addresses suggest.
+/// Runs `session` over the user-space TCP/IP on an open TUN, like [`run`]. The local addresses are
+/// derived from the addresses of the interface.
 ///
 /// # Errors
 ///
-/// If the interface is down or has no address, or fails.
+/// Returns an error if the interface is down, has no address or fails.
 pub(crate) fn run_on_tun<S: Session>(
     session: S,
     tun: Tun,
@@ -219,19 +224,20 @@ pub(crate) fn run_on_tun<S: Session>(
     station::run_on_tun(session, tun, addresses, timeout, bench)
 }
 
-/// How soon a carrier acknowledges what comes.
+/// When a carrier acknowledges received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledging {
-    /// At once what the far side may wait for; all else with an answer, or after a delay.
+    /// Acknowledges at once data after which the remote host may hold back more; all other data
+    /// with an answer or after a delay.
     Awaited,
-    /// At once, whatever it is.
+    /// Acknowledges all data at once.
     AtOnce,
-    /// With an answer, or after the delay that most programs leave to their TCP.
+    /// Acknowledges with an answer or after the default delay of TCP.
     Late,
 }
 
 impl Acknowledging {
-    /// Returns what says of data whether it is acknowledged at once.
+    /// Returns a predicate that selects the data to acknowledge at once.
     pub(crate) fn at_once(self) -> fn(&[u8]) -> bool {
         match self {
             Self::Awaited => may_hold_back,
@@ -241,12 +247,12 @@ impl Acknowledging {
     }
 }
 
-/// Bytes from the far side that are surely the echo of one key: a character, or a rubout.
+/// Maximum length in bytes of data that is taken for the echo of one key: a character or a rubout.
 const ECHO_LEN: usize = 4;
 
-/// Returns whether the far side may hold back more until `data` is acknowledged (Nagle's
-/// algorithm, RFC 9293 §3.7.4): after the echo of one key nothing waits, after all else a screen
-/// may, and a delayed acknowledgment would keep it from the eye for 40 ms.
+/// Returns whether the remote host may hold back more data until `data` is acknowledged (Nagle's
+/// algorithm, RFC 9293 §3.7.4). Nothing follows the echo of one key. A screen may follow any other
+/// data, and a delayed acknowledgment would delay its display by 40 ms.
 fn may_hold_back(data: &[u8]) -> bool {
     data.len() > ECHO_LEN || data.contains(&b'\n')
 }

@@ -1,28 +1,28 @@
-//! How a session ended, and what is said of one that failed.
+//! How a session ended, and the error message of a failed one.
 
 use std::net::SocketAddr;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The far side closed, or both did.
+    /// The remote host closed the connection, or both ends did.
     Closed,
-    /// The near side ended it.
+    /// The local user or program ended the session.
     Left,
-    /// Nobody listens at that port.
+    /// The remote host refused the connection: nothing listens on the port.
     Refused,
-    /// The far side reset the connection.
+    /// The remote host reset the connection.
     Reset,
-    /// Nothing was heard for too long.
+    /// The connection timed out.
     TimedOut,
-    /// The network says that the host cannot be reached.
+    /// The network reports the host as unreachable.
     Unreachable,
 }
 
 impl Outcome {
-    /// Returns the sentence for an outcome that is a failure of the far side, at `address`. Its
-    /// connection was open before; or it and those to so many `others` had `timeout_s` seconds to
-    /// open.
+    /// Returns the error message for an outcome that is a failure, at `address`; `None` for other
+    /// outcomes. `was_open` distinguishes a lost connection from one that, like those to `others`
+    /// further addresses, did not open within `timeout_s` seconds.
     pub(crate) fn failure(
         self,
         was_open: bool,
@@ -39,7 +39,7 @@ impl Outcome {
                 Some(format!("{address} reset the connection before it was open: try again later"))
             }
             (Self::Reset, true) => Some(format!(
-                "{address} reset the connection: its server or its machine has gone down"
+                "{address} reset the connection: the server program or its host went down"
             )),
             (Self::TimedOut, false) => {
                 let too = match others {
@@ -52,17 +52,17 @@ impl Outcome {
                      that no firewall stands between, or wait longer with --timeout"
                 ))
             }
-            (Self::TimedOut, true) => {
-                Some(format!("{address} has fallen silent: check that it is up, and the way to it"))
-            }
+            (Self::TimedOut, true) => Some(format!(
+                "{address} no longer answers: check that it is up, and the network path to it"
+            )),
             (Self::Unreachable, _) => {
-                Some(format!("there is no way to {address}: check the address and your routes"))
+                Some(format!("no route to {address}: check the address and your routes"))
             }
         }
     }
 
-    /// Returns how much a failure tells of a host: that it answered, that it may be there, that
-    /// there is no way.
+    /// Returns the rank of a failure by its evidence about the host: that it answered, that it may
+    /// exist, that no route leads to it.
     fn says(self) -> u8 {
         match self {
             Self::Closed | Self::Left => 3,
@@ -73,8 +73,8 @@ impl Outcome {
     }
 }
 
-/// What attempts at the addresses of one host have come to: the failure that tells most, and of
-/// those the first.
+/// Combined result of the attempts at the addresses of one host: the failure with the highest rank;
+/// among equals, the first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Failures {
     told: Option<(Outcome, SocketAddr)>,

@@ -1,4 +1,4 @@
-//! Between a station and a device that carries whole packets, which may be left unfinished in both
+//! Packet I/O between a station and a packet device. Offloaded packets may be incomplete in both
 //! directions (`os::vnet`).
 
 use anyhow::{Context, Result};
@@ -7,27 +7,28 @@ use protocols::Cx;
 use protocols::meter::{Account, Counter};
 use protocols::station::{Frame, Station};
 
-/// The length of a packet that hardly ever has another one behind it, in bytes: an echo, a prompt.
+/// Maximum length in bytes of a packet that is rarely followed by another at once: an echo, a
+/// prompt.
 const SHORT_LEN: usize = 512;
 
-/// What a device had for us.
+/// Result of a read from a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// No packet, or there is no room for one.
+    /// No packet was available, or no buffer was free.
     Nothing,
-    /// A packet of so many bytes.
+    /// A packet of this length in bytes.
     Packet(usize),
 }
 
 impl Read {
-    /// Returns whether another packet is likely enough to ask for it: to ask in vain costs as much
-    /// as to read one, and `poll` says it anyway.
+    /// Returns whether another packet is likely enough for another read. A read without result
+    /// costs as much as one with a packet, and `poll` reports the next packet anyway.
     pub(super) fn may_have_more(self) -> bool {
         matches!(self, Self::Packet(length) if length > SHORT_LEN)
     }
 }
 
-/// Reads the next packet into a packet of the station.
+/// Reads the next packet into a packet buffer of the station.
 pub(super) fn read_packet(
     device: &os::device::Device,
     station: &mut Station,
@@ -52,7 +53,7 @@ pub(super) fn read_packet(
         Err(error) => {
             station.take_back(packet);
             if os::driver::is_about_the_device(&error) {
-                return Err(error).context("the device cannot be read any more");
+                return Err(error).context("cannot read from the device");
             }
             cx.meter.count(Counter::LinkHeadersUnknown);
             Ok(Read::Packet(0))
@@ -60,7 +61,8 @@ pub(super) fn read_packet(
     }
 }
 
-/// Writes all packets that the station owes; what the device has no room for waits.
+/// Writes all packets that the station has queued; packets for which the device has no room stay
+/// queued.
 pub(super) fn write_packets(
     device: &os::device::Device,
     station: &mut Station,
@@ -72,7 +74,7 @@ pub(super) fn write_packets(
         let written = os::driver::write_frame(device, &frame);
         cx.meter.enter(left);
         written.unwrap_or_else(|error| {
-            // What it does not like about one packet is lost, as on any wire.
+            // The packet is lost, as on any wire, if the error concerns this packet only.
             cx.meter.count(Counter::LinkPacketsDropped);
             if os::driver::is_about_the_device(&error) {
                 failure = Some(error);
@@ -82,7 +84,7 @@ pub(super) fn write_packets(
     };
     station.transmit_to(&mut write, cx);
     match failure {
-        Some(error) => Err(error).context("the device does not take what we send"),
+        Some(error) => Err(error).context("cannot write to the device"),
         None => Ok(()),
     }
 }

@@ -1,24 +1,24 @@
-//! The certificates that servers have shown at first use, by the SHA-256 of each.
+//! Certificates that servers presented at first use, as SHA-256 fingerprints.
 //!
-//! The file has a line for each server: `host:port fingerprint`. Lines that begin with `#`, and those
-//! that make no sense, are left alone.
+//! The file has one line for each server: `host:port fingerprint`. Lines that begin with `#` and
+//! malformed lines are ignored.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The longest file that is read, in bytes; ours.
+/// Maximum number of bytes read from the file. Our choice.
 const FILE_MAX_BYTES: u64 = 4 << 20;
 
-/// The file of the certificates that are known.
+/// The file of known certificates.
 #[derive(Clone, Debug)]
 pub(crate) struct Pins {
     path: PathBuf,
 }
 
 impl Pins {
-    /// Returns those of the user.
+    /// Returns the file of the current user.
     pub(crate) fn of_user() -> Self {
         Self { path: crate::state::state_folder().join("known_hosts") }
     }
@@ -28,16 +28,16 @@ impl Pins {
         Self { path }
     }
 
-    /// Returns where they are.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the fingerprint that is known of `server`, which is `host:port`.
+    /// Returns the known fingerprint of `server`, which is `host:port`.
     ///
     /// # Errors
     ///
-    /// What the file system says; that there is no file is no error.
+    /// Returns the error of the file system. A missing file is not an error.
     pub(crate) fn find(&self, server: &str) -> io::Result<Option<String>> {
         let mut text = String::new();
         match fs::File::open(&self.path) {
@@ -48,17 +48,17 @@ impl Pins {
         Ok(find(&text, server).map(str::to_owned))
     }
 
-    /// Adds that `server` has shown `fingerprint`.
+    /// Appends `fingerprint` as the known certificate of `server`.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// Returns the error of the file system.
     pub(crate) fn add(&self, server: &str, fingerprint: &str) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-        // One write, so that two logins at once do not mix their lines.
+        // A single write, so that concurrent logins do not mix their lines.
         file.write_all(format!("{server} {fingerprint}\n").as_bytes())
     }
 }

@@ -1,11 +1,11 @@
-//! Which address of a host the kernel connects to: Happy Eyeballs, version 2 (RFC 8305).
+//! Address selection for kernel connections: Happy Eyeballs version 2 (RFC 8305).
 //!
-//! The addresses come in the order of RFC 6724 from the resolver. They are tried by turns of the
-//! families (§4), the next one a quarter of a second after the one before, or at once when that
-//! has failed (§5). The first connection that opens wins, and the others are dropped.
+//! The resolver returns the addresses in the order of RFC 6724. They are tried with alternating
+//! address families (§4). Each attempt starts 250 ms after the one before, or at once when that has
+//! failed (§5). The first connection that opens wins, and the others are dropped.
 //!
-//! Left out: the two questions of §3, because the resolver asks them both and answers once, and
-//! what is known of earlier connections.
+//! Not implemented: the two separate queries of §3, because the resolver sends both and answers
+//! once, and the history of earlier connections.
 
 use super::Outcome;
 use super::kernel::outcome_of;
@@ -22,20 +22,20 @@ use tokio::time::{Instant, sleep_until};
 /// RFC 8305 §5, §8: the Connection Attempt Delay.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// How a race ended.
+/// Result of a race.
 #[derive(Debug)]
 pub(super) enum Finish {
-    /// With a connection.
+    /// A connection opened.
     Won(TcpStream, SocketAddr),
-    /// Without one: what tells most, and of which address.
+    /// No connection opened: the most informative failure and its address.
     Lost(Outcome, SocketAddr),
 }
 
-/// Opens a connection to the first of `addresses` that answers, or says what came of it instead.
+/// Connects to the first of `addresses` that answers, or returns the outcome of the failure.
 ///
 /// # Errors
 ///
-/// As [`Race::run`].
+/// Returns the errors of [`Race::run`].
 pub(crate) async fn connect(
     addresses: &[SocketAddr],
     timeout: Duration,
@@ -46,28 +46,28 @@ pub(crate) async fn connect(
     })
 }
 
-/// The attempts at the addresses of one host.
+/// Connection attempts at the addresses of one host.
 #[derive(Debug)]
 pub(super) struct Race {
     waiting: VecDeque<SocketAddr>,
     attempts: JoinSet<(SocketAddr, io::Result<TcpStream>)>,
     failures: Failures,
-    /// What our own side said first of an attempt.
+    /// First local error of an attempt.
     error: Option<anyhow::Error>,
 }
 
 impl Race {
-    /// Makes a race to `addresses`, the most preferred of them in front.
+    /// Creates a race to `addresses`, the most preferred first.
     pub(super) fn to(addresses: &[SocketAddr]) -> Self {
         let waiting = interleaved(addresses).into();
         Self { waiting, attempts: JoinSet::new(), failures: Failures::default(), error: None }
     }
 
-    /// Runs until a connection is open, all attempts have failed, or `timeout` has passed.
+    /// Runs until a connection is open, all attempts have failed or `timeout` has passed.
     ///
     /// # Errors
     ///
-    /// If all that is known is that our own side does not open connections.
+    /// Returns an error if all that is known is a local error that prevented the connections.
     pub(super) async fn run(mut self, timeout: Duration) -> Result<Finish> {
         let give_up_at = Instant::now() + timeout;
         let mut next_at = Instant::now();
@@ -85,7 +85,7 @@ impl Race {
                     next_at = Instant::now();
                 }
                 () = sleep_until(give_up_at) => {
-                    // Those that wait for an answer have not had one.
+                    // No attempt that is still in progress was answered in time.
                     called.iter().for_each(|first| self.failures.add(Outcome::TimedOut, *first));
                     return self.lost();
                 }
@@ -122,12 +122,13 @@ impl Race {
         match (self.failures.told(), self.error) {
             (Some((outcome, address)), _) => Ok(Finish::Lost(outcome, address)),
             (None, Some(error)) => Err(error),
-            (None, None) => Err(anyhow::anyhow!("there is no address to connect to")),
+            (None, None) => Err(anyhow::anyhow!("no address to connect to")),
         }
     }
 }
 
-/// Returns the addresses by turns of the families, that of the first one first (RFC 8305 §4).
+/// Returns the addresses with alternating families, beginning with the family of the first (RFC
+/// 8305 §4).
 fn interleaved(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let Some(first) = addresses.first() else { return Vec::new() };
     let (mut leading, mut others): (VecDeque<_>, VecDeque<_>) = addresses

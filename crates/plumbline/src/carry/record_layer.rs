@@ -1,17 +1,18 @@
-//! TLS of a stream of files, in either role: records in, records out (RFC 8446 §5).
+//! Unbuffered TLS for file streams, in either role: records in, records out (RFC 8446 §5).
 //!
-//! The library keeps no buffers here. What comes is read in large pieces and deciphered out of them,
-//! a record at a time; what goes is enciphered into one buffer. So the bytes of a file are copied
-//! once, and not three times.
+//! The TLS library keeps no buffers here. Input is read in large pieces and decrypted in place, one
+//! record at a time; output is encrypted into one buffer. The bytes of a file are therefore copied
+//! once instead of three times.
 //!
 //! ```text
 //! wire ──► room, filled ──► turn ──► each(data)
 //! data ──► turn(Saying) ──► output, sent ──► wire
 //! ```
 //!
-//! No I/O is done here: whoever has the connection asks for [`RecordLayer::turn`] until that needs
-//! input, sends the output when it is time for it, and reads into [`RecordLayer::room`]. What the
-//! wire ends with is for it to judge too: only [`Turn::Ended`] is an end that the far side has said.
+//! This module does no I/O. The owner of the connection calls [`RecordLayer::turn`] until it needs
+//! input, sends the output when appropriate, and reads into [`RecordLayer::room`]. It also judges
+//! the end of the stream: only [`Turn::Ended`] is an end that the peer has announced
+//! (close_notify).
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -25,35 +26,35 @@ use tokio_rustls::rustls::unbuffered::{
 };
 use tokio_rustls::rustls::{ClientConfig, CommonState, ServerConfig};
 
-/// The longest record, with its head (RFC 5246 §6.2.3).
+/// Maximum length of a record with its header (RFC 5246 §6.2.3).
 const RECORD_MAX_BYTES: usize = 5 + (1 << 14) + 2048;
-/// What is kept of the wire as soon as much comes at a time: some records, and little enough for a
-/// cache.
+/// Size in bytes of the input buffer after a read has filled it: several records, yet small enough
+/// for a cache.
 const INCOMING_MAX_BYTES: usize = 128 * 1024;
-/// What an error may have to say to the far side, in turns of the library.
+/// Maximum number of library turns in which an error may produce an alert for the peer.
 const ALERT_TURNS: usize = 4;
 
-/// One end of TLS.
+/// One end of a TLS connection.
 pub(crate) struct RecordLayer {
     role: Role,
-    /// What has come and is not deciphered lies from `begin` to `end`.
+    /// Received ciphertext that is not decrypted yet lies from `begin` to `end`.
     incoming: Vec<u8>,
     begin: usize,
     end: usize,
-    /// What is to go lies from the start to `outgoing_len`; so much of it is gone.
+    /// Ciphertext to send, from the start to `outgoing_len`; the first `sent_len` bytes are sent.
     outgoing: Vec<u8>,
     outgoing_len: usize,
     sent_len: usize,
-    /// Whether the far side has said that nothing follows.
+    /// Whether the peer has sent close_notify.
     has_ended: bool,
     stopwatch: Stopwatch,
 }
 
-/// Adds up what the library takes, by the counter that costs least to read.
+/// Sums the time spent in the TLS library, by the counter that is cheapest to read.
 #[derive(Clone, Copy, Debug)]
 struct Stopwatch {
     read: fn() -> u64,
-    /// When it was made, by the clock and by the counter, out of which a tick's length follows.
+    /// Creation time by the clock and by the counter, from which the length of a tick follows.
     began: (Instant, u64),
     spent_ticks: u64,
 }
@@ -76,7 +77,7 @@ enum Role {
     Server(UnbufferedServerConnection),
 }
 
-/// What is to be said, as soon as it can be.
+/// Data or alert to encrypt as soon as the connection permits it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Saying<'a> {
     Nothing,
@@ -84,32 +85,32 @@ pub(crate) enum Saying<'a> {
     End,
 }
 
-/// What a turn of the library has come to.
+/// Result of one turn of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// There is more to do at once.
+    /// More work is ready; take another turn at once.
     Again,
-    /// More has to come first, and what is to go may be what it waits for.
+    /// More input is needed. The peer may be waiting for the pending output first.
     NeedsInput,
-    /// What was to be said is in the output; what comes next has to come first.
+    /// The data or alert is in the output; progress now needs further input.
     Open,
-    /// The far side has ended.
+    /// The peer has sent close_notify.
     Ended,
 }
 
 impl fmt::Debug for RecordLayer {
-    /// Keys and data are nobody's business.
+    /// Omits keys and data.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecordLayer").field("has_ended", &self.has_ended).finish_non_exhaustive()
     }
 }
 
 impl RecordLayer {
-    /// Begins as a client of the server `name`.
+    /// Starts a client connection to the server `name`.
     ///
     /// # Errors
     ///
-    /// If the configuration is good for no handshake.
+    /// Returns an error if the configuration permits no handshake.
     pub(crate) fn client(
         configuration: Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -118,11 +119,11 @@ impl RecordLayer {
         Ok(Self::new(Role::Client(connection.map_err(io::Error::other)?)))
     }
 
-    /// Begins as a server.
+    /// Starts a server connection.
     ///
     /// # Errors
     ///
-    /// If the configuration is good for no handshake.
+    /// Returns an error if the configuration permits no handshake.
     pub(crate) fn server(configuration: Arc<ServerConfig>) -> io::Result<Self> {
         let connection = UnbufferedServerConnection::new(configuration);
         Ok(Self::new(Role::Server(connection.map_err(io::Error::other)?)))
@@ -135,12 +136,12 @@ impl RecordLayer {
         Self { role, incoming, begin, end, outgoing, outgoing_len, sent_len, has_ended, stopwatch }
     }
 
-    /// Returns how long the library has worked, without what took the data.
+    /// Returns the time spent in the library, without the time of the data callback.
     pub(crate) fn spent(&self) -> Duration {
         self.stopwatch.spent()
     }
 
-    /// Returns what both ends have agreed, as far as they have.
+    /// Returns the negotiated parameters, as far as the handshake has come.
     pub(crate) fn agreed(&self) -> &CommonState {
         match &self.role {
             Role::Client(connection) => connection,
@@ -148,20 +149,20 @@ impl RecordLayer {
         }
     }
 
-    /// Returns whether the handshake is not over.
+    /// Returns whether the handshake is still in progress.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.agreed().is_handshaking()
     }
 
-    /// Returns whether the far side has said that nothing follows.
+    /// Returns whether the peer has sent close_notify.
     pub(crate) const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Returns room for what is read of the wire: of `at_most` bytes, or for what a record lacks.
-    /// There is none if what came is no record.
+    /// Returns the buffer for further input, limited to `at_most` bytes or the maximum length of a
+    /// record, whichever is larger. Empty if the input is not a valid record.
     pub(crate) fn room(&mut self, at_most: usize) -> &mut [u8] {
-        // What is left is a part of a record, or of a message of the handshake in several.
+        // The remainder is a part of a record, or of a handshake message in several records.
         self.incoming.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
         if self.end == self.incoming.len() {
@@ -172,11 +173,11 @@ impl RecordLayer {
         room.get_mut(..len).unwrap_or_default()
     }
 
-    /// Takes the first `count` bytes of the [`Self::room`] as what has come.
+    /// Marks the first `count` bytes of [`Self::room`] as received.
     pub(crate) fn filled(&mut self, count: usize) {
         self.end = self.incoming.len().min(self.end + count);
         if self.end == self.incoming.len() {
-            // More was there than had room.
+            // The read filled the buffer; more may be waiting.
             self.grow();
         }
     }
@@ -187,12 +188,12 @@ impl RecordLayer {
         }
     }
 
-    /// Returns what is to go on the wire.
+    /// Returns the ciphertext to send.
     pub(crate) fn output(&self) -> &[u8] {
         self.outgoing.get(self.sent_len..self.outgoing_len).unwrap_or_default()
     }
 
-    /// Takes the first `count` bytes of the [`Self::output`] as gone.
+    /// Marks the first `count` bytes of [`Self::output`] as sent.
     pub(crate) fn sent(&mut self, count: usize) {
         self.sent_len += count;
         if self.sent_len >= self.outgoing_len {
@@ -200,13 +201,13 @@ impl RecordLayer {
         }
     }
 
-    /// Lets the library do one thing with what has come: data goes to `each`, and what is to be
-    /// said into the output once it can be, which is [`Turn::Open`].
+    /// Runs one step of the library on the received data. Decrypted data goes to `each`. `saying`
+    /// is encrypted into the output once possible, which returns [`Turn::Open`].
     ///
     /// # Errors
     ///
-    /// What the library says; then the output has what the far side is told of it. What cannot be
-    /// said any more is [`ErrorKind::NotConnected`].
+    /// Returns the error of the library; the output then contains the alert for the peer. Returns
+    /// [`ErrorKind::NotConnected`] for data that can no longer be sent.
     pub(crate) fn turn(
         &mut self,
         saying: Saying<'_>,
@@ -240,7 +241,7 @@ impl RecordLayer {
         Ok(turn)
     }
 
-    /// Puts into the output what the far side is told of an error.
+    /// Puts the alert for an error into the output.
     fn complain(&mut self) {
         for _ in 0..ALERT_TURNS {
             let outgoing = (&mut self.outgoing, &mut self.outgoing_len);
@@ -260,7 +261,8 @@ impl RecordLayer {
     }
 }
 
-/// Does what a state asks for, and returns how much of what came is done with.
+/// Performs the action that a connection state requires and returns the number of consumed input
+/// bytes.
 fn take<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     saying: Saying<'_>,
@@ -289,7 +291,7 @@ fn take<Data>(
             append(outgoing, len, put).map(|()| Turn::Again)
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
-            // It is in the output, in its order, and that is all which the library has to know.
+            // The data is in the output in its order; the library needs no other confirmation.
             data.done();
             Ok(Turn::Again)
         }
@@ -313,14 +315,14 @@ fn take<Data>(
             Saying::Nothing => Ok(Turn::Ended),
             Saying::Data(_) | Saying::End => Err(ErrorKind::NotConnected.into()),
         },
-        // Early data, which nobody is offered.
+        // Early data, which is never offered.
         Ok(_) => Err(ErrorKind::Unsupported.into()),
         Err(error) => Err(io::Error::other(error)),
     };
     (discard, turn)
 }
 
-/// Has `put` put something behind what is in `outgoing`, with as much room as it says it needs.
+/// Lets `put` append to `outgoing`, with as much room as it reports to need.
 fn append(
     outgoing: &mut Vec<u8>,
     len: &mut usize,

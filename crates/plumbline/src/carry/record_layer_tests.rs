@@ -1,4 +1,4 @@
-//! Tests of both ends of TLS, with nothing but memory between them.
+//! Tests of both ends of a TLS connection, connected through memory.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{RootCertStore, SupportedProtocolVersion};
 
-/// A client and a server.
+/// A connected client and server.
 struct Pair {
     client: RecordLayer,
     server: RecordLayer,
@@ -36,7 +36,7 @@ impl Pair {
         Self { client, server: RecordLayer::server(Arc::new(server)).unwrap() }
     }
 
-    /// Does the handshake, with pieces of at most so many bytes on the wire.
+    /// Performs the handshake, with pieces of at most `piece` bytes on the wire.
     fn agreed(version: &'static SupportedProtocolVersion, piece: usize) -> Self {
         let mut pair = Self::new(version);
         for _ in 0..10 {
@@ -50,7 +50,7 @@ impl Pair {
     }
 }
 
-/// Takes turns until more has to come, and returns what was heard.
+/// Takes turns until more input is needed and returns the decrypted data.
 fn hear(layer: &mut RecordLayer) -> Vec<u8> {
     let mut heard = Vec::new();
     while layer.turn(Saying::Nothing, &mut |data| heard.extend_from_slice(data)).unwrap()
@@ -59,12 +59,12 @@ fn hear(layer: &mut RecordLayer) -> Vec<u8> {
     heard
 }
 
-/// Has one say something, whatever it hears meanwhile.
+/// Encrypts `saying` at one end, ignoring any data that it receives meanwhile.
 fn say(layer: &mut RecordLayer, saying: Saying<'_>) {
     while layer.turn(saying, &mut |_| {}).unwrap() != Turn::Open {}
 }
 
-/// Brings the output of one to the other, in pieces, and returns what that hears.
+/// Transfers the output of one end to the other, in pieces, and returns the data that it decrypts.
 fn carry(from: &mut RecordLayer, to: &mut RecordLayer, piece: usize) -> Vec<u8> {
     let mut heard = Vec::new();
     while !from.output().is_empty() {

@@ -1,5 +1,5 @@
-//! A place on an Ethernet segment: `tap:NAME`, `packet:INTERFACE`, and how a station gets an
-//! address there.
+//! Attachment to an Ethernet segment (`tap:NAME`, `packet:INTERFACE`) and the address configuration
+//! of a station there.
 
 use super::station::{Attachment, Device, wait_until_running};
 use super::via::Own;
@@ -14,34 +14,35 @@ use protocols::station::ethernet::{Ipv4, Ipv6, Settings};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A segment, and what we are on it.
+/// An Ethernet segment and the station's addresses on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// By which device.
+    /// Device that the segment is reached through.
     port: Port,
-    /// Our addresses; a server is asked if there is none of IPv4, and routers are listened to if
-    /// there is none of IPv6.
+    /// Local addresses. Without any address DHCP is used for IPv4; without an IPv6 address the
+    /// station autoconfigures one from router advertisements.
     own: Own,
-    /// The routers for everything beyond, of each family at most one.
+    /// Default routers, at most one of each family.
     routers: (Option<Ipv4Addr>, Option<Ipv6Addr>),
-    /// Our address on the segment; one is drawn if there is none.
+    /// Local MAC address; if `None`, a TAP gets a random one and a packet socket that of the
+    /// interface.
     mac: Option<MacAddress>,
 }
 
-/// A device that carries frames.
+/// A device that carries Ethernet frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// A TAP interface; a new one is made if there is none of that name.
+    /// TAP interface with this name; created if it does not exist.
     Tap(String),
-    /// An interface of the kernel, by a packet socket.
+    /// Interface of the kernel, through a packet socket.
     Packet(String),
 }
 
-/// The machine's own number, which stays the same (machine-id(5)).
+/// Identifier of the machine, stable across runs (machine-id(5)).
 const MACHINE_ID: &str = "/etc/machine-id";
 
 impl Segment {
-    /// Reads the settings behind the name of a device.
+    /// Parses the settings that follow the name of a device.
     pub(super) fn parse<'a>(port: Port, settings: impl Iterator<Item = &'a str>) -> Result<Self> {
         let mut segment = Self { port, own: Own::default(), routers: (None, None), mac: None };
         for setting in settings {
@@ -51,20 +52,20 @@ impl Segment {
                 Some(("router", value)) => match value.parse() {
                     Ok(IpAddr::V4(router)) => segment.routers.0 = Some(router),
                     Ok(IpAddr::V6(router)) => segment.routers.1 = Some(router),
-                    Err(_) => bail!("'{}' is not an address", value.escape_debug()),
+                    Err(_) => bail!("invalid address '{}'", value.escape_debug()),
                 },
                 Some(("mac", value)) => {
                     let mac = value.parse().ok().filter(|mac: &MacAddress| mac.is_unicast());
                     segment.mac = Some(mac.with_context(|| {
                         format!(
-                            "'{}' is not an Ethernet address of one interface, like \
+                            "'{}' is not the Ethernet address of a single interface, such as \
                              02:00:00:00:00:01",
                             value.escape_debug()
                         )
                     })?);
                 }
                 _ => bail!(
-                    "'{}' is no setting of an Ethernet segment: it has address=10.0.0.2/24, \
+                    "invalid setting of an Ethernet segment '{}': use address=10.0.0.2/24, \
                      address=2001:db8::2/64, address=dhcp, router=, mac=",
                     setting.escape_debug()
                 ),
@@ -74,12 +75,15 @@ impl Segment {
         if router4.is_some() && segment.own.ipv4.is_none()
             || router6.is_some() && segment.own.ipv6.is_none()
         {
-            bail!("the segment itself names its routers: say router= only beside address=");
+            bail!(
+                "router= is valid only together with address=: otherwise the segment provides the \
+                 routers"
+            );
         }
         Ok(segment)
     }
 
-    /// Opens the device.
+    /// Opens the device and returns it with the configuration of the station.
     pub(super) fn attach(&self) -> Result<Attachment> {
         let (device, interface) = self.port.open()?;
         let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
@@ -98,10 +102,10 @@ impl Segment {
         let mac = match (self.mac, &self.port) {
             (Some(mac), _) => mac,
             (None, Port::Tap(_)) => MacAddress::local_from_bits(os::entropy::seed()?),
-            // The interface lets in what is for its own address.
+            // The interface accepts only frames for its own address.
             (None, Port::Packet(name)) => {
                 let mac = interface.hardware_address()?.map(MacAddress::new);
-                mac.with_context(|| format!("{name} is no Ethernet interface"))?
+                mac.with_context(|| format!("{name} is not an Ethernet interface"))?
             }
         };
         let secret = secret()?;
@@ -116,7 +120,7 @@ impl Segment {
 }
 
 impl Port {
-    /// Opens the device, whose interface must be up.
+    /// Opens the device and waits until its interface is running. Fails if the interface is down.
     fn open(&self) -> Result<(os::device::Device, Interface)> {
         let (Self::Tap(name) | Self::Packet(name)) = self;
         let (device, interface) = match self {
@@ -136,8 +140,8 @@ impl Port {
         if !interface.is_up()? {
             let how = match self {
                 Self::Tap(_) => format!(
-                    "; if there was none, make one that stays (ip tuntap add {name} mode tap; ip \
-                     link set {name} up)"
+                    "; if it did not exist before, create a persistent one (ip tuntap add {name} \
+                     mode tap; ip link set {name} up)"
                 ),
                 Self::Packet(_) => String::new(),
             };
@@ -157,7 +161,8 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Returns what our IPv6 addresses depend on: the same number at each run on this machine.
+/// Returns the secret that the stable IPv6 addresses depend on: the same value at each run on this
+/// machine, random without a machine ID.
 fn secret() -> Result<Secret> {
     let machine = std::fs::read_to_string(MACHINE_ID).unwrap_or_default();
     if let Ok(number) = u128::from_str_radix(machine.trim(), 16) {

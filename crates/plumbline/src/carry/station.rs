@@ -1,7 +1,8 @@
-//! A session over our own TCP/IP: a station on a TUN or on a serial line, in one thread.
+//! Runs a session over the user-space TCP/IP in one thread: a station on a TUN, an Ethernet segment
+//! or a serial line.
 //!
-//! The driver waits until a descriptor is ready or a deadline has come, gives the station what
-//! has arrived, runs its steps until none is ready, and writes what they made.
+//! The driver waits until a descriptor is ready or a deadline expires, passes incoming data to the
+//! station, runs the station's steps until none is ready, and writes their output.
 
 use super::outcome::Failures;
 use super::via::Own;
@@ -27,38 +28,41 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Packets that are taken from the device before anything is answered.
+/// Maximum number of packets read from the device before any is answered.
 const BATCH: usize = 32;
-/// How long the last packets may take to leave: a reset at 300 bits per second takes 1.5 s.
+/// Time limit for sending the last packets: a reset at 300 bits per second takes 1.5 s.
 const FAREWELL: Duration = Duration::from_secs(2);
 const SERIAL_MTU: usize = 576;
-/// RFC 1661 §6.1: an end must be able to receive this much, whatever it has said.
+/// RFC 1661 §6.1: an implementation must be able to receive packets of this size, whatever MRU it
+/// has negotiated.
 const PPP_MTU: usize = 1500;
-/// The address of an end of a line that has none: it is never routed (RFC 7335).
+/// Address of an end of a line without an address; it is never routed (RFC 7335).
 const NAMELESS: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
-/// Where the password of PPP is, if the other end wants one.
+/// Environment variable with the PPP password, for a peer that requires authentication.
 const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
-/// What a serial line is given at a time, so that an acknowledgment need not wait long.
+/// Maximum number of bytes written to a serial line at a time, so that an acknowledgment need not
+/// wait long.
 const SERIAL_CHUNK: usize = 64;
-/// How long an address may be silent before the next one is called: a SYN and the one after it.
+/// Time without an answer after which the next address is tried: one SYN and one retransmission.
 const ATTEMPT: Duration = Duration::from_secs(2);
-/// The kernel looks at its links once a second at the least.
+/// Time limit for an interface to come up; the kernel checks the state of its links at least once a
+/// second.
 const RUNNING_WITHIN: Duration = Duration::from_millis(1_500);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(1);
-/// How long the echo of a key waits for the next key to be acknowledged with.
+/// Maximum delay of the acknowledgment of an echo, which the next key can carry.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(40);
-/// How much a session of packets may have outstanding, bytes: what is typed, and what is pasted.
+/// Send limit in bytes of a session over a packet device: typed keys and pasted text.
 const PASTE_BYTES: usize = 256 * 1024;
-/// The most output that may be under way to a session of packets, bytes.
+/// Maximum receive window in bytes of a session over a packet device.
 const OUTPUT_BYTES: usize = 512 * 1024;
-/// A screen of 200 by 60 in colour: the window of an interactive session.
+/// Initial window of an interactive session, in bytes: a screen of 200 by 60 in color.
 const SCREENFUL: usize = 32 * 1024;
 
-/// The device below a station.
+/// Device below a station.
 pub(super) enum Device {
-    /// A device of whole packets.
+    /// Packet device.
     Packets(os::device::Device),
-    /// A serial line.
+    /// Serial line.
     Serial(Serial),
 }
 
@@ -70,7 +74,7 @@ impl Device {
         }
     }
 
-    /// Returns what a station is told of its device.
+    /// Returns the capabilities of the device as station settings.
     fn settings(&self) -> Settings {
         let has_offloads = matches!(self, Self::Packets(device) if device.has_offloads());
         let cuts_datagrams = matches!(self, Self::Packets(device) if device.cuts_datagrams());
@@ -91,28 +95,29 @@ struct Driver<'a, S: Session> {
     carried: Carried<S>,
     bench: &'a mut Bench,
     buffer: Vec<u8>,
-    /// What the device has not taken yet.
+    /// Bytes from the link that the device has not accepted yet.
     unwritten: Vec<u8>,
-    /// What is known of the device, and behind it of the session's inputs.
+    /// Readiness of the device, followed by the session's inputs and its display.
     news: News,
     inputs: usize,
-    /// The number of the session's display among what is known; it is watched while it is full.
+    /// Index of the session's display among the watched descriptors; it is watched while it is
+    /// full.
     display: Option<usize>,
     is_display_watched: bool,
-    /// What the device is watched for.
+    /// Events that the device is watched for.
     watched: PollFlags,
 }
 
-/// The number of the device in what is known.
+/// Index of the device among the watched descriptors.
 const DEVICE: usize = 0;
 
-/// A device with what the station on it is.
+/// A device with the configuration of the station on it.
 pub(super) struct Attachment {
     pub(super) device: Device,
     pub(super) link: Link,
-    /// Our addresses, as far as they are known before anything has come.
+    /// Local addresses, as far as they are known before the link is up.
     pub(super) own: Own,
-    /// The station's place on an Ethernet segment, if the link is one.
+    /// Ethernet configuration of the station, if the link is Ethernet.
     pub(super) segment: Option<ethernet::Settings>,
 }
 
@@ -126,7 +131,7 @@ pub(super) fn run<S: Session>(
     carry(open(via)?, session, addresses, timeout, bench)
 }
 
-/// Carries `session` over a TUN that is open already, and whose interface is up.
+/// Runs `session` over an open TUN whose interface is up.
 pub(super) fn run_on_tun<S: Session>(
     session: S,
     tun: Tun,
@@ -151,12 +156,12 @@ fn carry<S: Session>(
     if let Some((address, prefix_len)) = own.ipv6 {
         let added =
             station.layers.internet.add_address(Address::lasting(address.into(), prefix_len));
-        added.ok().with_context(|| format!("no host can have the address {address}"))?;
+        added.ok().with_context(|| format!("{address} is not a valid host address"))?;
     }
     if let Some(segment) = segment {
         station.join_segment(segment, &mut bench.cx());
     }
-    let remote = *addresses.first().context("there is no address to connect to")?;
+    let remote = *addresses.first().context("no address to connect to")?;
     let local = station.layers.internet.source_for(remote.ip());
     let (mut news, inputs) = watch(&device, &session)?;
     let display = session.display().map(|_| news.reserve());
@@ -177,32 +182,32 @@ fn carry<S: Session>(
     driver.call(addresses, timeout)
 }
 
-/// Has the device be watched, and the session's inputs; returns how many of these there are.
+/// Watches the device and the session's inputs; returns the number of inputs.
 ///
-/// A terminal is watched by its news: to ask it would mean to wait for the thread that feeds it. A
-/// device is asked at each wait, because it is not read to its end.
+/// A terminal is watched edge-triggered, because polling it would wait for the thread that feeds
+/// it. The device is watched level-triggered, because it is not read until it is empty.
 fn watch<S: Session>(device: &Device, session: &S) -> Result<(News, usize)> {
     let mut news = News::new()?;
-    news.watch_level(device.as_fd(), PollFlags::IN).context("the device cannot be watched")?;
+    news.watch_level(device.as_fd(), PollFlags::IN).context("cannot watch the device")?;
     let inputs = session.inputs();
     for input in &inputs {
-        news.watch(*input, PollFlags::IN).context("an input of the session cannot be watched")?;
+        news.watch(*input, PollFlags::IN).context("cannot watch an input of the session")?;
     }
     Ok((news, inputs.len()))
 }
 
-/// Ties a session to the connection that `opening` says.
+/// Binds a session to the connection that `opening` describes.
 ///
-/// Where a packet has a price of its own, as on a device of packets, the echo of a key is
-/// acknowledged with the next key if that comes soon (RFC 9293 §3.8.6.3, SHLD-18).
+/// On a packet device, where each packet has a cost of its own, the acknowledgment of an echo waits
+/// for the next key if that comes soon (RFC 9293 §3.8.6.3, SHLD-18).
 fn carried<S: Session>(session: S, device: &Device, opening: Opening) -> Carried<S> {
     let interactive = Profile::interactive(SCREENFUL);
     let profile = match device {
         Device::Packets(_) => Profile {
             acknowledgment: Acknowledgment::Delayed(ACKNOWLEDGED_WITHIN),
-            // A file on the standard input must not wait for a round trip per segment.
+            // A file on the standard input must not wait for one round trip per segment.
             send_limit: SendLimit::Bytes(PASTE_BYTES),
-            // It grows only as fast as the display takes what comes.
+            // The window grows only as fast as the display accepts the data.
             receive_window: ReceiveWindow::Tuned { start: SCREENFUL, limit: OUTPUT_BYTES },
             ..interactive
         },
@@ -211,7 +216,7 @@ fn carried<S: Session>(session: S, device: &Device, opening: Opening) -> Carried
     Carried::new(session, opening, profile).acknowledging(may_hold_back)
 }
 
-/// Opens what is below a station.
+/// Opens the device that `via` names.
 pub(super) fn open(via: &Via) -> Result<Attachment> {
     match via {
         Via::Segment(segment) => segment.attach(),
@@ -255,27 +260,27 @@ fn serial_link(link: &SerialLink, address: Option<Ipv4Addr>) -> Result<Link> {
 
 fn credentials(user: &str) -> Result<ppp::Credentials> {
     let secret = std::env::var(PPP_PASSWORD).with_context(|| {
-        format!("user={user} needs a password: put it into the environment as {PPP_PASSWORD}")
+        format!("user={user} needs a password: set the environment variable {PPP_PASSWORD}")
     })?;
     Ok(ppp::Credentials { name: user.to_owned(), secret })
 }
 
-/// Says what has become of a line, in a sentence for a person.
+/// Returns the message for the end of a PPP link.
 fn line_ended(ending: ppp::Ending) -> &'static str {
     match ending {
-        ppp::Ending::Closed => "we have closed the line",
-        ppp::Ending::PeerClosed => "the other end of the line has closed it",
+        ppp::Ending::Closed => "plumb closed the PPP link",
+        ppp::Ending::PeerClosed => "the PPP peer closed the link",
         ppp::Ending::NotEstablished => {
-            "nobody on the line speaks PPP: is the other end up, and at the same rate?"
+            "no PPP peer answered: check that the other end is up and uses the same rate"
         }
         ppp::Ending::AuthenticationFailed => {
-            "the other end of the line does not let us in: say who we are with user= in --via, and \
-             put the password into the environment as PLUMB_PPP_PASSWORD"
+            "the PPP peer refused the authentication: set the user name with user= in --via, and \
+             the password in the environment variable PLUMB_PPP_PASSWORD"
         }
-        ppp::Ending::LoopedBack => "the line leads back to ourselves: is it looped somewhere?",
-        ppp::Ending::NoEcho => "the other end of the line no longer answers",
+        ppp::Ending::LoopedBack => "the line is looped back: check the cable and the modem",
+        ppp::Ending::NoEcho => "the PPP peer no longer answers",
         ppp::Ending::NoNetwork => {
-            "the other end of the line and we could not agree on addresses: try another address="
+            "the PPP peer and plumb did not agree on addresses: try another address="
         }
     }
 }
@@ -285,9 +290,9 @@ fn attach(tun: Tun, own: Own) -> Result<Attachment> {
     let interface = Interface::named(name)?;
     if !interface.is_up()? {
         bail!(
-            "the interface {name} is down: bring it up (ip link set {name} up); if there was none, \
-             make one that stays (ip tuntap add {name} mode tun; ip address add 10.0.0.1/24 dev \
-             {name}; ip link set {name} up)"
+            "the interface {name} is down: bring it up (ip link set {name} up); if it did not \
+             exist before, create a persistent one (ip tuntap add {name} mode tun; ip address add \
+             10.0.0.1/24 dev {name}; ip link set {name} up)"
         );
     }
     wait_until_running(&interface)?;
@@ -295,9 +300,9 @@ fn attach(tun: Tun, own: Own) -> Result<Attachment> {
     let own = Own { ipv4: own.ipv4.or(suggested.ipv4), ipv6: own.ipv6.or(suggested.ipv6) };
     if own == Own::default() {
         bail!(
-            "the interface {name} has no address: give it one (ip address add 10.0.0.1/24 dev \
-             {name}; ip link set {name} up) and make it stay (ip tuntap add {name} mode tun), or \
-             say which address is ours (--via tun:{name}?address=10.0.0.2)"
+            "the interface {name} has no address: add one (ip address add 10.0.0.1/24 dev {name}; \
+             ip link set {name} up) and make it persistent (ip tuntap add {name} mode tun), or set \
+             plumb's own address (--via tun:{name}?address=10.0.0.2)"
         );
     }
     let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
@@ -306,8 +311,8 @@ fn attach(tun: Tun, own: Own) -> Result<Attachment> {
     Ok(Attachment { device, link, own, segment: None })
 }
 
-/// Returns the addresses of a host at the other end of an interface, as its own suggest them. A
-/// link-local address suggests none: it reaches nobody but the kernel.
+/// Returns the addresses of a host at the other end of an interface, derived from the interface's
+/// own addresses. Link-local addresses are skipped: only the kernel could be reached from them.
 fn suggested(interface: &Interface) -> Result<Own> {
     let ipv4 = interface
         .address()?
@@ -320,31 +325,31 @@ fn suggested(interface: &Interface) -> Result<Own> {
     Ok(Own { ipv4, ipv6 })
 }
 
-/// Waits until the kernel has seen that somebody is attached to the interface: it would drop its
-/// answer to our SYN before, and the next one goes a second later.
+/// Waits until the kernel has seen that a program is attached to the interface. Before that it
+/// would drop its answer to the first SYN, and the next SYN follows a second later.
 pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
     let clock = Monotonic::start();
     while !interface.is_running()? && clock.now() < Instant::ZERO + RUNNING_WITHIN {
         readiness::wait(&mut [], &clock, Some(clock.now() + LOOK_AGAIN_AFTER))?;
     }
-    // If it is still not running, the connection will say so.
+    // If the interface is still not running, the connection attempt reports it.
     Ok(())
 }
 
 impl<S: Session> Driver<'_, S> {
-    /// Calls one address after the other, the best first (RFC 6724), until one answers, and
-    /// carries the session.
+    /// Tries one address after the other, in the order of RFC 6724, until one answers, and then
+    /// runs the session.
     fn call(mut self, addresses: &[SocketAddr], timeout: Duration) -> Result<Call<S>> {
         let give_up_at = self.bench.clock.now() + timeout;
         let mut waiting = addresses.to_vec();
         let mut failures = Failures::default();
         if !self.learn_address(&waiting, give_up_at)? {
-            let address = *waiting.first().context("there is no address to leave")?;
+            let address = *waiting.first().context("no address to connect to")?;
             return Ok(Call { session: self.carried.stream, outcome: Outcome::Left, address });
         }
         loop {
-            // An address that came meanwhile may have changed which is best.
-            let remote = self.take_best(&mut waiting).context("there is no address left")?;
+            // An address that the host has acquired meanwhile may have changed the order.
+            let remote = self.take_best(&mut waiting).context("no address left to try")?;
             self = self.calling(remote);
             let outcome = match self.can_call(remote) {
                 true => self.run(remote, &waiting, give_up_at)?,
@@ -356,7 +361,7 @@ impl<S: Session> Driver<'_, S> {
             }
             let is_late = self.bench.clock.now() >= give_up_at;
             if is_answered || waiting.is_empty() || is_late {
-                // A device that goes at the last moment has nothing to do with how it ended.
+                // Ignored: a device that fails now does not change how the session ended.
                 _ = self.leave();
                 let failed = if is_answered { None } else { failures.told() };
                 let (outcome, address) = failed.unwrap_or((outcome, remote));
@@ -367,7 +372,7 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Takes out the address to call next.
+    /// Removes and returns the preferred address among `waiting`.
     fn take_best(&self, waiting: &mut Vec<SocketAddr>) -> Option<SocketAddr> {
         let mut order: Vec<_> = waiting.iter().map(SocketAddr::ip).collect();
         self.station.layers.internet.sort_destinations(&mut order);
@@ -376,15 +381,16 @@ impl<S: Session> Driver<'_, S> {
         Some(waiting.remove(place))
     }
 
-    /// Begins anew with a connection to `remote`.
+    /// Replaces the connection with a new one to `remote`.
     fn calling(self, remote: SocketAddr) -> Self {
         let local = self.station.layers.internet.source_for(remote.ip());
         let opening = Opening::Active { local, remote };
         Self { carried: carried(self.carried.stream, &self.device, opening), ..self }
     }
 
-    /// Carries the session over a connection to `remote`. Unless it is open by then, it is given
-    /// up when one of the `others` has waited long enough, and at `give_up_at` in any case.
+    /// Runs the session over a connection to `remote`. A connection that is not open is abandoned
+    /// when another address in `others` can be tried and [`ATTEMPT`] has passed, and at
+    /// `give_up_at` in any case.
     fn run(
         &mut self,
         remote: SocketAddr,
@@ -397,14 +403,14 @@ impl<S: Session> Driver<'_, S> {
             self.check_line()?;
             self.carried.set_acknowledging(self.carried.stream.acknowledging().at_once());
             self.scheduler.run(&mut self.station, &mut self.carried, &mut self.bench.cx());
-            // What a person waits for goes first; the acknowledgment can follow it.
+            // Display output goes first; the acknowledgment can follow it.
             self.flush()?;
             self.write()?;
             self.carried.stream.has_gone_out(&mut self.bench.cx());
             if self.carried.stream.wants_status() {
                 self.tell_status()?;
             }
-            // An address of ours for one of the others may have come meanwhile.
+            // A local address for one of the others may have been acquired meanwhile.
             let has_other =
                 !self.carried.is_open() && others.iter().any(|other| self.can_call(*other));
             let until = if has_other { next_at } else { give_up_at };
@@ -413,7 +419,7 @@ impl<S: Session> Driver<'_, S> {
             if let Some(outcome) = self.outcome(until).filter(|_| is_shown) {
                 return Ok(outcome);
             }
-            // What the device has taken has made room for what waited for it.
+            // The write may have made room in the device for queued packets.
             let has_room = self.unwritten.is_empty() && self.station.has_output();
             if !has_room && !self.station.has_input() && !self.carried.wants_to_run() {
                 self.wait(until)?;
@@ -421,7 +427,7 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Fails when a line that can end by itself has ended.
+    /// Returns an error if the PPP link has ended.
     fn check_line(&self) -> Result<()> {
         if let Link::Ppp(ppp) = self.station.link()
             && let Some(ending) = ppp.ending()
@@ -431,14 +437,14 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
-    /// Returns whether the line has yet to say something before there is a network.
+    /// Returns whether the link is still being negotiated and has no network layer yet.
     fn is_line_opening(&self) -> bool {
         matches!(self.station.link(), Link::Ppp(ppp) if !ppp.is_network_up())
     }
 
-    /// Opens the line, if it is one that opens, and asks for our address where the line or the
-    /// segment gives it (TM-233 §5.4, RFC 2131), until there is one from which some of `remotes`
-    /// can be called. The near side may end the session before (`false`).
+    /// Opens the link if it needs opening and requests a local address where the link or the
+    /// segment provides one (TM-233 §5.4, RFC 2131), until one of `remotes` is reachable from it.
+    /// Returns `false` if local input ends the session before that.
     fn learn_address(&mut self, remotes: &[SocketAddr], give_up_at: Instant) -> Result<bool> {
         let has_address = !self.station.address().is_unspecified();
         match self.station.link_mut() {
@@ -456,14 +462,14 @@ impl<S: Session> Driver<'_, S> {
             if let (Link::Datagram(_), Some(remote)) = (self.station.link(), remotes.first()) {
                 let kind = if remote.is_ipv6() { "IPv6" } else { "IPv4" };
                 bail!(
-                    "the interface has no {kind} address, from which {remote} could be called: \
-                     give it one (ip address add), or say ours with address= in --via"
+                    "the interface has no {kind} address to connect to {remote} from: add one (ip \
+                     address add), or set plumb's own with address= in --via"
                 );
             }
             if !self.is_asking_address() || self.bench.clock.now() >= give_up_at {
                 bail!(
-                    "nobody on the line gives us an address: is the other end up? \
-                     (or say yours: address=10.0.0.2 in --via)"
+                    "the other end of the line assigned no address: check that it is up, or set \
+                     one with address=10.0.0.2 in --via"
                 );
             }
             self.wait(give_up_at)?;
@@ -474,7 +480,7 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Returns whether there is an address of ours from which `remote` can be called.
+    /// Returns whether there is a local address of sufficient scope for `remote`.
     fn can_call(&self, remote: SocketAddr) -> bool {
         let local = self.station.layers.internet.source_for(remote.ip());
         !local.is_unspecified() && (remote.is_ipv4() || scope(local) >= scope(remote.ip()))
@@ -505,7 +511,7 @@ impl<S: Session> Driver<'_, S> {
         if self.carried.stream.is_over() {
             return Some(Outcome::Left);
         }
-        // TIME-WAIT is not waited for: our port is drawn by chance.
+        // TIME-WAIT is skipped: the local port of the next connection is random.
         if self.carried.peer_has_closed() && self.carried.has_closed() {
             return Some(Outcome::Closed);
         }
@@ -513,8 +519,7 @@ impl<S: Session> Driver<'_, S> {
         is_late.then_some(Outcome::TimedOut)
     }
 
-    /// Leaves no connection behind: one that is open is reset, what was owed goes out, and a line
-    /// that closes is closed.
+    /// Cleans up: resets an open connection, sends the queued packets and closes a PPP link.
     fn leave(&mut self) -> Result<()> {
         let layers = &mut self.station.layers;
         self.carried.abort_unless_closed(layers, &mut self.bench.cx());
@@ -535,7 +540,7 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Closes a line that closes; returns whether that has begun now.
+    /// Starts to close a PPP link; returns whether it was open.
     fn close_line(&mut self) -> bool {
         let Link::Ppp(ppp) = self.station.link_mut() else { return false };
         let is_open = !matches!(ppp.phase(), ppp::Phase::Dead | ppp::Phase::Terminate);
@@ -547,7 +552,7 @@ impl<S: Session> Driver<'_, S> {
         matches!(self.station.link(), Link::Ppp(ppp) if ppp.phase() == ppp::Phase::Terminate)
     }
 
-    /// Takes what has arrived and lets timers run out, without the application.
+    /// Processes received packets and expired timers without running the application.
     fn take_arrived(&mut self) {
         self.station.step(Step::Timer, &mut Idle, &mut self.bench.cx());
         while self.station.has_input() {
@@ -555,7 +560,8 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Has the session write to its display. One that has room again takes more from TCP.
+    /// Lets the session write to its display. When the display has room again, more data is taken
+    /// from TCP.
     fn flush(&mut self) -> Result<()> {
         let was_full = self.carried.stream.is_display_full();
         self.carried.stream.flush(&mut self.bench.cx())?;
@@ -586,7 +592,7 @@ impl<S: Session> Driver<'_, S> {
         self.carried.stream.flush(&mut self.bench.cx())
     }
 
-    /// Writes what the link has for the device, until the device takes no more.
+    /// Writes the link's output until the device accepts no more.
     fn write(&mut self) -> Result<()> {
         let serial = match &self.device {
             Device::Packets(device) => {
@@ -604,9 +610,9 @@ impl<S: Session> Driver<'_, S> {
             let left = self.bench.meter.enter(Account::Interrupt);
             let written = serial.write(&self.unwritten);
             self.bench.meter.enter(left);
-            match written.context("the device does not take what we send")? {
+            match written.context("cannot write to the device")? {
                 Some(count) => {
-                    // A line has a time of its own.
+                    // Time on a serial line is accounted separately.
                     self.bench.meter.work(Work::LineByte, count);
                     drop(self.unwritten.drain(..count.min(self.unwritten.len())));
                 }
@@ -622,7 +628,7 @@ impl<S: Session> Driver<'_, S> {
         self.wait_for(deadlines.into_iter().flatten().min(), true)
     }
 
-    /// Waits for the device, and for the near side if `is_near_wanted`, and takes what is there.
+    /// Waits for the device, and for local input if `is_near_wanted`, and processes what is ready.
     fn wait_for(&mut self, until: Option<Instant>, is_near_wanted: bool) -> Result<()> {
         let mut wanted = PollFlags::IN;
         if !self.unwritten.is_empty() || self.has_no_room() {
@@ -652,17 +658,17 @@ impl<S: Session> Driver<'_, S> {
         Ok(())
     }
 
-    /// Waits until there is news of what is wanted.
+    /// Waits until a wanted descriptor is ready.
     fn wait_for_news(&mut self, until: Option<Instant>, is_near_wanted: bool) -> Result<()> {
         let has_input = |driver: &Self| {
             is_near_wanted && (0..driver.inputs).any(|index| driver.has_input(index))
         };
-        // What was not read to its end is not waited for, but the device is asked beside it.
+        // An input with unread data makes this a poll without waiting; the device is still polled.
         let until = if has_input(self) { Some(Instant::ZERO) } else { until };
         self.news.clear(DEVICE, PollFlags::all());
         loop {
             let wake = self.news.wait(&self.bench.clock, until)?;
-            // There is also news of what nobody wants now.
+            // An event may concern a descriptor that is not wanted now.
             let is_ready = !self.news.ready(DEVICE).is_empty()
                 || has_input(self)
                 || (self.is_display_watched && self.is_display_ready());
@@ -672,12 +678,12 @@ impl<S: Session> Driver<'_, S> {
         }
     }
 
-    /// Returns whether an input of the session has something that the session wants.
+    /// Returns whether an input has data that the session accepts now.
     fn has_input(&self, index: usize) -> bool {
         !self.news.ready(DEVICE + 1 + index).is_empty() && self.carried.stream.wants_input(index)
     }
 
-    /// Returns whether packets wait because the device has had no room for them.
+    /// Returns whether packets are queued because the device has no room for them.
     fn has_no_room(&self) -> bool {
         matches!(self.device, Device::Packets(_)) && self.station.link().has_output()
     }
@@ -697,9 +703,9 @@ impl<S: Session> Driver<'_, S> {
             let left = self.bench.meter.enter(Account::Interrupt);
             let read = serial.read(&mut self.buffer);
             self.bench.meter.enter(left);
-            match read.context("the device cannot be read any more")? {
+            match read.context("cannot read from the device")? {
                 None => break,
-                Some(0) => bail!("the device has hung up"),
+                Some(0) => bail!("the device hung up"),
                 Some(count) => {
                     self.bench.meter.work(Work::LineByte, count);
                     let bytes = self.buffer.get(..count).unwrap_or_default();
@@ -711,7 +717,7 @@ impl<S: Session> Driver<'_, S> {
     }
 }
 
-/// No application: for steps in which none runs.
+/// Application that does nothing, for steps in which no application runs.
 struct Idle;
 
 impl Application for Idle {

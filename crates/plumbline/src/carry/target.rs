@@ -1,4 +1,4 @@
-//! Whom to call: a host and a port, as people write them.
+//! Connection target: a host and a port, as typed by the user.
 
 use super::Via;
 use anyhow::{Context, Result, bail};
@@ -11,27 +11,27 @@ use std::str::FromStr;
 use std::sync::mpsc;
 use std::{fmt, io, thread};
 
-/// The port of Telnet servers.
+/// Default port of Telnet servers.
 pub(crate) const TELNET_PORT: u16 = 23;
 
-/// A host by name or address, and a port.
+/// Host name or address, and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// The name or the address.
+    /// Name or address.
     pub host: String,
-    /// The port.
+    /// Port.
     pub port: u16,
 }
 
 impl FromStr for Target {
     type Err = anyhow::Error;
 
-    /// Reads `host`, `host:port`, `[v6]:port`, `telnet://host:port/`.
+    /// Parses `host`, `host:port`, `[v6]:port`, `telnet://host:port/`.
     fn from_str(text: &str) -> Result<Self> {
         let text = match text.split_once("://") {
             Some(("telnet", rest)) => rest.trim_end_matches('/'),
             Some((scheme, _)) => {
-                bail!("'{scheme}://' is not a scheme that plumb knows: use telnet://")
+                bail!("unsupported URL scheme '{scheme}://': use telnet://")
             }
             None => text,
         };
@@ -40,11 +40,11 @@ impl FromStr for Target {
 }
 
 impl Target {
-    /// Reads `host`, `host:port`, `[v6]:port`; where no port stands, it is `port`.
+    /// Parses `host`, `host:port`, `[v6]:port`; `unless_said` is the port if none is specified.
     ///
     /// # Errors
     ///
-    /// If that is no host, and if there is no port.
+    /// Returns an error if the host is invalid or no port is known.
     pub(crate) fn parse(text: &str, unless_said: Option<u16>) -> Result<Self> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
@@ -53,22 +53,22 @@ impl Target {
             None => text.split_once(':').unwrap_or((text, "")),
         };
         if host.is_empty() || host.contains(char::is_whitespace) || host.starts_with('-') {
-            bail!("'{}' is not a host name or an address", text.escape_debug());
+            bail!("invalid host name or address '{}'", text.escape_debug());
         }
         let port = match (port, unless_said) {
             ("", Some(port)) => port,
-            ("", None) => bail!("'{}' has no port: say host:port", text.escape_debug()),
+            ("", None) => bail!("'{}' has no port: use host:port", text.escape_debug()),
             (port, _) => parse_port(port)?,
         };
         Ok(Self { host: host.to_owned(), port })
     }
 }
 
-/// Reads a port: a number from 1 to 65535, or the name of a service that people log in to.
+/// Parses a port: a number from 1 to 65535, or the name of a service that users log in to.
 ///
 /// # Errors
 ///
-/// If it is neither.
+/// Returns an error if `text` is neither.
 pub(crate) fn parse_port(text: &str) -> Result<u16> {
     match text {
         "telnet" => return Ok(TELNET_PORT),
@@ -80,7 +80,7 @@ pub(crate) fn parse_port(text: &str) -> Result<u16> {
     }
     let port = text.parse::<u16>().ok().filter(|port| *port > 0);
     port.with_context(|| {
-        format!("'{}' is not a port: use a number from 1 to 65535", text.escape_debug())
+        format!("invalid port '{}': use a number from 1 to 65535", text.escape_debug())
     })
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Which kinds of addresses may be called.
+/// Address families that may be used.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct Family {
     /// Use IPv4 only
@@ -110,25 +110,25 @@ impl Family {
     }
 }
 
-/// Why a target has no address that could be called.
+/// Reason why a target has no usable address.
 #[derive(Debug)]
 pub(crate) enum NoAddress {
-    /// Who waited for the answer has ended that.
+    /// The user interrupted the lookup.
     Interrupted,
-    /// The name has none.
+    /// The name has no address.
     Unknown {
-        /// The name.
+        /// Name.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         error: io::Error,
     },
-    /// There is none of a family that may be used.
+    /// The host has no address of an allowed family.
     OtherFamily {
-        /// The name or the address.
+        /// Name or address.
         host: String,
-        /// Whether only IPv6 was wanted.
+        /// Whether only IPv6 was requested.
         is_ipv6_wanted: bool,
-        /// Whether the way carries IPv4 only.
+        /// Whether the carrier supports only IPv4.
         is_ipv4_way: bool,
     },
 }
@@ -136,27 +136,26 @@ pub(crate) enum NoAddress {
 impl fmt::Display for NoAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Interrupted => f.write_str("interrupted before the connection stood"),
-            Self::Unknown { host, error } => write!(
-                f,
-                "the name '{}' is not known: check its spelling: {error}",
-                host.escape_debug()
-            ),
+            Self::Interrupted => f.write_str("interrupted before the connection was established"),
+            Self::Unknown { host, error } => {
+                write!(f, "cannot resolve '{}': check its spelling: {error}", host.escape_debug())
+            }
             Self::OtherFamily { host, is_ipv6_wanted, is_ipv4_way } => {
                 let family = if *is_ipv6_wanted { "IPv6" } else { "IPv4" };
                 write!(f, "{} has no {family} address", host.escape_debug())?;
-                f.write_str(if *is_ipv4_way { ", and this way has IPv4 only" } else { "" })
+                f.write_str(if *is_ipv4_way { ", and --via supports only IPv4 here" } else { "" })
             }
         }
     }
 }
 
-/// Returns the addresses of a target that are of a wanted family and that the way carries, in the
-/// resolver's order. Who waits can end it by something to read at `interrupt`.
+/// Returns the addresses of a target in the resolver's order, restricted to the requested family
+/// and to those that the carrier supports. Readable data at `interrupt` cancels the lookup.
 ///
 /// # Errors
 ///
-/// If the machine has no threads or descriptors left; inside, if there is no such address.
+/// Returns an error if the machine has no threads or descriptors left. The inner error reports that
+/// no such address exists.
 pub(crate) fn addresses(
     target: &Target,
     family: Family,
@@ -177,8 +176,9 @@ pub(crate) fn addresses(
     Ok(Ok(addresses))
 }
 
-/// Asks the resolver, in a thread that is left behind if `interrupt` comes before the answer
-/// (`None`): it may wait for many seconds, and nobody can stop it.
+/// Resolves `target` in a separate thread. Returns `None` if `interrupt` is readable before the
+/// answer; the thread is then left running, because a lookup cannot be canceled and may take many
+/// seconds.
 fn look_up(
     target: &Target,
     interrupt: Option<BorrowedFd<'_>>,
@@ -186,17 +186,17 @@ fn look_up(
     if let Ok(address) = target.host.parse::<IpAddr>() {
         return Ok(Some(Ok(vec![(address, target.port).into()])));
     }
-    let (notice, teller) = UnixStream::pair().context("no descriptors are left")?;
+    let (notice, teller) = UnixStream::pair().context("cannot create a socket pair")?;
     let (sender, answer) = mpsc::channel();
     let Target { host, port } = target.clone();
     let ask = move || {
         let found = (host.as_str(), port).to_socket_addrs();
-        // Where nobody waits any more, nobody needs the answer.
+        // Ignored: the receiver is gone after an interrupt.
         _ = sender.send(found.map(without_repetition));
         drop(teller);
     };
     let named = thread::Builder::new().name("lookup".to_owned());
-    named.spawn(ask).context("no threads are left")?;
+    named.spawn(ask).context("cannot start a thread")?;
     let clock = Monotonic::start();
     let mut ends = vec![PollFd::new(&notice, PollFlags::IN)];
     ends.extend(interrupt.map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN)));
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Asks for addresses, where the machine has all that is needed.
+    /// Resolves addresses on a machine with sufficient resources.
     fn asked(host: &str, family: Family, via: &str) -> Result<Vec<SocketAddr>, String> {
         let (target, via) = (host.parse().unwrap(), via.parse().unwrap());
         addresses(&target, family, &via, None).unwrap().map_err(|why| why.to_string())
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_serial_line_has_ipv4_only_and_says_so() {
         let refused = asked("2001:db8::1", Family::default(), "serial:/dev/x").unwrap_err();
-        assert_eq!(refused, "2001:db8::1 has no IPv4 address, and this way has IPv4 only");
+        assert_eq!(refused, "2001:db8::1 has no IPv4 address, and --via supports only IPv4 here");
     }
 
     #[test]

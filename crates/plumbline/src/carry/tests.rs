@@ -1,4 +1,4 @@
-//! The carriers against an echo server on the kernel's own sockets.
+//! Tests of the carriers against an echo server on kernel sockets.
 
 use super::*;
 use os::interface::Interface;
@@ -11,13 +11,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-/// Sends its text, wants it back, and closes.
+/// Session that sends its text, expects it back and closes.
 #[derive(Debug)]
 struct Echoed {
     to_send: Vec<u8>,
     wanted: usize,
     received: Vec<u8>,
-    /// The addresses at which a connection was about to open.
+    /// Addresses to which a connection was about to open.
     reached: Vec<SocketAddr>,
 }
 
@@ -79,14 +79,14 @@ impl Session for Echoed {
     }
 }
 
-/// Is ended by whatever can be read.
+/// Session that ends as soon as its input is readable.
 struct Ended {
     near: UnixStream,
     is_over: bool,
 }
 
 impl Ended {
-    /// Makes one for which something can be read at once.
+    /// Creates a session whose input is readable at once.
     fn at_once() -> Self {
         let (near, mut teller) = UnixStream::pair().unwrap();
         teller.write_all(b"!").unwrap();
@@ -143,7 +143,7 @@ fn port_of(listener: &TcpListener) -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Accepts one connection and sends back what comes, until the other end closes.
+/// Accepts one connection and echoes its data until the peer closes.
 fn echo_once(listener: TcpListener) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -199,12 +199,12 @@ fn where_the_first_address_of_a_peer_refuses_the_next_is_called() {
     assert!(call.session.received == text(100));
 }
 
-/// Runs `test` in a network namespace of its own; fails where there can be none.
+/// Runs `test` in its own network namespace; fails if the machine permits none.
 pub(super) fn in_new_network(test: fn()) {
     test_support::in_new_network(os::namespace::enter_new_network, test);
 }
 
-/// Makes a TUN that the kernel is on with both families; nobody else is behind it.
+/// Creates a TUN on which the kernel has an address of both families; no host is behind it.
 pub(super) fn dual_stack_tun() -> Tun {
     let tun = Tun::open(Some("plumb0")).unwrap();
     let interface = Interface::named(tun.name()).unwrap();
@@ -214,10 +214,10 @@ pub(super) fn dual_stack_tun() -> Tun {
     tun
 }
 
-/// The kernel's end of the TUN.
+/// Address of the kernel's end of the TUN.
 pub(super) const V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-/// Nobody.
+/// Address without a host.
 const SILENT_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
 const SILENT_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 
@@ -270,7 +270,7 @@ fn our_own_tcp_calls_by_ipv6_first_and_then_by_ipv4() {
         let tun = dual_stack_tun();
         let listener = TcpListener::bind((V4, 0)).unwrap();
         let port = port_of(&listener);
-        // RFC 6724 §2.1 prefers IPv6, whatever the resolver has said.
+        // RFC 6724 §2.1 prefers IPv6, whatever the order of the resolver.
         let addresses = [(V4, port).into(), (V6, port).into()];
         let server = echo_once(listener);
         let mut bench = Bench::new(true).unwrap();

@@ -1,11 +1,11 @@
-//! TLS between a session and whatever carries it: from the first byte, or from the moment at which
-//! the session says so (START_TLS), or never.
+//! TLS between a session and its carrier: from the first byte, from the moment at which the session
+//! requests it (START_TLS), or never.
 //!
-//! The library does no I/O: what comes from the carrier goes through it to the session, and what
-//! the session has to say goes through it to the carrier. So this works over the kernel's sockets
-//! and over our own TCP alike. TLS has no urgent data; of a Synch the data mark alone goes through.
+//! The TLS library does no I/O: data from the carrier passes through it to the session, and the
+//! session's output passes through it to the carrier. The same code therefore serves the kernel's
+//! sockets and the user-space TCP. TLS has no urgent data; of a Synch only the data mark is sent.
 //!
-//! Who the server is, is decided by its certificate (`trust`).
+//! The server is authenticated by its certificate (`trust`).
 
 use super::trust::Trust;
 use super::trust::fingerprint;
@@ -22,66 +22,67 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::rustls::{ClientConnection, Error as TlsError, ProtocolVersion};
 
-/// What of the session's output lies encrypted and unsent at most; ours: a few records.
+/// Maximum encrypted output waiting to be sent, in bytes; our choice: a few records.
 const CIPHERTEXT_MAX_BYTES: usize = 64 * 1024;
 
-/// How long the other end may take to close what it said is at its end.
+/// Time limit for the peer to close the connection after close_notify.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How a connection is secured.
+/// Security parameters of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Secured {
-    /// The version of TLS and its ciphers.
+    /// TLS version and cipher suite.
     pub(crate) protocol: String,
-    /// The SHA-256 of the server's certificate.
+    /// SHA-256 of the server's certificate.
     pub(crate) fingerprint: String,
-    /// By what it is trusted.
+    /// Basis of the trust in the certificate.
     pub(crate) trusted_by: TrustedBy,
 }
 
-/// By what a certificate is trusted.
+/// Basis of the trust in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TrustedBy {
-    /// It is the one that was known.
+    /// The certificate matches the pinned one.
     Pin,
-    /// It is the first that was seen, and is known from now on.
+    /// The certificate is the first one seen; it was pinned.
     FirstUse,
-    /// It is the first that was seen, and could not be kept, for this reason.
+    /// The certificate is the first one seen, but it could not be pinned, for this reason.
     FirstUseNotKept(String),
-    /// An authority of the user's vouches for it.
+    /// The user's file of certificate authorities contains the certificate, or the one that signed
+    /// it.
     Authority,
 }
 
-/// Why there is no TLS.
+/// Reason why TLS was not established or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The certificate is another than the known one.
+    /// The certificate differs from the pinned one.
     Changed {
-        /// The server, as the file of pins has it.
+        /// Server, as written in the pin file.
         server: String,
-        /// The known one.
+        /// Pinned fingerprint.
         pinned: String,
-        /// The one that was shown.
+        /// Fingerprint of the presented certificate.
         shown: String,
-        /// Where the known one stands.
+        /// Path of the pin file.
         path: String,
     },
-    /// No authority of the user's vouches for it.
+    /// The verification against the user's certificate authorities failed.
     NotVouchedFor(String),
-    /// The file of pins cannot be read.
+    /// The pin file cannot be read.
     Pins {
-        /// Where it is.
+        /// Path of the pin file.
         path: String,
-        /// What the system says.
+        /// Error of the operating system.
         error: String,
     },
-    /// The other end does not speak TLS, or breaks its rules.
+    /// The peer does not speak TLS or violates the protocol.
     Broken(String),
     /// The TLS session failed after it was established.
     Failed(String),
-    /// The other end was silent for that many seconds.
+    /// The peer did not answer for this many seconds.
     Silent(u64),
-    /// The other end closed before TLS had begun.
+    /// The peer closed the connection before TLS began.
     Closed,
 }
 
@@ -90,53 +91,54 @@ impl fmt::Display for Refusal {
         match self {
             Self::Changed { server, pinned, shown, path } => write!(
                 f,
-                "the certificate of {server} has changed, and nothing was sent: somebody may stand \
-                 between; it was {pinned} and is now {shown}; if its keeper says that this is \
-                 right, take the line of {server} out of {path}"
+                "the certificate of {server} has changed, and nothing was sent: possible \
+                 man-in-the-middle attack; it was {pinned} and is now {shown}; if the change is \
+                 expected, remove the line of {server} from {path}"
             ),
             Self::NotVouchedFor(why) => write!(
                 f,
-                "no authority in the file of --ca vouches for this server ({why}): check the name, \
-                 or leave --ca out to pin its certificate"
+                "the server's certificate does not verify against the file of --ca ({why}): check \
+                 the host name, or omit --ca to pin the certificate"
             ),
             Self::Pins { path, error } => {
-                write!(f, "the known certificates in {path} cannot be read: {error}")
+                write!(f, "cannot read the known certificates in {path}: {error}")
             }
             Self::Broken(why) => write!(
                 f,
-                "there is no TLS with this server ({why}): check that this port is one for TLS"
+                "the TLS handshake failed ({why}): check that the server uses TLS on this port"
             ),
             Self::Failed(why) => write!(
                 f,
-                "the TLS session failed ({why}): what came was changed on the way, or the server \
-                 broke the rules of TLS; log in again"
+                "the TLS session failed ({why}): the data was modified in transit, or the server \
+                 violated the TLS protocol; log in again"
             ),
             Self::Silent(seconds) => write!(
                 f,
-                "the server did not answer in TLS within {seconds} s: check that this port is one \
-                 for TLS"
+                "no TLS answer from the server within {seconds} s: check that the server uses TLS \
+                 on this port"
             ),
-            Self::Closed => {
-                f.write_str("the server closed before TLS had begun: check that it has TLS")
-            }
+            Self::Closed => f.write_str(
+                "the server closed the connection before the TLS handshake: check that it supports \
+                 TLS",
+            ),
         }
     }
 }
 
-/// A session, in TLS or in clear.
+/// A session, in TLS or in plaintext.
 pub(crate) struct Tls<S> {
     /// The session.
     pub(crate) session: S,
     trust: Option<Trust>,
     timeout: Duration,
     state: State,
-    /// What waits for the carrier, once TLS has begun.
+    /// Encrypted output for the carrier, once TLS has begun.
     ciphertext: Vec<u8>,
-    /// Why TLS failed, which ends the session.
+    /// Reason why TLS failed, which ends the session.
     pub(crate) refusal: Option<Refusal>,
-    /// Whether the other end closed without saying so in TLS.
+    /// Whether the peer closed the connection without close_notify.
     pub(crate) is_cut: bool,
-    /// How long the handshake took, once it is over.
+    /// Duration of the handshake, once it is complete.
     pub(crate) handshake: Option<Duration>,
     began_at: Option<Instant>,
     is_from_start: bool,
@@ -150,7 +152,7 @@ enum State {
         until: Instant,
     },
     Open(Box<ClientConnection>),
-    /// We have said that nothing follows; the other may, until then, if it has said so too.
+    /// We have sent close_notify; until the deadline the peer may still send data or close.
     Closing {
         connection: Box<ClientConnection>,
         until: Option<Instant>,
@@ -159,12 +161,12 @@ enum State {
 }
 
 impl<S: Session> Tls<S> {
-    /// Makes a session that begins in TLS.
+    /// Creates a session that starts in TLS.
     pub(crate) fn from_start(session: S, trust: Trust, timeout: Duration) -> Self {
         Self { is_from_start: true, ..Self::when_asked(session, Some(trust), timeout) }
     }
 
-    /// Makes a session that goes over to TLS when it asks for that, if there is somebody to trust.
+    /// Creates a session that switches to TLS on its own request, if `trust` is present.
     pub(crate) fn when_asked(session: S, trust: Option<Trust>, timeout: Duration) -> Self {
         Self {
             session,
@@ -182,13 +184,13 @@ impl<S: Session> Tls<S> {
 
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.began_at = Some(cx.now);
-        // What the session has said in clear goes first.
+        // Plaintext output that the session produced before is sent first.
         self.ciphertext.extend_from_slice(self.session.output());
         self.session.sent(self.ciphertext.len());
         let seen = Arc::new(OnceLock::new());
         let connection = match &self.trust {
             Some(trust) => charged(cx, || trust.connect(&seen)),
-            None => Err(Refusal::Broken("nobody to trust".to_owned())),
+            None => Err(Refusal::Broken("no trust anchors".to_owned())),
         };
         match connection {
             Ok(connection) => {
@@ -214,13 +216,13 @@ impl<S: Session> Tls<S> {
         }
     }
 
-    /// Takes what has come from the carrier.
+    /// Decrypts data from the carrier and passes it to the session.
     fn decrypt(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let mut rest = data;
         while !rest.is_empty() {
             let Some(connection) = self.connection() else { return };
             let (taken, processed) = charged(cx, || {
-                // To read from a slice cannot fail.
+                // Reading from a slice cannot fail.
                 (connection.read_tls(&mut rest).unwrap_or(0), connection.process_new_packets())
             });
             if let Err(error) = processed {
@@ -244,7 +246,7 @@ impl<S: Session> Tls<S> {
         }
     }
 
-    /// Opens the session, if both ends have now agreed.
+    /// Opens the session if the handshake is complete.
     fn finish_handshake(&mut self, cx: &mut Cx<'_>) {
         let is_done = matches!(&self.state, State::Handshake { connection, .. }
             if !connection.is_handshaking());
@@ -293,13 +295,13 @@ impl<S: Session> Tls<S> {
                 Ok(count) => {
                     self.session.receive(plain.get(..count).unwrap_or_default(), cx);
                 }
-                // There is no more now.
+                // No more plaintext is available.
                 Err(_) => return,
             }
         }
     }
 
-    /// Says that nothing follows.
+    /// Sends close_notify.
     fn close(&mut self, until: Option<Instant>) {
         match std::mem::replace(&mut self.state, State::Failed) {
             State::Open(connection) => {
@@ -317,7 +319,7 @@ impl<S: Session> Tls<S> {
         }
     }
 
-    /// Takes what the session has to say, as far as there is room for it.
+    /// Encrypts the session's output as far as there is room.
     fn put_plaintext(&mut self) {
         let (State::Open(connection) | State::Closing { connection, .. }) = &mut self.state else {
             return;
@@ -327,7 +329,7 @@ impl<S: Session> Tls<S> {
         }
         let output = self.session.output();
         if !output.is_empty() {
-            // It takes what fits into its own buffer, which is emptied at once.
+            // The writer accepts what fits into its own buffer, which is emptied at once.
             let count = connection.writer().write(output).unwrap_or(0);
             self.session.sent(count);
         }
@@ -341,14 +343,14 @@ impl<S: Session> Tls<S> {
             return;
         };
         while connection.wants_write() {
-            // To write to a vector cannot fail.
+            // Writing to a vector cannot fail.
             if connection.write_tls(&mut self.ciphertext).is_err() {
                 return;
             }
         }
     }
 
-    /// Encrypts what the session has to say, after whatever may have made it say something.
+    /// Encrypts the session's output after any event that may have produced some.
     fn encrypt(&mut self, cx: &mut Cx<'_>) {
         if let State::Clear = self.state {
             if self.session.starts_tls() {
@@ -378,10 +380,10 @@ impl<S: Session> Tls<S> {
     }
 }
 
-/// Makes a call of the library, which is charged to an account of its own.
+/// Calls the TLS library and charges the time to the encryption account.
 ///
-/// What is encrypted because there is room again (`sent`) has no meter at hand, and is charged to
-/// whoever has sent.
+/// Encryption in `sent`, when room becomes available, has no meter at hand; its time is charged to
+/// the caller's account.
 fn charged<T>(cx: &mut Cx<'_>, call: impl FnOnce() -> T) -> T {
     let left = cx.meter.enter(Account::Encryption);
     let result = call();

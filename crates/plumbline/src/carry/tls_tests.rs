@@ -1,4 +1,4 @@
-//! Tests of TLS between a session and its carrier, with a server that lies in the same memory.
+//! Tests of TLS between a session and its carrier, with a server in the same process.
 
 use super::super::pins::Pins;
 use super::*;
@@ -9,7 +9,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
-/// A session that says `hello`, and keeps what it hears.
+/// A session that sends `hello` and records its input.
 #[derive(Default)]
 struct Talker {
     output: Vec<u8>,
@@ -83,7 +83,7 @@ impl Session for Talker {
     }
 }
 
-/// A server's certificate and key.
+/// Certificate and key of a server.
 struct Identity(CertifiedKey<rcgen::KeyPair>);
 
 impl Identity {
@@ -104,13 +104,13 @@ impl Identity {
     }
 }
 
-/// A session at a server, with nothing but memory between.
+/// A session connected to a server through memory.
 struct Bay {
     tls: Tls<Talker>,
     server: ServerConnection,
     heard: Vec<u8>,
     bench: Bench,
-    /// The most bytes that go in one piece.
+    /// Maximum length in bytes of a transferred piece.
     piece: usize,
 }
 
@@ -121,7 +121,7 @@ impl Bay {
         Self { tls, server: identity.server(), heard, bench, piece }
     }
 
-    /// Carries everything both ways until nothing moves any more.
+    /// Transfers data in both directions until none is left.
     fn settle(&mut self) {
         loop {
             let mut has_moved = false;
@@ -131,7 +131,7 @@ impl Bay {
                 self.tls.sent(piece);
                 let mut rest = bytes.as_slice();
                 while !rest.is_empty() {
-                    // What a server does not understand it answers by an alert.
+                    // The server answers invalid data with an alert.
                     if self.server.read_tls(&mut rest).unwrap() == 0
                         || self.server.process_new_packets().is_err()
                     {
@@ -155,7 +155,7 @@ impl Bay {
         }
     }
 
-    /// The server reads what is there.
+    /// Reads the available plaintext at the server.
     fn hear(&mut self) {
         let mut plain = [0; 4096];
         while let Ok(count @ 1..) = self.server.reader().read(&mut plain) {
@@ -169,7 +169,7 @@ impl Bay {
     }
 }
 
-/// A folder of pins that goes with the test.
+/// Directory of pins that is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,5 +1,5 @@
-//! Whom to trust: the server that shows the certificate of the first time, or any that the user's own
-//! authorities vouch for.
+//! Certificate verification: trust on first use, or the certificates in the user's own file of
+//! certificate authorities.
 
 use super::pins::Pins;
 use super::suites;
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error as TlsError,
     RootCertStore, SignatureScheme,
 };
-/// Whom to trust, and how to begin.
+/// Trust policy and client parameters for one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Trust {
     server: String,
@@ -29,7 +29,7 @@ pub(crate) struct Trust {
     pins: Pins,
 }
 
-/// The certificates of a file: those of authorities, and servers' own.
+/// Certificates of a file: certificate authorities and server certificates.
 #[derive(Clone, Debug)]
 struct Authorities {
     roots: Arc<RootCertStore>,
@@ -37,20 +37,21 @@ struct Authorities {
 }
 
 impl Trust {
-    /// Trusts the `host` at `port` by its certificate of the first time, or, if there is a file of
-    /// them, by the authorities whose certificates it has (PEM).
+    /// Trusts `host` at `port` on first use or, with a file of `authorities` (PEM), by the
+    /// certificates in it.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read or has no certificate, in a sentence.
+    /// Returns an error if the file cannot be read or has no certificate.
     pub(crate) fn new(host: &str, port: u16, authorities: Option<&Path>) -> Result<Self> {
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) => name,
-            // Where the name is not looked at, the server need not be told it either.
+            // Without authorities the name is not verified, so no server name needs to be sent
+            // either.
             Err(_) if authorities.is_none() => {
                 ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into())
             }
-            Err(_) => bail!("'{}' is no name for a certificate", host.escape_debug()),
+            Err(_) => bail!("'{}' is not a valid name for a certificate", host.escape_debug()),
         };
         let server =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
@@ -58,7 +59,7 @@ impl Trust {
         Ok(Self { server, name, authorities, pins: Pins::of_user() })
     }
 
-    /// Returns whether the server has shown a certificate before.
+    /// Returns whether a certificate of the server is pinned.
     pub(crate) fn is_known(&self) -> bool {
         matches!(self.pins.find(&self.server), Ok(Some(_)))
     }
@@ -68,11 +69,11 @@ impl Trust {
         Self { pins, ..self }
     }
 
-    /// Begins TLS with the server; what it shows is put into `seen`.
+    /// Starts TLS with the server; the fingerprint of its certificate is stored in `seen`.
     ///
     /// # Errors
     ///
-    /// If the known certificates cannot be read.
+    /// Returns an error if the pinned certificates cannot be read.
     pub(super) fn connect(
         &self,
         seen: &Arc<OnceLock<String>>,
@@ -82,19 +83,19 @@ impl Trust {
             .map_err(|error| Refusal::Broken(error.to_string()))
     }
 
-    /// Makes what several connections to the server begin TLS with, of which later ones resume the
-    /// sessions of earlier ones. All must show one certificate.
+    /// Creates a client for several connections to the server; later connections resume the
+    /// sessions of earlier ones. All must present the same certificate.
     ///
     /// # Errors
     ///
-    /// As [`Self::connect`].
+    /// Returns the errors of [`Self::connect`].
     pub(crate) fn client(&self) -> Result<TlsClient, Refusal> {
         let seen = Arc::new(OnceLock::new());
         let configuration = Arc::new(self.configuration(&seen)?);
         Ok(TlsClient { trust: self.clone(), configuration, seen })
     }
 
-    /// Returns why `error` ended a handshake in which `seen` was shown.
+    /// Returns the reason why `error` ended a handshake in which the server presented `seen`.
     pub(super) fn why_refused(&self, error: &TlsError, seen: Option<&String>) -> Refusal {
         let TlsError::InvalidCertificate(reason) = error else {
             return Refusal::Broken(error.to_string());
@@ -111,7 +112,7 @@ impl Trust {
         }
     }
 
-    /// Returns by what a certificate is trusted that was accepted, and keeps it if it is the first.
+    /// Returns the basis of the trust in an accepted certificate, and pins it if it is the first.
     pub(super) fn accepted(&self, fingerprint: &str) -> TrustedBy {
         if self.authorities.is_some() {
             return TrustedBy::Authority;
@@ -122,7 +123,7 @@ impl Trust {
         match self.pins.add(&self.server, fingerprint) {
             Ok(()) => TrustedBy::FirstUse,
             Err(error) => TrustedBy::FirstUseNotKept(format!(
-                "{} cannot be written: {error}",
+                "cannot write {}: {error}",
                 self.pins.path().display()
             )),
         }
@@ -154,7 +155,7 @@ impl Trust {
     }
 }
 
-/// What several connections to one server begin TLS with.
+/// Shared TLS client state of several connections to one server.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsClient {
     trust: Trust,
@@ -168,7 +169,7 @@ impl TlsClient {
         (Arc::clone(&self.configuration), self.trust.name.clone())
     }
 
-    /// Returns why there was no TLS.
+    /// Returns the reason why TLS was not established.
     pub(crate) fn refusal(&self, error: &std::io::Error) -> Refusal {
         let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
         match of_tls {
@@ -177,9 +178,9 @@ impl TlsClient {
         }
     }
 
-    /// Takes note that the first handshake is done, and returns by what the server is trusted.
+    /// Records the first completed handshake and returns the basis of the trust in the server.
     pub(crate) fn accepted(&self, fingerprint: &str) -> TrustedBy {
-        // A server that an authority vouches for may show several; each is vouched for.
+        // A server with certificates from an authority may have several; each is verified.
         self.trust.accepted(fingerprint)
     }
 }
@@ -188,16 +189,16 @@ fn read_authorities(file: &Path) -> Result<Authorities> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| format!("the certificates in {} cannot be read", file.display()))?;
+        .with_context(|| format!("cannot read the certificates in {}", file.display()))?;
     let (added, _) = roots.add_parsable_certificates(certificates.clone());
     if added == 0 {
-        bail!("there is no certificate in {}: it must be PEM", file.display());
+        bail!("no certificate in {}: the file must be PEM", file.display());
     }
     Ok(Authorities { roots: Arc::new(roots), certificates })
 }
 
-/// Accepts what an authority of the file vouches for, and a server's own certificate that lies in
-/// the file itself.
+/// Verifier that accepts certificates signed by an authority of the file, and server certificates
+/// contained in the file itself.
 #[derive(Debug)]
 struct Vouching {
     authorities: Arc<WebPkiServerVerifier>,
@@ -243,8 +244,8 @@ impl ServerCertVerifier for Vouching {
     }
 }
 
-/// Accepts the certificate that is known, or any where none is; the proof that the server has its
-/// key is always demanded.
+/// Verifier that accepts the pinned certificate, or any if none is pinned. The proof that the
+/// server has the private key is always required.
 #[derive(Debug)]
 struct Pinning {
     pinned: Option<String>,
@@ -263,7 +264,7 @@ impl ServerCertVerifier for Pinning {
     ) -> Result<ServerCertVerified, TlsError> {
         let shown = fingerprint(end_entity);
         let is_known = self.pinned.as_ref().is_none_or(|pinned| *pinned == shown);
-        // Who was believed at the first handshake is who must answer at the others.
+        // All later handshakes must present the certificate of the first one.
         let is_same = *self.seen.get_or_init(|| shown.clone()) == shown;
         if is_known && is_same {
             return Ok(ServerCertVerified::assertion());
@@ -296,7 +297,7 @@ impl ServerCertVerifier for Pinning {
     }
 }
 
-/// Returns the SHA-256 of a certificate in hexadecimal, as people compare it.
+/// Returns the SHA-256 of a certificate in hexadecimal, with a colon between the bytes.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
     let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
     let bytes: Vec<_> = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,8 +1,8 @@
-//! By which way: `kernel`, `tun:NAME`, `tap:NAME`, `packet:INTERFACE`,
+//! Route to the network: `kernel`, `tun:NAME`, `tap:NAME`, `packet:INTERFACE`,
 //! `serial:DEVICE?baud=19200&link=llp`.
 //!
-//! There is no setting for a password: what stands in the arguments of a program can be read by
-//! everyone on the machine.
+//! There is no setting for a password, because every user of the machine can read the arguments of
+//! a program.
 
 use super::segment::{Port, Segment};
 use anyhow::{Context, Result, bail};
@@ -11,45 +11,45 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The way to the network.
+/// Route to the network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// The kernel's own TCP/IP.
+    /// The kernel's TCP/IP.
     #[default]
     Kernel,
-    /// Our own TCP/IP on a TUN interface.
+    /// User-space TCP/IP on a TUN interface.
     Tun {
-        /// The interface; a new one is made if there is none of that name.
+        /// Interface name; a new interface is created if it does not exist.
         name: String,
-        /// Our addresses, if not the peers that the interface's own addresses suggest.
+        /// Local addresses, if not derived from the interface's own addresses.
         own: Own,
     },
-    /// Our own TCP/IP on an Ethernet segment.
+    /// User-space TCP/IP on an Ethernet segment.
     Segment(Segment),
-    /// Our own TCP/IP on a serial line.
+    /// User-space TCP/IP on a serial line.
     Serial {
-        /// The device.
+        /// Device path.
         device: PathBuf,
-        /// Bits per second.
+        /// Line rate in bits per second.
         rate_bps: u32,
-        /// What runs on the line.
+        /// Link protocol.
         link: SerialLink,
-        /// Our address, if not asked for on the line.
+        /// Local address, if not requested over the link.
         address: Option<Ipv4Addr>,
     },
 }
 
-/// Our addresses as they were said, each with the length of its network's prefix in bits.
+/// Local addresses as specified by the user, each with its prefix length in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Own {
-    /// The IPv4 address.
+    /// IPv4 address.
     pub(super) ipv4: Option<(Ipv4Addr, u8)>,
-    /// The IPv6 address.
+    /// IPv6 address.
     pub(super) ipv6: Option<(Ipv6Addr, u8)>,
 }
 
 impl Own {
-    /// Reads an address with the length of its prefix, which is 24 or 64 if it is not said.
+    /// Parses an address with its prefix length, by default 24 for IPv4 and 64 for IPv6.
     pub(super) fn take(&mut self, text: &str) -> Result<()> {
         let (address, len) = match text.split_once('/') {
             Some((address, len)) => (address, Some(len)),
@@ -58,42 +58,42 @@ impl Own {
         let prefix_len = |unless_said: u8, most: u8| match len {
             None => Ok(unless_said),
             Some(len) => len.parse().ok().filter(|len| *len <= most).with_context(|| {
-                format!("'{}' has no prefix length from 0 to {most}", text.escape_debug())
+                format!("'{}' needs a prefix length from 0 to {most}", text.escape_debug())
             }),
         };
         match address.parse() {
             Ok(IpAddr::V4(ipv4)) => self.ipv4 = Some((ipv4, prefix_len(24, 32)?)),
             Ok(IpAddr::V6(ipv6)) => self.ipv6 = Some((ipv6, prefix_len(64, 128)?)),
-            Err(_) => bail!("'{}' is not an address, like 10.0.0.2/24", text.escape_debug()),
+            Err(_) => bail!("invalid address '{}': use the form 10.0.0.2/24", text.escape_debug()),
         }
         Ok(())
     }
 }
 
-/// The link protocol of a serial line.
+/// Link protocol of a serial line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SerialLink {
-    /// The low level protocol of TM-233.
+    /// Low Level Protocol of TM-233.
     Llp {
-        /// Whether the headers of TCP are compressed, which the other end must do too.
+        /// Whether TCP headers are compressed. The peer must be configured alike.
         compresses_headers: bool,
     },
-    /// SLIP.
+    /// SLIP, or CSLIP with compressed headers.
     Slip {
-        /// Whether the headers of TCP are compressed, which the other end must do too: CSLIP.
+        /// Whether TCP headers are compressed (CSLIP). The peer must be configured alike.
         compresses_headers: bool,
     },
     /// PPP.
     Ppp {
-        /// Who we are, if we are asked.
+        /// User name for authentication, if the peer requires it.
         user: Option<String>,
-        /// Whether the headers of TCP may be compressed, if the other end agrees.
+        /// Whether TCP headers may be compressed, if the peer agrees.
         compresses_headers: bool,
     },
 }
 
 impl SerialLink {
-    /// Plain LLP.
+    /// LLP without header compression.
     pub(crate) const LLP: Self = Self::Llp { compresses_headers: false };
 
     fn named(name: &str) -> Option<Self> {
@@ -106,7 +106,7 @@ impl SerialLink {
         })
     }
 
-    /// Sets whether headers are compressed.
+    /// Sets whether TCP headers are compressed.
     fn set_compression(&mut self, value: bool) {
         let (Self::Llp { compresses_headers }
         | Self::Slip { compresses_headers }
@@ -133,7 +133,7 @@ impl fmt::Display for SerialLink {
 const DEFAULT_RATE_BPS: u32 = 9_600;
 
 impl Via {
-    /// Returns whether it carries IPv6 too.
+    /// Returns whether this route supports IPv6.
     pub(crate) fn has_ipv6(&self) -> bool {
         !matches!(self, Self::Serial { .. })
     }
@@ -157,8 +157,8 @@ impl FromStr for Via {
             }
             "serial" if !name.is_empty() => serial(name, settings),
             _ => bail!(
-                "'{}' is not a way that plumb knows: use kernel, tun:NAME, tap:NAME, \
-                 packet:INTERFACE or serial:DEVICE?baud=19200&link=llp",
+                "invalid value of --via '{}': use kernel, tun:NAME, tap:NAME, packet:INTERFACE or \
+                 serial:DEVICE?baud=19200&link=llp",
                 text.escape_debug()
             ),
         }
@@ -171,7 +171,7 @@ fn tun<'a>(name: &str, settings: impl Iterator<Item = &'a str>) -> Result<Via> {
         match setting.split_once('=') {
             Some(("address", value)) => own.take(value)?,
             _ => bail!(
-                "'{}' is no setting of a TUN: it has address=10.0.0.2, address=2001:db8::2",
+                "invalid setting of a TUN '{}': use address=10.0.0.2 or address=2001:db8::2",
                 setting.escape_debug()
             ),
         }
@@ -187,13 +187,13 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<V
             Some(("baud", value)) => {
                 let rate = value.parse().ok().filter(|rate| *rate > 0);
                 rate_bps = rate.with_context(|| {
-                    format!("'{}' is not a rate in bits per second", value.escape_debug())
+                    format!("invalid rate '{}': use bits per second", value.escape_debug())
                 })?;
             }
             Some(("link", value)) => {
                 link = SerialLink::named(value).with_context(|| {
                     format!(
-                        "'{}' is no link of a serial line: there are llp, slip, cslip and ppp",
+                        "invalid link of a serial line '{}': use llp, slip, cslip or ppp",
                         value.escape_debug()
                     )
                 })?;
@@ -202,12 +202,12 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<V
             Some(("vj", "1")) => compression = Some(true),
             Some(("user", value)) if !value.is_empty() => user = Some(value.to_owned()),
             Some(("password", _)) => bail!(
-                "a password among the arguments can be read by everyone on the machine: put it \
-                 into the environment as PLUMB_PPP_PASSWORD"
+                "a password in the arguments is readable by every user of this machine: use the \
+                 environment variable PLUMB_PPP_PASSWORD"
             ),
             Some(("address", value)) => address = Some(parse_address(value)?),
             _ => bail!(
-                "'{}' is no setting of a serial line: it has baud=, link=llp, slip, cslip or ppp, \
+                "invalid setting of a serial line '{}': use baud=, link=llp, slip, cslip or ppp, \
                  vj=0 or 1, address=, and user= for PPP",
                 setting.escape_debug()
             ),
@@ -219,16 +219,16 @@ fn serial<'a>(device: &str, settings: impl Iterator<Item = &'a str>) -> Result<V
     match (&mut link, user) {
         (_, None) => {}
         (SerialLink::Ppp { user, .. }, given) => *user = given,
-        _ => bail!("only PPP asks who we are: user= goes with link=ppp"),
+        _ => bail!("user= is valid only with link=ppp"),
     }
     if matches!(link, SerialLink::Slip { .. }) && address.is_none() {
-        bail!("SLIP cannot ask for an address: say address=10.0.0.2 or whatever yours is");
+        bail!("SLIP cannot obtain an address: set one with address=10.0.0.2");
     }
     Ok(Via::Serial { device: PathBuf::from(device), rate_bps, link, address })
 }
 
 fn parse_address(text: &str) -> Result<Ipv4Addr> {
-    text.parse().with_context(|| format!("'{}' is not an IPv4 address", text.escape_debug()))
+    text.parse().with_context(|| format!("invalid IPv4 address '{}'", text.escape_debug()))
 }
 
 impl fmt::Display for Via {

@@ -1,7 +1,7 @@
-//! A host at the other end of a line: our own station with a Telnet server and a very small shell.
+//! Remote host of the demonstration: a user-space station with a Telnet server and a minimal shell.
 //!
-//! It is what the demonstration talks to where the machine allows no TUN. The line is a
-//! pseudo-terminal with LLP on it, whose path is the first line that this program writes.
+//! The demonstration talks to it on machines that permit no TUN. The link is LLP over a
+//! pseudo-terminal, whose path is the first line that this program prints.
 
 use super::host::SERVER;
 use anyhow::{Context, Result};
@@ -26,14 +26,14 @@ const WINDOW: usize = 4_096;
 const PROMPT: &[u8] = b"$ ";
 const LINE_MAX: usize = 2_048;
 
-/// Runs the host until its line is taken away.
+/// Runs the host until its line is closed.
 ///
 /// # Errors
 ///
-/// If the machine gives no pseudo-terminal.
+/// Returns an error if the machine provides no pseudo-terminal.
 pub(crate) fn run() -> Result<()> {
     let pty = Pty::open(WindowSize { rows: 24, columns: 80 })
-        .context("there is no pseudo-terminal: mount /dev/pts")?;
+        .context("cannot open a pseudo-terminal: mount /dev/pts")?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", pty.path().display())?;
     stdout.flush()?;
@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<()> {
         let mut wanted = PollFlags::IN;
         wanted.set(PollFlags::OUT, !unwritten.is_empty());
         let until = [station.deadline(), shell.deadline()].into_iter().flatten().min();
-        // Whoever started this program holds its standard input, and ends it by closing that.
+        // The parent process holds the standard input of this program and ends it by closing that.
         let stdin = std::io::stdin();
         let mut descriptors = [
             PollFd::from_borrowed_fd(pty.as_fd(), wanted),
@@ -88,7 +88,7 @@ fn write(pty: &Pty, station: &mut Station, unwritten: &mut Vec<u8>, cx: &mut Cx<
     }
 }
 
-/// Echoes what is typed, edits the line, and knows three commands.
+/// Shell that echoes input, edits the line and supports three commands.
 struct Shell {
     telnet: Telnet,
     line: Vec<u8>,
@@ -126,7 +126,7 @@ impl Shell {
     }
 }
 
-/// Returns what a command prints, with its ends of line.
+/// Returns the output of a command, with CR LF line ends.
 fn output_of(command: &str) -> Vec<u8> {
     let machine = Machine::this();
     match command.trim() {
@@ -137,7 +137,7 @@ fn output_of(command: &str) -> Vec<u8> {
             let numbers = printf.split_whitespace().skip(2).take(24);
             numbers.flat_map(|number| format!("{number:0>80}\r\n").into_bytes()).collect()
         }
-        _ => b"this shell knows uname -a, ls -l and a printf of a screenful\r\n".to_vec(),
+        _ => b"this shell supports uname -a, ls -l and a printf of a screenful\r\n".to_vec(),
     }
 }
 

@@ -1,7 +1,7 @@
-//! A network of our own with a real Telnet server in it: the second part of the demonstration.
+//! Network namespace with a real Telnet server: the second part of the demonstration.
 //!
-//! The network is a namespace that holds a TUN. The kernel has its one end, with an address and
-//! the server; our station is at the other end.
+//! The namespace holds a TUN. The kernel is at one end, with an address and the server; the
+//! user-space station is at the other.
 
 use anyhow::{Context, Result, bail};
 use os::interface::Interface;
@@ -16,29 +16,30 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// The interface of the demonstration.
+/// Name of the TUN interface.
 pub(crate) const INTERFACE: &str = "plumb0";
-/// Where the Telnet server is: the kernel's address on it, or the far station's on a line.
+/// Address of the Telnet server: of the kernel on the TUN, or of the remote station on a serial
+/// line.
 pub(crate) const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 1), 23);
 const PREFIX_BITS: u8 = 24;
 
-/// Moves this thread into a network of its own that holds a TUN, and opens that.
+/// Moves the calling thread into a new network namespace and opens a TUN in it.
 ///
-/// Without root that needs a process of a single thread.
+/// Without root this requires a single-threaded process.
 ///
 /// # Errors
 ///
-/// Why the machine does not allow it.
+/// Returns an error with the reason why the machine does not permit it.
 pub(crate) fn enter_network() -> Result<Tun> {
     namespace::enter_new_network()?;
     open_tun()
 }
 
-/// Opens the TUN of the network that was entered; it goes when it is closed.
+/// Opens the TUN in the entered namespace; the interface is removed when the TUN is closed.
 ///
 /// # Errors
 ///
-/// Why the machine does not allow it.
+/// Returns an error with the reason why the machine does not permit it.
 pub(crate) fn open_tun() -> Result<Tun> {
     let tun = Tun::open(Some(INTERFACE))?;
     let interface = Interface::named(INTERFACE)?;
@@ -47,20 +48,20 @@ pub(crate) fn open_tun() -> Result<Tun> {
     Ok(tun)
 }
 
-/// A program that serves Telnet to the socket that is its standard input.
+/// Program that serves Telnet on the socket at its standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Daemon {
-    /// What people call it.
+    /// Name for display.
     pub(crate) name: &'static str,
     program: PathBuf,
     arguments: &'static [&'static str],
 }
 
-/// Returns the servers of this machine that can run a shell without a login, the best first.
+/// Returns the servers of this machine that can run a shell without a login, the preferred first.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// Returns an error if none is installed.
 pub(crate) fn daemons() -> Result<Vec<Daemon>> {
     let inetutils = ["telnetd", "inetutils-telnetd"].into_iter().find_map(|program| {
         let program = find(program)?;
@@ -82,39 +83,39 @@ pub(crate) fn daemons() -> Result<Vec<Daemon>> {
     });
     let found: Vec<_> = inetutils.into_iter().chain(busybox).collect();
     if found.is_empty() {
-        bail!("there is no Telnet server: install inetutils-telnetd or busybox");
+        bail!("no Telnet server found: install inetutils-telnetd or busybox");
     }
     Ok(found)
 }
 
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Servers are where the PATH of a user does not always lead.
+    // Servers are often in directories outside the user's `PATH`.
     let more = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
     let candidates = std::env::split_paths(&path).chain(more).map(|folder| folder.join(program));
     let is_program = |file: &PathBuf| file.is_absolute() && Path::is_file(file);
     candidates.into_iter().find(is_program)
 }
 
-/// Takes connections and starts a server for each. Dropped, it ends all of them.
+/// Accepts a connection and starts a server process for it. Dropping it terminates the process.
 pub(crate) struct Server {
     programs: Arc<Mutex<Vec<Program>>>,
 }
 
 impl Server {
-    /// Begins to take connections for `daemon`.
+    /// Starts to listen on behalf of `daemon`.
     ///
     /// # Errors
     ///
-    /// If the port is not free, or no thread is left.
+    /// Returns an error if the port is in use or no thread can be created.
     pub(crate) fn start(daemon: &Daemon) -> Result<Self> {
-        let listener = TcpListener::bind(SERVER)
-            .with_context(|| format!("the port {SERVER} cannot be listened at"))?;
+        let listener =
+            TcpListener::bind(SERVER).with_context(|| format!("cannot listen on {SERVER}"))?;
         let programs = Arc::new(Mutex::new(Vec::new()));
         let (kept, daemon) = (Arc::clone(&programs), daemon.clone());
         let named = thread::Builder::new().name("telnet server".to_owned());
         named.spawn(move || {
-            // One login is shown, and the port is free again for another server.
+            // One login per server; the port is then free for the next one.
             let served = listener.accept().and_then(|(stream, _)| serve(&daemon, stream));
             if let Ok(program) = served {
                 kept.lock().unwrap_or_else(PoisonError::into_inner).push(program);

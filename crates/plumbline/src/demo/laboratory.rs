@@ -5,29 +5,29 @@ use simulator::Stuck;
 use simulator::tm233::{self, Content};
 use std::time::Duration;
 
-/// The line's rate of tables 6-4 and 6-5 that is shown, bit/s.
+/// Line rate of tables 6-4 and 6-5 in the demonstration, bit/s.
 pub(crate) const RATE_BPS: u64 = 19_200;
-/// Table 6-4 at that rate: a character's echo, measured.
+/// Table 6-4 at that rate: measured echo time of a character, ns.
 pub(crate) const ECHO_1982_NS: u64 = 71_800_000;
-/// Table 6-5 at that rate: a screenful, measured.
+/// Table 6-5 at that rate: measured time of a screenful, ns.
 pub(crate) const SCREENFUL_1982_NS: u64 = 2_830_000_000;
-/// Table 6-3: the packets of a screenful.
+/// Table 6-3: number of packets of a screenful.
 pub(crate) const SCREENFUL_1982_PACKETS: u64 = 4;
-/// The line's rate of figure 6-1, bit/s.
+/// Line rate of figure 6-1, bit/s.
 const FIGURE_RATE_BPS: u64 = 9_600;
 const FIGURE_DATA_BYTES: [u16; 4] = [1, 166, 333, 500];
 const KEYS: usize = 1_000;
 
-/// What our engines take with the costs of 1982.
+/// Results of plumbline's engines at the costs of 1982.
 #[derive(Clone, Debug)]
 pub(crate) struct Laboratory {
-    /// The echo of one character, ns.
+    /// Echo time of one character, ns.
     pub(crate) echo_ns: u64,
-    /// A screenful, from its first cell to its last, ns.
+    /// Time of a screenful, from its first cell to its last, ns.
     pub(crate) screenful_ns: u64,
-    /// Packets that brought it.
+    /// Number of packets of the screenful.
     pub(crate) screenful_packets: u64,
-    /// The lines of figure 6-1: packet size in bits, and seconds.
+    /// Lines of figure 6-1: packet size in bits, and seconds.
     pub(crate) packets: Vec<(Transfer, Vec<(f64, f64)>)>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Laboratory {
 ///
 /// # Errors
 ///
-/// If one comes to a stop, which is a fault of an engine.
+/// Returns an error if an experiment stops making progress, which is a defect of an engine.
 pub(crate) fn run() -> Result<Laboratory, Stuck> {
     let contents = [
         (Transfer::CarriageReturns, Content::CarriageReturns),

@@ -1,8 +1,9 @@
-//! `plumb demo`: shows plumbline at work, with nothing but this machine.
+//! `plumb demo`: demonstrates plumbline on this machine alone.
 //!
-//! Two personal computers of 1982 in virtual time; a real login through our own TCP/IP, to a
-//! server that is started for it; and a page with the pictures. The network is entered first of
-//! all, as a user may do that only while the program has a single thread.
+//! It simulates two personal computers of 1982 in virtual time, logs in through the user-space
+//! TCP/IP to a server started for this purpose, and writes a page with the figures. The network
+//! namespace is entered first, because an unprivileged user can do so only while the process has a
+//! single thread.
 
 mod far_station;
 mod host;
@@ -38,22 +39,22 @@ use std::time::SystemTime;
 /// Arguments of `plumb demo`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Where the report goes, if not to plumbline-report.html in this folder
+    /// File for the report, instead of plumbline-report.html in the current directory
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Be the host at the far end of the line
+    /// Run the remote host at the other end of the line
     #[arg(long, hide = true)]
     far_station: bool,
 }
 
-/// Our station's address: the first of the network that is not the server's.
+/// Address of the station: the first of the network that is not the server's.
 const STATION: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const ERRANDS: [&str; 2] = ["uname -a", "ls -l"];
 const KEYS: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Lines of a command's output that are shown.
+/// Maximum number of displayed lines of a command's output.
 const OUTPUT_LINES_MAX: usize = 12;
-/// The rate that a pseudo-terminal is set to; no bit is ever on its line.
+/// Rate set on the pseudo-terminal; it has no effect.
 const PTY_RATE_BPS: u32 = 38_400;
 
 /// Runs the command.
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     })
 }
 
-/// The user has ended the demonstration.
+/// The user interrupted the demonstration.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -77,7 +78,7 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// A login that was made.
+/// Result of a completed login.
 struct Login {
     findings: Findings,
     circumstances: Circumstances,
@@ -86,17 +87,17 @@ struct Login {
 }
 
 fn demonstrate(arguments: &Arguments) -> Result<()> {
-    // First of all, while there is one thread.
+    // First, while the process has a single thread.
     let network = host::enter_network();
     let interrupts = Interrupts::watch()?;
     let shape = style();
-    say("plumbline: a login goes down our own TCP/IP, and says where its time went.\n", shape);
+    say("plumbline: a login over its own TCP/IP, and where its time goes.\n", shape);
     say("1. Two personal computers of 1982, in virtual time", shape);
-    let laboratory = laboratory::run().context("the simulation came to a stop")?;
+    let laboratory = laboratory::run().context("the simulation stalled")?;
     end_if_interrupted(&interrupts)?;
     say(
-        "Our engines on a line of 19,200 bit/s, charged with the costs of TM-233's table 6-1. \
-         See below, beside what was measured then.\n",
+        "Our engines on a line of 19,200 bit/s, charged with the costs of TM-233's table 6-1. The \
+         results are compared below with those measured in 1982.\n",
         shape,
     );
     say("2. A real login", shape);
@@ -104,7 +105,7 @@ fn demonstrate(arguments: &Arguments) -> Result<()> {
         Ok(tun) => log_in_by_tun(tun, &interrupts, shape)?,
         Err(refused) => {
             say(
-                &format!("There is no TUN here ({refused:#}), so two processes talk over a pty."),
+                &format!("No TUN available ({refused:#}), so two processes use a pseudo-terminal."),
                 shape,
             );
             log_in_by_pty(&interrupts)?
@@ -133,7 +134,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Logs in through a TUN to the best of this machine's servers that lets us into a shell.
+/// Logs in through a TUN to the preferred server of this machine that permits a shell.
 fn log_in_by_tun(tun: Tun, interrupts: &Interrupts, shape: Style) -> Result<Login> {
     let daemons = host::daemons()?;
     let mut spare = Some(tun);
@@ -144,25 +145,25 @@ fn log_in_by_tun(tun: Tun, interrupts: &Interrupts, shape: Style) -> Result<Logi
         };
         let server = host::Server::start(daemon)?;
         let via = Via::Tun { name: host::INTERFACE.to_owned(), own: carry::Own::default() };
-        let name = format!("{}, started by the demonstration", daemon.name);
+        let name = format!("{}, started by this demo", daemon.name);
         let login = log_in(via, Some(tun), &name, interrupts)?;
         drop(server);
         if !login.findings.errands.is_empty() || interrupts.has_come() {
             return Ok(login);
         }
-        let why = login.findings.notes.first().map_or("no shell answered", String::as_str);
+        let why = login.findings.notes.first().map_or("no shell prompt received", String::as_str);
         say(&format!("{}: {why}.", daemon.name), shape);
     }
-    bail!("no Telnet server of this machine lets us in: install busybox")
+    bail!("no Telnet server of this machine accepts the login: install busybox")
 }
 
-/// Logs in over a pseudo-terminal with LLP to a station in another process.
+/// Logs in over LLP on a pseudo-terminal to a station in another process.
 fn log_in_by_pty(interrupts: &Interrupts) -> Result<Login> {
-    let own = std::env::current_exe().context("this program cannot be found: mount /proc")?;
+    let own = std::env::current_exe().context("cannot find this program: mount /proc")?;
     let mut command = Command::new(own);
     command.args(["demo", "--far-station"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut station = Program::start(&mut command).context("the far station does not start")?;
-    let output = station.child().stdout.take().context("the far station has no output")?;
+    let mut station = Program::start(&mut command).context("cannot start the remote station")?;
+    let output = station.child().stdout.take().context("the remote station has no output")?;
     let mut device = String::new();
     BufReader::new(output).read_line(&mut device)?;
     let via = Via::Serial {
@@ -171,7 +172,7 @@ fn log_in_by_pty(interrupts: &Interrupts) -> Result<Login> {
         link: SerialLink::LLP,
         address: Some(STATION),
     };
-    log_in(via, None, "our own station in another process", interrupts)
+    log_in(via, None, "plumb's own station in another process", interrupts)
 }
 
 fn log_in(via: Via, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -> Result<Login> {
@@ -220,11 +221,11 @@ fn show_login(login: &Login, shape: Style) {
         }
     }
     for note in &login.findings.notes {
-        say(&format!("Not all went well: {note}."), shape);
+        say(&format!("Incomplete: {note}."), shape);
     }
 }
 
-/// Returns the lines of a command's output as a terminal shows them, without the next prompt.
+/// Returns the lines of a command's output as a terminal displays them, without the next prompt.
 fn lines_of(output: &[u8]) -> Vec<String> {
     const SIDE: u16 = 500;
     let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(0));
@@ -233,7 +234,7 @@ fn lines_of(output: &[u8]) -> Vec<String> {
     terminal.receive(output, &mut cx);
     let mut lines: Vec<String> = terminal.text().lines().map(str::to_owned).collect();
     lines.pop();
-    // The first line is what follows the command: the end of the line it was typed on.
+    // The first line is the rest of the line that the command was typed on.
     lines.into_iter().skip(1).collect()
 }
 
@@ -276,14 +277,17 @@ fn leave_report(
     let text = page::render(laboratory, &login.measured, picture, &login.server);
     let (file, is_here) = page::write(&text, arguments.report.as_deref())?;
     if !is_here {
-        say("\nThis folder cannot be written to, so the report is in the temporary one:", shape);
+        say(
+            "\nThe current directory is not writable, so the report is in the temporary one:",
+            shape,
+        );
     }
     let file = escape::terminal(file.display().to_string());
     print(&format!("{}Report: {file}\n", if is_here { "\n" } else { "" }));
     Ok(())
 }
 
-/// Prints text, folded to the width of the terminal.
+/// Prints text, wrapped to the width of the terminal.
 fn say(text: &str, shape: Style) {
     let folded: String =
         text.split('\n')
@@ -297,7 +301,7 @@ fn say(text: &str, shape: Style) {
 
 fn print(text: &str) {
     let mut stdout = io::stdout();
-    // Where the reader has gone there is nobody to tell.
+    // Ignored: the reader of the output has gone.
     _ = stdout.write_all(text.as_bytes());
     _ = stdout.flush();
 }

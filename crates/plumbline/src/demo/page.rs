@@ -1,4 +1,4 @@
-//! The report of the demonstration: one HTML file that needs nothing else.
+//! Report of the demonstration: one self-contained HTML file.
 
 use super::laboratory::{
     ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS, SCREENFUL_1982_PACKETS,
@@ -14,7 +14,7 @@ use records::{Measurement, summary};
 use simulator::table::Origin;
 use std::path::{Path, PathBuf};
 
-/// Returns the table of then and now.
+/// Returns the table that compares 1982 with today.
 pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> Table {
     let mut table = Table::new()
         .text("")
@@ -53,7 +53,7 @@ pub(crate) fn then_and_now(laboratory: &Laboratory, measured: &Measurement) -> T
     table
 }
 
-/// Returns where the figures of the table of then and now come from, by the number of its rows.
+/// Returns the origins of the figures in the comparison table, by its number of rows.
 pub(crate) fn origins(table: &Table) -> String {
     format!(
         "Of {0} rows 0 are input, 0 fit and {0} output: the run in virtual time computed the figures \
@@ -63,11 +63,11 @@ pub(crate) fn origins(table: &Table) -> String {
     )
 }
 
-/// What a screenful is, below the table of then and now.
+/// Definition of a screenful, printed below the comparison table.
 pub(crate) const SCREENFUL: &str = "A screenful is timed from its first cell to its last, as in \
     1982 (TM-233 §6.2.5): of one packet that is the time to show it, and no time of the network. \
-    From asking for it to its last cell there is also the way there and back, and the program that \
-    prints it.";
+    The time from the request to the last cell also includes the network in both directions, and \
+    the program that prints it.";
 
 /// Returns the page.
 pub(crate) fn render(
@@ -80,7 +80,7 @@ pub(crate) fn render(
     let mut sections = sections.into_iter();
     let mut page: Vec<Section> = sections.by_ref().take(2).collect();
     page.push(Section::Paragraph(format!(
-        "The login went through our own TCP/IP to {server}. Beside it stand two personal computers \
+        "The login went through our own TCP/IP to {server}. For comparison: two personal computers \
          of 1982 on a line of {} bit/s, in virtual time: the same engines, charged with the costs \
          of table 6-1 of TM-233.",
         count(RATE_BPS)
@@ -95,16 +95,16 @@ pub(crate) fn render(
     Report { title: "A login through plumbline".to_owned(), sections: page }.render()
 }
 
-/// Writes `page` where it was asked for, or else here, or else in the temporary folder. Returns
-/// where it is, and whether that is the place that was wanted.
+/// Writes `page` to the requested file, or else to the current directory, or else to the temporary
+/// directory. Returns the path and whether it is the preferred place.
 ///
 /// # Errors
 ///
-/// If it can be written nowhere.
+/// Returns an error if no place is writable.
 pub(crate) fn write(page: &str, wanted: Option<&Path>) -> Result<(PathBuf, bool)> {
     if let Some(file) = wanted {
         std::fs::write(file, page)
-            .with_context(|| format!("the report cannot be written to {}", file.display()))?;
+            .with_context(|| format!("cannot write the report to {}", file.display()))?;
         return Ok((file.to_owned(), true));
     }
     let here = std::env::current_dir().unwrap_or_default().join(FILE_NAME);
@@ -112,9 +112,9 @@ pub(crate) fn write(page: &str, wanted: Option<&Path>) -> Result<(PathBuf, bool)
         return Ok((here, true));
     }
     let elsewhere = std::env::temp_dir().join(format!("{}-{FILE_NAME}", std::process::id()));
-    // A file of that name that is there already may lead where another user wants it.
+    // `create_new`: an existing file of that name may be a symbolic link of another user.
     let mut file = std::fs::File::create_new(&elsewhere)
-        .with_context(|| format!("the report cannot be written to {}", elsewhere.display()))?;
+        .with_context(|| format!("cannot write the report to {}", elsewhere.display()))?;
     std::io::Write::write_all(&mut file, page.as_bytes())?;
     Ok((elsewhere, false))
 }
@@ -167,7 +167,7 @@ mod tests {
             ("packets of a screenful", "1"),
         ];
         assert_eq!(rows[1..], expected);
-        // The split below is of the time that is called so, and so is measure's column.
+        // The split below refers to the time with this name, as does the column of `plumb measure`.
         let screenful = measured.screenful.as_ref().unwrap();
         assert_eq!(summary::extent_of(screenful), "asked to last cell");
         let style = Style { width: 100, charset: Charset::Ascii, colour: false };

@@ -6,22 +6,22 @@ use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What `plumb get --help` says first.
+/// Introduction of `plumb get --help`.
 pub(crate) const GET_ABOUT: &str = "\
-Gets files from another host, by FTP or TFTP.
+Download files by FTP or TFTP.
 
-A file appears under its name when it is whole, never before; an interrupt, a full disk or a host \
-that falls silent leaves what was there. What FTP has brought of it by then is kept as NAME.part, \
-and --continue goes on with it. A file that exists is kept, unless \
---force is given. '-' stands for the standard output.";
+A file appears under its name only when it is complete; after an interrupt, a full disk or a \
+timeout, an existing file of that name is unchanged. A partial download by FTP is saved as \
+NAME.part, and --continue resumes it. Existing files are not replaced without --force. '-' is the \
+standard output.";
 
-/// What `plumb put --help` says first.
+/// Introduction of `plumb put --help`.
 pub(crate) const PUT_ABOUT: &str = "\
-Puts files on another host, by FTP or TFTP.
+Upload files by FTP or TFTP.
 
-'-' stands for the standard input. A URL without a name, or whose name ends with '/', gets the \
-file's own name behind it. By FTP a file gets the time of the one here, where the server sets \
-times.";
+'-' is the standard input. If the URL has no name, or its name ends with '/', the name of the \
+local file is appended. By FTP, the remote file gets the time of the local file if the server \
+supports setting times.";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -34,9 +34,8 @@ Examples:
   plumb get tftp://10.0.0.1/motd;mode=netascii -
   plumb get --window 64 tftp://[2001:db8::1]/image.bin image.bin
 
-Exit codes: 0 the file is there; 1 the far side cannot be reached, has no such file, refused, or
-fell silent; 2 the arguments are wrong; 3 you ended it; 4 this machine cannot write the file or
-refuses what is needed.";
+Exit codes: 0 downloaded; 1 the remote host is unreachable, has no such file, refused or timed out;
+2 wrong arguments; 3 interrupted; 4 local error: the file cannot be written, or permission denied.";
 
 const PUT_EXAMPLES: &str = "\
 Examples:
@@ -44,26 +43,26 @@ Examples:
   plumb put backup.cfg tftp://10.0.0.1/
   date | plumb put - tftp://10.0.0.1/date;mode=netascii
 
-Exit codes: 0 the far side has the file; 1 the far side cannot be reached, refused, or fell silent;
-2 the arguments are wrong; 3 you ended it; 4 this machine cannot read the file or refuses what is
-needed.";
+Exit codes: 0 uploaded; 1 the remote host is unreachable, refused or timed out; 2 wrong arguments;
+3 interrupted; 4 local error: the file cannot be read, or permission denied.";
 
 /// Arguments of `plumb get`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = GET_EXAMPLES)]
 pub(crate) struct Get {
-    /// From where: ftp://user@host/name, ftpes:// and ftps:// in TLS, or tftp://host/name; :port may
-    /// follow the host, ;mode=netascii a name of TFTP; several of one host, and last to which file
-    /// or folder [default: the name's last part, here]
+    /// Source: ftp://user@host/name, ftpes:// and ftps:// with TLS, or tftp://host/name; :port may
+    /// follow the host, ;mode=netascii a TFTP name; several of one host, and last the local file or
+    /// directory [default: the last component of the name, in the current directory]
     #[arg(value_name = "URL", required = true)]
     pub(super) places: Vec<Place>,
-    /// To which file or folder, said the other way
+    /// Write to this file or directory (same as the last argument)
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Replace a file that exists
+    /// Replace existing files
     #[arg(short, long)]
     pub(super) force: bool,
-    /// FTP: get the file in so many pieces at a time, each over a session of its own [default: 1]
+    /// FTP: number of segments of a file that are downloaded in parallel, each over its own session
+    /// [default: 1]
     #[arg(long, value_name = "PIECES", value_parser = clap::value_parser!(u32).range(1..=32))]
     pub(super) segments: Option<u32>,
     #[command(flatten)]
@@ -76,15 +75,15 @@ pub(crate) struct Get {
 #[derive(Debug, clap::Args)]
 #[command(after_help = PUT_EXAMPLES)]
 pub(crate) struct Put {
-    /// Which files, and last to where: ftp://user@host/name, ftpes:// and ftps:// in TLS, or
-    /// tftp://host/name; :port may follow the host, ;mode=netascii a name of TFTP
+    /// Local files, and last the destination: ftp://user@host/name, ftpes:// and ftps:// with TLS,
+    /// or tftp://host/name; :port may follow the host, ;mode=netascii a TFTP name
     #[arg(value_name = "FILE", num_args = 2.., required = true)]
     pub(super) places: Vec<Place>,
-    /// FTP: with --continue, replace a file that is not the beginning of the one here; without it, a
-    /// file is replaced anyway
+    /// FTP: with --continue, replace a remote file that is not the beginning of the local one;
+    /// without it, files are always replaced
     #[arg(short, long)]
     pub(super) force: bool,
-    /// FTP: what becomes of links here within folders that go by -r
+    /// FTP: treatment of local links within directories that are sent with -r
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Links::Follow)]
     pub(super) links: Links,
     #[command(flatten)]
@@ -93,16 +92,16 @@ pub(crate) struct Put {
     pub(super) how: How,
 }
 
-/// What becomes of links within folders that are put.
+/// Treatment of links within directories that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Links {
-    /// A link to a file goes as that file; one to a folder does not go
+    /// Send a link to a file as that file; skip a link to a directory
     Follow,
-    /// No link goes
+    /// Skip all links
     Skip,
 }
 
-/// A place here or on another host.
+/// A local path or a URL.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Here(PathBuf),
@@ -120,24 +119,24 @@ impl FromStr for Place {
     }
 }
 
-/// How a file is moved.
+/// Options of a transfer.
 #[derive(Debug, clap::Args)]
 pub(super) struct How {
     #[command(flatten)]
     pub(super) reach: Reach,
-    /// At most so many bytes a second; K, M and G stand for thousands, millions and billions
+    /// Maximum rate in bytes per second; K, M and G mean thousands, millions and billions
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(super) limit_rate: Option<u64>,
-    /// TFTP: bytes of a block that are asked for (RFC 2348) [default: 1428]
+    /// TFTP: requested block size in bytes (RFC 2348) [default: 1428]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(8..=65_464))]
     pub(super) block_size: Option<u16>,
-    /// TFTP: blocks before an acknowledgment that are asked for (RFC 7440) [default: 16]
+    /// TFTP: requested window size in blocks (RFC 7440) [default: 16]
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) window: Option<u16>,
 }
 
 impl How {
-    /// Returns what is asked for that only the other protocol has.
+    /// Returns a given option that only the other protocol has.
     fn of_the_other(&self, moving: &Moving, is_ftp: bool) -> Option<&'static str> {
         let of_tftp =
             [(self.block_size.is_some(), "--block-size"), (self.window.is_some(), "--window")];
@@ -161,21 +160,21 @@ impl How {
     }
 }
 
-/// Says so if something is asked for that the protocol of the URL does not have.
+/// Returns an error if an option is given that the protocol of the URL does not have.
 fn refuse(other: Option<&'static str>, is_ftp: bool) -> anyhow::Result<()> {
     match other {
-        Some("--type") => bail!("TFTP has no --type: for text, say ;mode=netascii behind the name"),
+        Some("--type") => bail!("TFTP has no --type: for text, append ;mode=netascii to the URL"),
         Some(name) => bail!("{} has no {name}", if is_ftp { "FTP" } else { "TFTP" }),
         None => Ok(()),
     }
 }
 
 impl Get {
-    /// Checks that nothing is asked for which the protocol does not have.
+    /// Checks that all given options apply to the protocol.
     ///
     /// # Errors
     ///
-    /// If there is, in a sentence.
+    /// Returns an error that names an option of the other protocol.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let segments = (self.segments.is_some() && !is_ftp).then_some("--segments");
         refuse(segments.or_else(|| self.how.of_the_other(&self.moving, is_ftp)), is_ftp)
@@ -183,11 +182,11 @@ impl Get {
 }
 
 impl Put {
-    /// As for [`Get`].
+    /// Like [`Get::check`].
     ///
     /// # Errors
     ///
-    /// If there is, in a sentence.
+    /// Returns an error that names an option of the other protocol.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
         let links = (self.links != Links::Follow && !is_ftp).then_some("--links");
         let links = links.or((self.force && !is_ftp).then_some("--force"));
@@ -195,7 +194,7 @@ impl Put {
     }
 }
 
-/// Reads `300K`.
+/// Parses a rate like `300K`.
 pub(super) fn rate(text: &str) -> anyhow::Result<u64> {
     let (digits, factor) = match text.chars().last() {
         Some('k' | 'K') => (text.get(..text.len() - 1), 1_000),
@@ -205,7 +204,7 @@ pub(super) fn rate(text: &str) -> anyhow::Result<u64> {
     };
     let number = digits.and_then(|digits| digits.parse::<u64>().ok()).filter(|number| *number > 0);
     number.and_then(|number| number.checked_mul(factor)).with_context(|| {
-        format!("'{}' is not a rate in bytes a second, like 300K", text.escape_debug())
+        format!("invalid rate '{}': use bytes per second, like 300K", text.escape_debug())
     })
 }
 

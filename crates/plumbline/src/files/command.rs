@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What is asked for in TFTP, if nothing else is said.
+/// TFTP options that are requested by default.
 const BLOCK_BYTES: u16 = 1428;
 const WINDOW_BLOCKS: u16 = 16;
 
@@ -33,7 +33,7 @@ pub(crate) fn get(arguments: &Get) -> exit::Result {
     let named = match (arguments.output.as_deref(), here.as_slice(), arguments.places.last()) {
         (output, [], _) => output,
         (None, [here], Some(Place::Here(_))) if !urls.is_empty() => Some(here.as_path()),
-        _ => return Err(wrong(anyhow!("say URLs, and behind them at most one file or folder"))),
+        _ => return Err(wrong(anyhow!("use URLs, then at most one local file or directory"))),
     };
     let is_ftp = urls.iter().all(|url| matches!(url.scheme, Scheme::Ftp(..)));
     arguments.check(is_ftp).map_err(wrong)?;
@@ -43,11 +43,11 @@ pub(crate) fn get(arguments: &Get) -> exit::Result {
     match urls.as_slice() {
         [url] if matches!(url.scheme, Scheme::Tftp(_)) => get_tftp(arguments, url, named),
         urls if is_ftp => ftp::get_files(arguments, urls, named),
-        _ => Err(wrong(anyhow!("TFTP brings one file at a time"))),
+        _ => Err(wrong(anyhow!("TFTP downloads one file at a time"))),
     }
 }
 
-/// Says so if the folder that a file is to come into is not there, before anybody is asked for it.
+/// Returns an error if the directory of the destination does not exist, before any server is asked.
 fn check_folder(named: &Path) -> Result<()> {
     if named == Path::new("-") || named.is_dir() {
         return Ok(());
@@ -58,7 +58,7 @@ fn check_folder(named: &Path) -> Result<()> {
     };
     match folder.filter(|folder| !folder.is_dir()) {
         Some(folder) => {
-            Err(anyhow!("there is no folder {} here: make it, or say another", folder.display()))
+            Err(anyhow!("no local directory {}: create it, or use another", folder.display()))
         }
         None => Ok(()),
     }
@@ -80,7 +80,7 @@ fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
     let sink = Sink::open(&path, existing).map_err(|no_sink| match no_sink {
         NoSink::Exists(path) => wrong(anyhow!(
-            "{} exists: say --force to replace it, or name another file",
+            "{} exists: use --force to replace it, or name another file",
             path.display()
         )),
         NoSink::Refused(error) => ours(&error),
@@ -93,13 +93,13 @@ fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
 pub(crate) fn put(arguments: &Put) -> exit::Result {
     let (urls, here) = split(&arguments.places);
     let (Some(Place::There(url)), [_]) = (arguments.places.last(), urls.as_slice()) else {
-        return Err(wrong(anyhow!("say files, and behind them one URL")));
+        return Err(wrong(anyhow!("use local files, then one URL")));
     };
     arguments.check(matches!(url.scheme, Scheme::Ftp(..))).map_err(wrong)?;
     match (url.scheme, here.as_slice()) {
         (Scheme::Ftp(..), files) => ftp::put_files(arguments, files, url),
         (Scheme::Tftp(_), [file]) => put_tftp(arguments, file, url),
-        _ => Err(wrong(anyhow!("TFTP takes one file at a time"))),
+        _ => Err(wrong(anyhow!("TFTP uploads one file at a time"))),
     }
 }
 
@@ -107,7 +107,7 @@ fn put_tftp(arguments: &Put, file: &Path, url: &Url) -> exit::Result {
     let mut url = url.clone();
     if url.last_component().is_empty() {
         let Some(name) = file.file_name().filter(|name| *name != OsStr::new("-")) else {
-            return Err(wrong(anyhow!("say under which name: {url}name")));
+            return Err(wrong(anyhow!("the URL has no file name: use {url}name")));
         };
         url.name.extend_from_slice(name.as_bytes());
     }
@@ -126,11 +126,11 @@ fn ours(error: &anyhow::Error) -> Failure {
     Failure::ThisMachine
 }
 
-/// Returns the file that a transfer makes: the one that is named, in a folder that is named, or
-/// here; always by the name that the user has typed.
+/// Returns the path of the downloaded file: the named file, or the last component of the URL in the
+/// named or the current directory. The name is always one that the user has typed.
 fn destination(url: &Url, named: Option<&Path>) -> Result<PathBuf> {
     if url.name.is_empty() {
-        return Err(anyhow!("{url} names no file"));
+        return Err(anyhow!("{url} has no file name"));
     }
     let last = OsStr::from_bytes(url.last_component());
     match named {
@@ -142,7 +142,7 @@ fn destination(url: &Url, named: Option<&Path>) -> Result<PathBuf> {
 
 fn own_name(name: &OsStr, folder: &Path) -> Result<PathBuf> {
     match name.as_bytes() {
-        b"" | b"." | b".." => Err(anyhow!("the URL ends without a name: say to which file")),
+        b"" | b"." | b".." => Err(anyhow!("the URL has no file name: add a local file name")),
         _ => Ok(folder.join(name)),
     }
 }
@@ -185,8 +185,8 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
     report(&told, &errand, how, is_stdout)
 }
 
-/// Returns what server and user have agreed on, as the server says it by OACK (RFC 2347); what it
-/// does not say is as it is without options.
+/// Returns the agreed parameters, as the server reports them in its OACK (RFC 2347). Parameters
+/// that it does not report have their values without options.
 fn agreed_text(agreed: Agreed) -> String {
     let Agreed { block_size, window_size, timeout_s, transfer_size } = agreed;
     let option = |name: &str, value: Option<u64>| {
@@ -197,7 +197,7 @@ fn agreed_text(agreed: Agreed) -> String {
     format!("agreed: blksize {block_size}, windowsize {window_size}{seconds}{size}")
 }
 
-/// Runs the errand in this thread, until it is done or somebody interrupts.
+/// Runs the transfer in this thread, until it ends or is interrupted.
 fn carry_out(
     errand: &Errand,
     order: Order,
@@ -221,12 +221,12 @@ fn carry_out(
         tokio::spawn(meters::show_long_run(Arc::clone(&errand.board)));
         tftp::run(errand, order, &stop, &Arc::new(progress), recorder).await
     });
-    // A thread that waits for a pipe is left behind.
+    // A thread that is blocked on a pipe is left behind.
     runtime.shutdown_background();
     told
 }
 
-/// Says how it went.
+/// Reports the result.
 fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::Result {
     let record = &told.record.transfer;
     if how.reach.json {
@@ -236,7 +236,7 @@ fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::R
             false => std::io::stdout().write_all(line.as_bytes()),
         };
         written.map_err(|error| {
-            ours(&anyhow::Error::new(error).context("the standard output takes no more"))
+            ours(&anyhow::Error::new(error).context("cannot write to the standard output"))
         })?;
     }
     if let Some(trouble) = &told.trouble {
@@ -245,8 +245,8 @@ fn report(told: &Report, errand: &Errand, how: &How, is_stdout: bool) -> exit::R
     }
     if !how.reach.quiet && !how.reach.json {
         let done = match told.facts.direction {
-            Direction::Read => "got",
-            Direction::Write => "put",
+            Direction::Read => "downloaded",
+            Direction::Write => "uploaded",
         };
         say(&format!("{done} '{}': {}", shown(&errand.name), summary(record)));
         if how.reach.verbose {

@@ -1,5 +1,5 @@
-//! What the person's own configuration says of hosts: `config.toml` in `$XDG_CONFIG_HOME/plumb`, or
-//! in `~/.config/plumb`.
+//! Settings of remote hosts in the user's configuration: `config.toml` in `$XDG_CONFIG_HOME/plumb`,
+//! or in `~/.config/plumb`.
 //!
 //! ```toml
 //! [host."its.example"]
@@ -7,8 +7,8 @@
 //! store = "c36"      # how its words lie in files here
 //! ```
 //!
-//! On a PDP-10, TYPE I already is words of 36 bits (RFC 959 §3.1.1.3 leaves the image to the host),
-//! so a client that takes them for octets brings files that nothing here can read.
+//! On a PDP-10, TYPE I means words of 36 bits (RFC 959 §3.1.1.3 leaves the image to the host). A
+//! client that treats them as octets receives files that no local program can read.
 
 use super::ftp::{TypeWish, type_wish, word_format};
 use anyhow::{Context, Result, bail};
@@ -32,27 +32,28 @@ struct Table {
     store: Option<String>,
 }
 
-/// What is said of one host.
+/// Settings of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::files) struct HostSettings {
-    /// What is said that it means by TYPE I.
+    /// Configured meaning of TYPE I.
     image: Option<TypeWish>,
-    /// How its words lie in files here.
+    /// Format of its words in local files.
     pub(in crate::files) store: Option<WordFormat>,
 }
 
 impl HostSettings {
-    /// Returns what it means by TYPE I: words, if it is only said how they lie in files here.
+    /// Returns the meaning of TYPE I: words of 36 bits, if only their format in local files is
+    /// configured.
     pub(in crate::files) fn image(&self) -> TypeWish {
         let words = self.store.map(|_| Type::Local(ByteSize::WORD36));
         self.image.unwrap_or(TypeWish::This(words.unwrap_or(Type::Image)))
     }
 
-    /// Returns what the configuration says of `host`; nothing if there is none.
+    /// Returns the settings of `host`; the default if there are none.
     ///
     /// # Errors
     ///
-    /// If the configuration cannot be read or makes no sense, in a sentence.
+    /// Returns an error if the configuration cannot be read or is invalid.
     pub(in crate::files) fn of(host: &str) -> Result<Self> {
         let Some(path) = path() else { return Ok(Self::default()) };
         let name = path.display();
@@ -60,11 +61,11 @@ impl HostSettings {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => {
-                let sentence = format!("the configuration {name} cannot be read");
+                let sentence = format!("cannot read the configuration {name}");
                 return Err(anyhow::Error::new(error).context(sentence));
             }
         };
-        find(&text, host).with_context(|| format!("the configuration {name} makes no sense"))
+        find(&text, host).with_context(|| format!("invalid configuration {name}"))
     }
 }
 
@@ -89,7 +90,7 @@ fn find(text: &str, host: &str) -> Result<HostSettings> {
 fn settings(table: &Table) -> Result<HostSettings> {
     let image = table.image.as_deref().map(type_wish).transpose()?;
     if matches!(image, Some(TypeWish::This(of_text)) if of_text.is_text()) {
-        bail!("an image is no text: say I, L and the bits of a word, or auto");
+        bail!("an image is not text: use I, L and the bits of a word, or auto");
     }
     Ok(HostSettings { image, store: table.store.as_deref().map(word_format).transpose()? })
 }
@@ -121,8 +122,8 @@ mod tests {
     #[test]
     fn a_word_that_means_nothing_is_told_with_its_table() {
         let told = |text| format!("{:#}", find(text, "a").unwrap_err());
-        assert!(told("[host.a]\nimage = \"A\"\n").contains("an image is no text"));
-        assert!(told("[host.a]\nstore = \"c37\"\n").contains("'c37' is no format of words"));
+        assert!(told("[host.a]\nimage = \"A\"\n").contains("an image is not text"));
+        assert!(told("[host.a]\nstore = \"c37\"\n").contains("'c37' is not a word format"));
         assert!(told("[host.a]\nimag = \"I\"\n").contains("unknown field"));
     }
 

@@ -1,4 +1,4 @@
-//! The end of a transfer that is on this machine: a file, a device, a pipe.
+//! Local end of a transfer: a file, a device or a pipe.
 
 use anyhow::{Context, Result, bail};
 use os::jail::{Draft, Existing, sweep};
@@ -9,22 +9,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
-/// What is read or written at a time.
+/// Number of bytes read or written at a time.
 pub(crate) const PIECE_BYTES: usize = 256 * 1024;
-/// What a pipe gives at a time, and how many of these wait to be sent.
+/// Size of the pieces read from a pipe, and maximum number of pieces that wait to be sent.
 const PIPE_PIECE_BYTES: usize = 64 * 1024;
 const PIECES_MAX: usize = 4;
 
-/// Where bytes come from.
+/// Local source of bytes.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// A file, which never keeps anybody waiting.
+    /// A file, which is always ready.
     File(File),
     /// A pipe or a terminal.
     Pipe(Pipe),
 }
 
-/// A pipe, read by a thread of its own.
+/// A pipe, read by its own thread.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pieces: mpsc::Receiver<io::Result<Vec<u8>>>,
@@ -32,28 +32,28 @@ pub(crate) struct Pipe {
     taken: usize,
 }
 
-/// What a source has for now.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
-    /// Nothing yet.
+    /// No data is available yet.
     Later,
-    /// Nothing any more.
+    /// The source has ended.
     End,
 }
 
 impl Source {
-    /// Opens `path`, of which `-` is the standard input, and returns its size if it is a file.
+    /// Opens `path`, and returns its size if it is a regular file; `-` is the standard input.
     pub(crate) fn open(path: &Path) -> Result<(Self, Option<u64>)> {
         if path == Path::new("-") {
             return Ok((Self::Pipe(Pipe::of(io::stdin())), None));
         }
         let name = path.display();
-        let file = File::open(path).with_context(|| format!("the file {name} cannot be read"))?;
+        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
         let about = file.metadata()?;
         if about.is_dir() {
-            bail!("{name} is a folder, not a file");
+            bail!("{name} is a directory, not a file");
         }
         if about.is_file() {
             return Ok((Self::File(file), Some(about.len())));
@@ -61,7 +61,7 @@ impl Source {
         Ok((Self::Pipe(Pipe::of(file)), None))
     }
 
-    /// Puts the next bytes into `room`, which is not empty.
+    /// Reads the next bytes into `room`, which is not empty.
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Piece> {
         match self {
             Self::File(file) => Ok(match file.read(room)? {
@@ -72,7 +72,7 @@ impl Source {
         }
     }
 
-    /// Waits until a read will not say that there is nothing yet.
+    /// Waits until a read returns data or the end.
     pub(crate) async fn ready(&mut self) -> io::Result<()> {
         match self {
             Self::File(_) => Ok(()),
@@ -84,7 +84,7 @@ impl Source {
 impl Pipe {
     fn of(mut from: impl Read + Send + 'static) -> Self {
         let (sender, pieces) = mpsc::channel(PIECES_MAX);
-        // It is left behind if it waits for somebody when all is over.
+        // The thread is left behind if it is blocked when the transfer ends.
         std::thread::spawn(move || {
             loop {
                 let mut piece = vec![0; PIPE_PIECE_BYTES];
@@ -125,7 +125,7 @@ impl Pipe {
     }
 }
 
-/// Where bytes go.
+/// Local destination of bytes.
 #[derive(Debug)]
 pub(crate) struct Sink {
     to: To,
@@ -134,43 +134,43 @@ pub(crate) struct Sink {
 
 #[derive(Debug)]
 enum To {
-    /// A file, which appears when it is whole.
+    /// A file, which appears when it is complete.
     Draft(Draft),
     /// A pipe, a terminal or a device.
     Plain(File),
 }
 
-/// Why there is no sink.
+/// Reason why there is no sink.
 #[derive(Debug)]
 pub(crate) enum NoSink {
-    /// There is a file of that name.
+    /// A file of that name exists.
     Exists(PathBuf),
-    /// The machine refuses, in a sentence.
+    /// The system refuses to open or create the file.
     Refused(anyhow::Error),
 }
 
 impl Sink {
-    /// Makes a sink of a draft.
+    /// Creates a sink for a draft.
     pub(crate) fn of(draft: Draft) -> Self {
         Self { to: To::Draft(draft), gathered: Vec::with_capacity(PIECE_BYTES) }
     }
 
-    /// Makes a sink of what is open already.
+    /// Creates a sink for an open file.
     pub(crate) fn plain(file: File) -> Self {
         Self { to: To::Plain(file), gathered: Vec::with_capacity(PIECE_BYTES) }
     }
 
-    /// Makes a sink of `path`, of which `-` is the standard output.
+    /// Opens a sink for `path`; `-` is the standard output.
     pub(crate) fn open(path: &Path, existing: Existing) -> Result<Self, NoSink> {
         let refused = |error: io::Error| {
-            let sentence = format!("the file {} cannot be written", path.display());
+            let sentence = format!("cannot write {}", path.display());
             NoSink::Refused(anyhow::Error::new(error).context(sentence))
         };
         if path == Path::new("-") {
             let stdout = rustix::io::dup(rustix::stdio::stdout());
             return Ok(Self::plain(stdout.map_err(|error| refused(error.into()))?.into()));
         }
-        // The file that a link leads to is the one that is meant.
+        // A symbolic link is followed: its target is the file to replace.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&path).is_ok_and(|about| !about.is_file() && !about.is_dir()) {
             let device = File::options().write(true).open(&path).map_err(refused)?;
@@ -184,7 +184,7 @@ impl Sink {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         };
         let folder = OwnedFd::from(File::open(folder).map_err(refused)?);
-        // What cannot be swept stays; it takes room and nothing else.
+        // A draft that cannot be removed only takes disk space.
         _ = sweep(&folder);
         match Draft::begin(folder, name.as_bytes(), existing) {
             Ok(draft) => Ok(Self::of(draft)),
@@ -193,7 +193,7 @@ impl Sink {
         }
     }
 
-    /// Takes the next bytes.
+    /// Appends the next bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.gathered.len() + bytes.len() > PIECE_BYTES {
             self.flush()?;
@@ -212,11 +212,11 @@ impl Sink {
         Ok(())
     }
 
-    /// Makes what was written last.
+    /// Writes the buffered bytes, and commits a draft.
     pub(crate) async fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         let To::Draft(draft) = self.to else { return Ok(()) };
-        // The disk may take its time, and others do not wait for it.
+        // The disk may be slow. Other tasks do not wait for it.
         let committed = tokio::task::spawn_blocking(|| draft.commit()).await;
         committed.map_err(io::Error::other)?
     }

@@ -1,8 +1,8 @@
-//! `plumb get`, `plumb put` and their like: files to and from other hosts.
+//! `plumb get`, `plumb put` and related commands: file transfers from and to other hosts.
 //!
-//! A place is a URL ([`url`]), a file of this machine is a [`local::Source`] or a [`local::Sink`],
-//! and what is known of a transfer at its end is its record (`crate::transfers`), out of which the
-//! JSON and the line for a person are made. Each protocol has its folder.
+//! A remote file is a URL ([`url`]), and a local one a [`local::Source`] or a [`local::Sink`]. The
+//! result of a transfer is its record (`crate::transfers`), from which the JSON output and the
+//! summary line are made. Each protocol has its own module.
 
 mod arguments;
 mod command;

@@ -1,16 +1,16 @@
-//! Not faster than was said: a bucket that fills with the time.
+//! Rate limit of a transfer: a bucket that fills with time.
 
 use protocols::Instant;
 use protocols::time::Duration;
 
-/// For how long the bucket of a pace fills.
+/// Time that the bucket takes to fill.
 const BURST: Duration = Duration::from_millis(250);
 
-/// A limit of the rate, or none.
+/// A rate limit, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     bytes_per_second: Option<u64>,
-    /// When all that has gone would have gone at that rate.
+    /// Time at which all bytes so far would have been transferred at the limited rate.
     paid_until: Instant,
 }
 
@@ -19,13 +19,13 @@ impl Pace {
         Self { bytes_per_second, paid_until: Instant::ZERO }
     }
 
-    /// Returns how many bytes go at once at most.
+    /// Returns the maximum number of bytes of a burst.
     pub(crate) fn burst_bytes(&self) -> Option<u64> {
         let millis = u64::try_from(BURST.as_millis()).unwrap_or(0);
         self.bytes_per_second.map(|rate| (rate.saturating_mul(millis) / 1000).max(1))
     }
 
-    /// Notes that `bytes` have gone.
+    /// Accounts for `bytes` that were sent or received.
     pub(crate) fn spend(&mut self, bytes: usize, now: Instant) {
         let Some(rate) = self.bytes_per_second else { return };
         let nanos = bytes as u128 * 1_000_000_000 / u128::from(rate);
@@ -33,7 +33,7 @@ impl Pace {
         self.paid_until = self.paid_until.max(now) + time;
     }
 
-    /// Returns until when nothing may go, if not now.
+    /// Returns the time until which the transfer must wait, or `None` if it may continue now.
     pub(crate) fn waits_until(&self, now: Instant) -> Option<Instant> {
         (self.bytes_per_second.is_some() && self.paid_until > now).then_some(self.paid_until)
     }

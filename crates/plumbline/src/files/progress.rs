@@ -1,16 +1,16 @@
-//! How far a transfer is: a bar where stderr is a terminal, a line now and then where it is not.
+//! Progress of a transfer: a bar if stderr is a terminal, and otherwise a line at intervals.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use records::figures::{count, duration};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two lines.
+/// Interval between two lines.
 const LINES_APART: Duration = Duration::from_secs(10);
-/// A terminal of so many columns has room for a bar.
+/// Minimum width of a terminal for a bar.
 const WIDE_COLUMNS: u16 = 60;
 
-/// What is shown meanwhile.
+/// Progress display.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     how: How,
@@ -25,7 +25,7 @@ enum How {
 }
 
 impl Progress {
-    /// Shows nothing if `is_quiet`.
+    /// Creates a display. It shows nothing if `is_quiet`.
     pub(super) fn new(is_quiet: bool) -> Self {
         let began = Instant::now();
         let how = match std::io::stderr().is_terminal() {
@@ -36,7 +36,7 @@ impl Progress {
         Self { how, began }
     }
 
-    /// Takes note of how far it is, of how many bytes if that is known.
+    /// Updates the number of bytes, and the total if it is known.
     pub(super) fn show(&mut self, bytes: u64, size: Option<u64>) {
         match &mut self.how {
             How::Quiet => {}
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn end(&self) {
         if let How::Bar(bar) = &self.how {
             bar.finish_and_clear();
@@ -70,7 +70,7 @@ fn bar() -> ProgressBar {
     bar.with_style(style(false))
 }
 
-/// Returns how a bar looks, in a terminal of this width, if the size of the file is known or not.
+/// Returns the style of a bar for the width of the terminal, with or without a known file size.
 fn style(is_size_known: bool) -> ProgressStyle {
     let columns = os::tty::WindowSize::of(std::io::stderr()).map_or(80, |size| size.columns);
     let template = match (is_size_known, columns >= WIDE_COLUMNS) {
@@ -98,9 +98,9 @@ fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
     format!("{}{of} bytes, {} bytes/s{}", count(bytes), count(rate), left.unwrap_or_default())
 }
 
-/// Says a sentence on stderr.
+/// Prints a message to stderr.
 pub(super) fn say(sentence: &str) {
-    // Where stderr is closed there is nobody to tell.
+    // A closed stderr is ignored.
     let sentence = records::escape::message(sentence);
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");
 }

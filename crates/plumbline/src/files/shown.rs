@@ -1,9 +1,9 @@
-//! Names as a person may see them.
+//! Names in a form that is safe to display.
 
 use std::fmt::Write;
 
-/// Returns the text of a name. What is no text, speaks to a terminal or turns what stands beside it
-/// around is escaped.
+/// Returns the text of a name. Invalid UTF-8, control characters, invisible characters and those
+/// that change the direction of adjacent text are escaped.
 pub(crate) fn shown(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -20,14 +20,14 @@ pub(crate) fn shown(name: &[u8]) -> String {
             }
         }
         for byte in chunk.invalid() {
-            // A String takes everything.
+            // Writing to a `String` cannot fail.
             _ = write!(text, "\\x{byte:02x}");
         }
     }
     text
 }
 
-/// Returns whether a letter has no picture, or changes the direction of others.
+/// Returns whether a character is invisible, or changes the direction of others.
 const fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}')

@@ -1,8 +1,8 @@
-//! Where a file is on another host: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617), and
-//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name begins at
-//! the directory of the login, or at the root if it begins with a slash of its own.
+//! Location of a remote file: `tftp://host[:port]/name[;mode=netascii]` (RFC 3617), and
+//! `ftp://[user[:password]@]host[:port]/name[;type=a]` (RFC 1738 §3.2), where the name is relative
+//! to the directory of the login, or to the root if it begins with a slash of its own.
 //!
-//! A password is never shown again.
+//! A password is never printed.
 
 use crate::carry::Target;
 use anyhow::{Context, Result, bail};
@@ -11,39 +11,39 @@ use protocols::application::tftp::{Mode, SERVER_PORT};
 use std::fmt;
 use std::str::FromStr;
 
-/// The port of FTP's control connections, and the one where TLS begins with the first byte.
+/// Port of FTP control connections, and the port on which TLS begins with the first byte.
 pub(crate) const FTP_PORT: u16 = 21;
 pub(crate) const FTPS_PORT: u16 = 990;
 
-/// A place on another host.
+/// Location on a remote host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
-    /// How it is spoken with.
+    /// Protocol, with its parameters.
     pub(crate) scheme: Scheme,
-    /// Who logs in, if the URL says so.
+    /// User and password, if the URL has them.
     pub(crate) login: Login,
     /// The host and its port.
     pub(crate) target: Target,
-    /// The file's name: any bytes but control characters; empty if none was said.
+    /// Name of the file: any bytes except control characters; empty if the URL has none.
     pub(crate) name: Vec<u8>,
 }
 
-/// Who logs in, as far as a URL says.
+/// User and password of a URL.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Login {
-    /// The user.
+    /// User name.
     pub(crate) user: Option<Vec<u8>>,
-    /// His password.
+    /// Password of the user.
     pub(crate) password: Option<Vec<u8>>,
 }
 
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.user.is_some() { "Login(somebody)" } else { "Login(nobody)" })
+        f.write_str(if self.user.is_some() { "Login(user)" } else { "Login(none)" })
     }
 }
 
-/// A protocol, with what a URL says for it alone.
+/// A protocol, with its parameters in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     /// `tftp://`.
@@ -52,7 +52,7 @@ pub(crate) enum Scheme {
     Ftp(TlsUse, Option<UrlType>),
 }
 
-/// The type of a URL of FTP (RFC 1738 §3.2.2).
+/// Type of an FTP URL (RFC 1738 §3.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UrlType {
     /// `;type=a`: text.
@@ -87,7 +87,7 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            bail!("'{}' is not a URL: say ftp://host/name", text.escape_debug());
+            bail!("'{}' is not a URL: use ftp://host/name", text.escape_debug());
         };
         // RFC 3986 §3.1: the case of a scheme does not matter.
         let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -96,12 +96,12 @@ impl FromStr for Url {
             "ftpes" => Some(TlsUse::Required),
             "ftps" => Some(TlsUse::Implicit),
             _ => bail!(
-                "'{}://' is not a scheme that plumb knows: there are ftp, ftpes, ftps and tftp",
+                "unsupported URL scheme '{}://': use ftp, ftpes, ftps or tftp",
                 scheme.escape_debug()
             ),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // What stands before the host may be a password, and is in no sentence.
+        // The part before the host may contain a password, so no message contains it.
         let (login, host) = match authority.rsplit_once('@').filter(|_| tls.is_some()) {
             Some((login, host)) => (login_of(login)?, host),
             None => (Login::default(), authority),
@@ -113,8 +113,8 @@ impl FromStr for Url {
         };
         let target = Target::parse(host, Some(scheme.port()))?;
         let name =
-            decoded(path).with_context(|| format!("'{shown}' has a % without two digits"))?;
-        // A line break in a name is a command of its own to some protocols and logs.
+            decoded(path).with_context(|| format!("'{shown}' has a % without two hex digits"))?;
+        // To some protocols and logs, a line break in a name begins another command.
         if name.iter().any(u8::is_ascii_control) {
             bail!("'{shown}' has a control character in its name");
         }
@@ -129,7 +129,7 @@ fn of_tftp(path: &str) -> Result<(&str, Scheme)> {
         Some((path, "octet")) => (path, Mode::Octet),
         Some((path, "netascii")) => (path, Mode::Netascii),
         Some((_, mode)) => {
-            bail!("'{}' is not a mode: there are octet and netascii", mode.escape_debug())
+            bail!("'{}' is not a mode: use octet or netascii", mode.escape_debug())
         }
     };
     Ok((path, Scheme::Tftp(mode)))
@@ -154,7 +154,7 @@ fn login_of(text: &str) -> Result<Login> {
         Some((user, password)) => (user, Some(password)),
         None => (text, None),
     };
-    let read = |part: &str| decoded(part).context("the user in the URL has a % without digits");
+    let read = |part: &str| decoded(part).context("the user in the URL has a % without hex digits");
     Ok(Login { user: Some(read(user)?), password: password.map(read).transpose()? })
 }
 
@@ -185,7 +185,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// Reads `%2F` and its like.
+/// Decodes `%2F` and the like; `None` for an invalid escape.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut decoded) = (text.bytes(), Vec::new());
     while let Some(byte) = bytes.next() {

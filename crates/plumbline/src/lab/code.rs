@@ -1,9 +1,9 @@
-//! Table 6-8 of TM-233, the code: how much of this very program each of the thesis's modules is.
+//! Table 6-8 of TM-233, code size: the size of each of the thesis's modules in this program.
 //!
-//! The program's own table of symbols says how long each function is, and its name in which module
-//! it was written (ELF, chapter 4). What the compiler has put into its caller counts there, and what
-//! it has made several times of one generic function counts several times. Without a table of
-//! symbols, which a packager may have taken out, there is nothing to tell.
+//! The symbol table of the program contains the length of each function, and the symbol's name
+//! contains the module in which it was written (ELF, chapter 4). Inlined functions count for their
+//! caller, and each instance of a generic function counts separately. A program without a symbol
+//! table, which a packager may have stripped, has no sizes to report.
 
 use anyhow::{Context, Result, bail};
 use simulator::table::{Figure, Row, Table};
@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A module of the thesis, what it came to, and which modules of ours do its work.
+/// A module of the thesis, its size, and the modules of plumbline that do its work.
 struct Module {
     what: &'static str,
     bytes: f64,
     ours: &'static [&'static str],
 }
 
-/// Table 6-8, without the area of the operating system.
+/// Table 6-8, without the operating system area.
 const MODULES: [Module; 7] = [
     Module { what: "Telnet", bytes: 3_156.0, ours: &["protocols::application::telnet"] },
     Module { what: "TCP", bytes: 5_396.0, ours: &["protocols::transport::tcp"] },
@@ -34,20 +34,20 @@ const MODULES: [Module; 7] = [
     Module { what: "runtime system", bytes: 282.0, ours: &["std::rt"] },
 ];
 
-/// What the thesis has beside its modules.
+/// Sizes in the thesis outside its modules.
 const OS_AREA_BYTES: f64 = 256.0;
 const TOTAL_BYTES: f64 = 24_470.0;
 
-/// Returns the table for the program that runs.
+/// Returns the table for the running program.
 ///
 /// # Errors
 ///
-/// If it has no symbols, or is no ELF file of 64 bits.
+/// Returns an error if the program has no symbols or is not a 64-bit ELF file.
 pub(super) fn table() -> Result<Table> {
     let file = File::open("/proc/self/exe")?;
     let functions = functions(&file)?;
     if functions.is_empty() {
-        bail!("this program was built without a table of symbols");
+        bail!("this program was built without a symbol table");
     }
     let mut rows: Vec<Row> = MODULES
         .iter()
@@ -82,7 +82,7 @@ fn row(what: &str, measured: f64, ours: f64) -> Row {
     Row::output(what, ours, 0).measured(measured)
 }
 
-/// Returns what the data has beside its buffers, which a build of the program decides.
+/// Returns the sizes of the data outside the buffers, which depend on the build of the program.
 pub(super) fn data_table() -> Table {
     let buffers: usize = tm233::buffer_bytes().iter().sum();
     let rest = tm233::host_bytes();
@@ -101,20 +101,20 @@ pub(super) fn data_table() -> Table {
     }
 }
 
-/// Returns how long the head of an ELF file is, and those of its parts in memory.
+/// Returns the length of the ELF header plus the program headers, in bytes.
 fn heads(file: &File) -> Result<u32> {
     let mut head = [0; 64];
-    file.read_exact_at(&mut head, 0).context("this program cannot be read")?;
+    file.read_exact_at(&mut head, 0).context("cannot read this program")?;
     let (size, count) =
         (half(&head, 0x36).unwrap_or(0) & 0xFFFF, half(&head, 0x38).unwrap_or(0) & 0xFFFF);
     Ok(64 + size * count)
 }
 
-/// How the path of a module stands in the name of a symbol.
+/// Forms of a module path within a symbol name.
 struct Pattern {
     /// As the path of a function: `9protocols8internet`.
     counted: String,
-    /// Inside of a type: `protocols..internet..`.
+    /// Inside a type: `protocols..internet..`.
     dotted: String,
 }
 
@@ -135,7 +135,7 @@ struct Function {
     bytes: u64,
 }
 
-/// A section of an ELF file: what it is, where it lies, and which other it needs.
+/// A section of an ELF file: its type, its location and the index of its linked section.
 #[derive(Clone, Copy)]
 struct Section {
     kind: u32,
@@ -144,22 +144,22 @@ struct Section {
     link: usize,
 }
 
-/// The kind of a section that is the table of symbols.
+/// ELF section type of a symbol table.
 const SYMTAB: u32 = 2;
-/// The type of a symbol that is a function.
+/// ELF symbol type of a function.
 const FUNC: u8 = 2;
 const SECTION_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
-/// The largest section that is read.
+/// Maximum size of a section that is read, in bytes.
 const SECTION_MAX_BYTES: u64 = 1 << 30;
 
-/// Returns the functions of an ELF file of 64 bits, each place once.
+/// Returns the functions of a 64-bit ELF file, one for each address.
 fn functions(file: &File) -> Result<Vec<Function>> {
     let sections = sections(file)?;
     let Some(symbols) = sections.iter().find(|section| section.kind == SYMTAB) else {
         return Ok(Vec::new());
     };
-    let names = sections.get(symbols.link).context("the symbols have no names")?;
+    let names = sections.get(symbols.link).context("the symbol table has no names")?;
     let (symbols, names) = (bytes_of(file, *symbols)?, bytes_of(file, *names)?);
     let mut places = BTreeSet::new();
     let functions = symbols.chunks_exact(SYMBOL_BYTES).filter_map(|symbol| {
@@ -168,7 +168,7 @@ fn functions(file: &File) -> Result<Vec<Function>> {
         let name = names.get(usize::try_from(half(symbol, 0)?).ok()?..)?;
         let name = name.split(|byte| *byte == 0).next()?;
         let name = std::str::from_utf8(name).ok()?.to_owned();
-        // Functions of the same code may lie at one place.
+        // Identical functions may share one address.
         (is_function && bytes > 0 && places.insert(place)).then_some(Function { name, bytes })
     });
     Ok(functions.collect())
@@ -176,9 +176,9 @@ fn functions(file: &File) -> Result<Vec<Function>> {
 
 fn sections(file: &File) -> Result<Vec<Section>> {
     let mut head = [0; 64];
-    file.read_exact_at(&mut head, 0).context("this program cannot be read")?;
+    file.read_exact_at(&mut head, 0).context("cannot read this program")?;
     if !head.starts_with(b"\x7fELF\x02\x01") {
-        bail!("this program is no ELF file of 64 bits and of this order of bytes");
+        bail!("this program is not a 64-bit ELF file of the native byte order");
     }
     let count = half(&head, 0x3C).unwrap_or(0) & 0xFFFF;
     let table = Section {
@@ -201,10 +201,10 @@ fn sections(file: &File) -> Result<Vec<Section>> {
 
 fn bytes_of(file: &File, section: Section) -> Result<Vec<u8>> {
     if section.size > SECTION_MAX_BYTES {
-        bail!("this program has a section that is too long");
+        bail!("a section of this program is too long");
     }
     let mut bytes = vec![0; usize::try_from(section.size)?];
-    file.read_exact_at(&mut bytes, section.offset).context("this program cannot be read")?;
+    file.read_exact_at(&mut bytes, section.offset).context("cannot read this program")?;
     Ok(bytes)
 }
 

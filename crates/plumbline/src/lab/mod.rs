@@ -1,4 +1,5 @@
-//! `plumb lab`: the experiments of the papers, in virtual time; control structures in real time too.
+//! `plumb lab`: the experiments of the papers in virtual time; control structures also in real
+//! time.
 
 mod code;
 mod control;
@@ -27,27 +28,28 @@ Examples:
   plumb lab tm233 --scenario mine.toml --json
   plumb lab rfc573 --print-scenario | grep -A 3 strata
 
-Exit codes: 0 done; 2 the arguments or the scenario are wrong; 3 an experiment came to a stop; 4 the
-scenario may not be read.";
+Exit codes: 0 success; 2 invalid arguments or scenario; 3 an experiment stalled; 4 the scenario
+cannot be read.";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Which experiment.
+    /// Experiment to run.
     #[arg(value_enum)]
     name: Name,
-    /// Takes what is assumed from this file of TOML, and not from the one that is built in. The
-    /// columns of the papers do not change with it
+    /// Read the assumptions from this TOML file instead of the built-in one. The columns of the
+    /// papers do not change with it
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
-    /// Prints the scenario and runs nothing
+    /// Print the scenario without running the experiment
     #[arg(long, conflicts_with = "json")]
     print_scenario: bool,
-    /// Prints the figures as JSON.
+    /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
-    /// RFC 594: makes the same transfers on this machine first, over loopback, and keeps no record
+    /// RFC 594: make the same transfers on this machine first, over loopback, without keeping
+    /// records
     #[arg(long)]
     today: bool,
 }
@@ -57,12 +59,12 @@ enum Name {
     /// Two personal computers on a serial line, and foreign hosts, with the costs of 1982 (TM-233,
     /// chapter 6).
     Tm233,
-    /// A survey of hosts for a year, and 304 transfers of 1973, whose number, bits and CPU time by
-    /// program and type are in the scenario (RFC 573).
+    /// A survey of hosts for a year, and 304 transfers of 1973, with their number, bits and CPU
+    /// time by program and type in the scenario (RFC 573).
     Rfc573,
-    /// A host-IMP interface made faster, and what file transfers gained by it (RFC 594).
+    /// The speedup of a host-IMP interface, and the resulting gain for file transfers (RFC 594).
     Rfc594,
-    /// What a message costs the Network Daemon of Multics, and what each proposal would save.
+    /// The cost of a message to the Network Daemon of Multics, and the savings of each proposal.
     Multics,
     /// Procedures, tasks and futures as control structures: on this machine, and with the costs of
     /// 1982 (TM-233, chapter 4).
@@ -70,7 +72,7 @@ enum Name {
 }
 
 impl Name {
-    /// Returns the paper whose tables come out; None for what is measured on this machine.
+    /// Returns the paper that the tables reproduce; `None` for experiments on this machine only.
     const fn paper(self) -> Option<Paper> {
         Some(match self {
             Self::Tm233 => Paper::Tm233,
@@ -86,13 +88,16 @@ impl Name {
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let Some(paper) = arguments.name.paper() else {
         if arguments.scenario.is_some() || arguments.print_scenario {
-            exit::complain(&anyhow!("control is measured on this machine and has no scenario"));
+            exit::complain(&anyhow!(
+                "control runs on this machine and has no scenario: omit --scenario and \
+                 --print-scenario"
+            ));
             return Err(Failure::WrongArguments);
         }
         return control::run(arguments.json);
     };
     if arguments.today && !matches!(paper, Paper::Rfc594) {
-        exit::complain(&anyhow!("only the transfers of rfc594 can be made today"));
+        exit::complain(&anyhow!("--today is valid only for rfc594"));
         return Err(Failure::WrongArguments);
     }
     let text = scenario_text(paper, arguments.scenario.as_deref())?;
@@ -103,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let mut experiment = experiment(paper, arguments, &text)?;
     if matches!(paper, Paper::Tm233) {
         experiment.tables.push(code::data_table());
-        // A program without symbols has the other tables.
+        // A program without symbols prints only the other tables.
         experiment.tables.extend(code::table());
     }
     let today = today(paper, arguments).map_err(|error| {
@@ -124,23 +129,24 @@ fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {
     scenario::text(paper, file).map_err(|error| {
         let shown = file.unwrap_or(Path::new("")).display().to_string();
         let is_forbidden = error.kind() == ErrorKind::PermissionDenied;
-        exit::complain(&anyhow!(error).context(format!("the scenario {shown} cannot be read")));
+        exit::complain(&anyhow!(error).context(format!("cannot read the scenario {shown}")));
         if is_forbidden { Failure::ThisMachine } else { Failure::WrongArguments }
     })
 }
 
-/// Returns RFC 594's transfers of today: those that are made now, or those of the store, if any.
+/// Returns the current measurements for RFC 594: new transfers with `--today`, or the recorded
+/// ones, if any.
 fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
     match (paper, arguments.today) {
         (Paper::Rfc594, true) => Today::made_now().map(Some),
-        // Where there are no records there is nothing to show beside the paper.
+        // Without records the paper's figures are printed alone.
         (Paper::Rfc594, false) => Ok(Today::of_store(&records_folder()).ok().flatten()),
         _ => Ok(None),
     }
 }
 
 fn print(text: &str) {
-    // A closed pipe has read what it wanted.
+    // Ignored: the reader has closed the pipe.
     _ = std::io::stdout().write_all(text.as_bytes());
 }
 
@@ -149,7 +155,7 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
     let file =
         || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
     let scenario = read.map_err(|why| {
-        exit::complain(&why.context(format!("the scenario {} is wrong", file())));
+        exit::complain(&why.context(format!("invalid scenario {}", file())));
         Failure::WrongArguments
     })?;
     let mut progress = ProgressLine::on_stderr();
@@ -158,7 +164,7 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
     let run = scenario.run();
     progress.clear();
     run.map_err(|error| {
-        exit::complain(&error.context("the experiment came to a stop"));
+        exit::complain(&error.context("the experiment stalled"));
         Failure::NothingMeasured
     })
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use simulator::picture::{Bar, Drawing, Line, Picture};
 use std::fmt::Write;
 
-/// Lines of a plot.
+/// Height of a plot, in lines.
 const ROWS: usize = 20;
-/// Wider plots say no more.
+/// Maximum width; wider plots show no more detail.
 const WIDEST: usize = 80;
 
-/// Returns a picture, at most `width` columns wide.
+/// Returns a picture as text, at most `width` columns wide.
 pub(super) fn text(picture: &Picture, width: usize) -> String {
     let width = width.min(WIDEST);
     match &picture.drawing {
@@ -52,7 +52,7 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
             let column = nearest(x / right, columns);
             let row = ROWS - 1 - nearest(y / top, ROWS);
             if let Some(cell) = grid.get_mut(row).and_then(|row| row.get_mut(column)) {
-                // Where two lines meet the picture says so.
+                // A cell shared by two lines is marked with `*`.
                 *cell = if matches!(*cell, ' ' | '.') { line.mark } else { '*' };
             }
         }
@@ -72,7 +72,7 @@ fn plot(across: &str, up: &str, lines: &[Line], width: usize) -> String {
     text
 }
 
-/// Returns `count` points on the straight lines between `points`.
+/// Returns `count` points on each straight line between consecutive `points`.
 fn between(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs
@@ -85,7 +85,7 @@ fn between(points: &[(f64, f64)], count: usize) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Returns which of `count` cells is nearest to this part of the whole.
+/// Returns the index of the cell, of `count`, nearest to this fraction of the whole.
 fn nearest(part: f64, count: usize) -> usize {
     let last = count.saturating_sub(1);
     (0..last).find(|cell| part * (last as f64) < *cell as f64 + 0.5).unwrap_or(last)
@@ -99,7 +99,7 @@ fn ceiling(columns: f64) -> usize {
     count
 }
 
-/// Returns the points of a picture.
+/// Returns the points of a picture as JSON.
 pub(super) fn json(picture: &Picture) -> Value {
     let Picture { number, title, drawing } = picture;
     match drawing {

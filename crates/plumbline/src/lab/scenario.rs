@@ -1,4 +1,4 @@
-//! The scenarios: what each experiment assumes, as a file of TOML says it.
+//! Scenarios: the assumptions of each experiment, as a TOML file.
 
 use super::tables::Experiment;
 use super::transfers;
@@ -30,7 +30,7 @@ const MULTICS: &str = "Messages of sessions between two stations of ours in virt
                        prices of the Multics memo. Each proposal is a switch. The NCP is its \
                        accounting, no protocol.";
 
-/// A paper whose tables come out of a scenario.
+/// A paper whose tables are computed from a scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Paper {
     Tm233,
@@ -39,7 +39,7 @@ pub(super) enum Paper {
     Multics,
 }
 
-/// What one experiment assumes.
+/// Assumptions of one experiment.
 #[derive(Debug)]
 pub(super) enum Scenario {
     Tm233(Box<tm233::Scenario>),
@@ -48,12 +48,12 @@ pub(super) enum Scenario {
     Multics(multics::Scenario),
 }
 
-/// Returns the scenario as it is written in `file`, or as it is built in.
+/// Returns the text of the scenario in `file`, by default the built-in one.
 pub(super) fn text(paper: Paper, file: Option<&Path>) -> io::Result<String> {
     file.map_or_else(|| Ok(built_in(paper).to_owned()), std::fs::read_to_string)
 }
 
-/// Returns the scenario that comes with the program.
+/// Returns the scenario that is part of the program.
 pub(super) const fn built_in(paper: Paper) -> &'static str {
     match paper {
         Paper::Tm233 => tm233::Scenario::BUILT_IN,
@@ -64,7 +64,7 @@ pub(super) const fn built_in(paper: Paper) -> &'static str {
 }
 
 impl Scenario {
-    /// Reads it, and looks whether there is an experiment in it.
+    /// Parses the scenario and checks that an experiment can run with it.
     pub(super) fn read(paper: Paper, text: &str) -> Result<Self> {
         let scenario = match paper {
             Paper::Tm233 => Self::Tm233(parsed(text)?),
@@ -84,7 +84,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Runs it.
+    /// Runs the experiment.
     pub(super) fn run(&self) -> Result<Experiment> {
         Ok(match self {
             Self::Tm233(scenario) => {
@@ -120,7 +120,7 @@ impl Scenario {
     }
 }
 
-/// Reads TOML; what is wrong is said in one sentence, with its line.
+/// Parses TOML; an error message is one sentence with the line number.
 fn parsed<S: DeserializeOwned>(text: &str) -> Result<S> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().replace('\n', "; ");

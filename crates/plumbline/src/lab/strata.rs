@@ -1,4 +1,4 @@
-//! RFC 573's transfers, made from the strata of the scenario.
+//! Transfers of RFC 573, generated from the strata of the scenario.
 
 use anyhow::Result;
 use records::population::rfc573::{self as population, Sums};
@@ -7,7 +7,7 @@ use simulator::Side;
 use simulator::rfc573::{Form, Kind, Strata, Stratum, Verb};
 
 /// Returns an error if the sums of a stratum are less than those of the transfers that the paper
-/// names, or too large for an experiment.
+/// lists, or too large for an experiment.
 pub(super) fn check(strata: &Strata) -> Result<()> {
     for (kind, stratum) in strata.all() {
         let Sums { files, bits, cpu_ms } = population_of(kind, stratum).least();
@@ -16,8 +16,7 @@ pub(super) fn check(strata: &Strata) -> Result<()> {
     Ok(())
 }
 
-/// Returns the transfers, in the order in which they began. Only those that the paper names have
-/// a time.
+/// Returns the transfers in the order of their start. Only those that the paper lists have a time.
 pub(super) fn transfers(strata: &Strata) -> Vec<Transfer> {
     population::transfers(&strata.all().map(|(kind, stratum)| population_of(kind, stratum)))
 }
@@ -33,7 +32,8 @@ fn population_of(kind: Kind, stratum: Stratum) -> population::Stratum {
     }
 }
 
-/// Returns the 304 transfers of the built-in scenario with times that add up to those of table II.
+/// Returns the 304 transfers of the built-in scenario with durations that add up to those of table
+/// II.
 #[cfg(test)]
 pub(crate) fn transfers_of_1973() -> Vec<Transfer> {
     const REAL_MS: [u64; 8] =
@@ -91,9 +91,9 @@ mod tests {
         let found = [
             // The fastest transfer, and one more.
             refused(|strata| strata.server_sends_image.files = 1),
-            // Its 28,008 bits, and 51 files of at least 720.
+            // The 28,008 bits of the fastest transfer, and 51 files of at least 720.
             refused(|strata| strata.server_sends_image.bits = 64_727),
-            // Its 28,008 microseconds.
+            // The 28,008 microseconds of the fastest transfer.
             refused(|strata| strata.server_sends_image.cpu_ms = 28),
             refused(|strata| strata.user_sends_ascii.files = 1_001),
         ];

@@ -1,4 +1,4 @@
-//! The tables of a paper, with ours beside them, for people and for programs.
+//! Tables of a paper with plumbline's figures beside them, as text and as JSON.
 
 use super::pictures;
 use super::today::Today;
@@ -7,21 +7,21 @@ use serde_json::json;
 use simulator::picture::Picture;
 use simulator::table::{Census, Extent, Figure, Origin, Row, Table};
 
-/// What an experiment has brought.
+/// Results of an experiment.
 #[derive(Debug)]
 pub(super) struct Experiment {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub(super) scenario: &'static str,
-    /// What the columns of the paper's figures begin with: its year, or what it is if it has no date.
+    /// Prefix of the columns with the paper's figures: its year, or a label if it has no date.
     pub(super) source: &'static str,
-    /// What was done, and what was assumed.
+    /// Description of the experiment and its assumptions.
     pub(super) head: &'static str,
     pub(super) tables: Vec<Table>,
-    /// Its figures, each drawn before the table of its number.
+    /// Pictures of the paper, each drawn before the table with the same number.
     pub(super) pictures: Vec<Picture>,
 }
 
-/// Returns the tables, each at most `width` columns wide.
+/// Returns the tables as text, each at most `width` columns wide.
 pub(super) fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = paragraph(experiment.head, width);
     text.push('\n');
@@ -53,7 +53,8 @@ pub(super) fn table_text(table: &Table, source: &str, width: usize) -> String {
     text
 }
 
-/// Returns how many rows are what, and how far off the outputs are.
+/// Returns a sentence with the number of rows of each origin and the median difference of the
+/// outputs.
 pub(super) fn census(census: &Census) -> String {
     let [inputs, fits, outputs] = census.rows;
     let compared = match census.median_difference {
@@ -118,7 +119,7 @@ fn layout(table: &Table, source: &str) -> Layout {
     layout
 }
 
-/// Returns a figure of the paper in its own words.
+/// Returns a figure of the paper as the paper states it.
 fn printed(figure: &Figure, digits: usize) -> String {
     let number = |value: f64| unsigned_zero(format!("{value:.digits$}"));
     let text = match figure.extent {
@@ -132,19 +133,19 @@ fn printed(figure: &Figure, digits: usize) -> String {
     if figure.is_derived { format!("{text} c") } else { text }
 }
 
-/// Returns how far our figure is from the paper's, no more exactly than the paper states its own.
+/// Returns the difference between our figure and the paper's, no more precise than the paper's own.
 fn difference(row: &Row, figure: Option<Figure>, share: Option<f64>) -> String {
     match (figure, share) {
         (Some(Figure { extent: Extent::Exactly(_), .. }), Some(share)) => percent(share),
         (Some(figure), Some(_)) if figure.permits(row.ours) => String::from("agrees"),
-        // A limit that is just missed.
+        // A limit that is missed by less than 0.5 %.
         (Some(_), Some(share)) if share.abs() < 0.005 => String::from("0 %"),
         (Some(_), Some(share)) => format!("{:+.0} %", share * 100.0),
         _ => String::from("-"),
     }
 }
 
-/// Takes the sign from what is rounded to nothing.
+/// Removes the sign of a value that is rounded to zero.
 fn unsigned_zero(figure: String) -> String {
     match figure.strip_prefix('-') {
         Some(digits) if digits.chars().all(|digit| matches!(digit, '0' | '.')) => digits.to_owned(),
@@ -153,7 +154,7 @@ fn unsigned_zero(figure: String) -> String {
 }
 
 fn percent(share: f64) -> String {
-    // Rounded first, so that nothing is "-0.0 %".
+    // Rounded first, so that zero is never printed as "-0.0 %".
     let tenths = (share * 1000.0).round();
     if tenths == 0.0 { String::from("0.0 %") } else { format!("{:+.1} %", tenths / 10.0) }
 }
@@ -194,7 +195,7 @@ pub(super) fn census_json(census: &Census) -> serde_json::Value {
     })
 }
 
-/// Returns the limits of what the paper states, null where there is none.
+/// Returns the bounds of the paper's figure; `null` where there is none.
 fn figure_json(figure: &Figure) -> serde_json::Value {
     let (least, most) = figure.bounds();
     json!({

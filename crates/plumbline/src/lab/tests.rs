@@ -1,4 +1,4 @@
-//! The tables of each paper, as snapshots.
+//! Snapshots of the tables of each paper.
 
 use super::scenario::{Scenario, built_in};
 use super::*;
@@ -13,7 +13,7 @@ fn text(paper: Paper, width: usize) -> String {
     tables::text(&experiment_of(paper), width)
 }
 
-/// The experiment with less of everything, for who looks at its form alone.
+/// A reduced experiment, for tests of the format alone.
 fn short(paper: Paper) -> Experiment {
     let scenario = built_in(paper)
         .replace("keys = 1000", "keys = 10")
@@ -23,13 +23,13 @@ fn short(paper: Paper) -> Experiment {
     Scenario::read(paper, &scenario).unwrap().run().unwrap()
 }
 
-/// What the page of an experiment ends with: all that is printed on 100 columns, in a fence.
+/// Fence at the end of the page of an experiment; it encloses the output at 100 columns.
 const FENCE: &str = "```text\n";
 const FENCE_ENDS: &str = "```\n";
 
-/// Compares the page of an experiment with what comes out of it, figure by figure.
+/// Compares the page of an experiment with its output, figure by figure.
 ///
-/// With `PLUMB_LAB_PAGES=write` the page is written anew, to be looked at and committed.
+/// With `PLUMB_LAB_PAGES=write` the page is rewritten, for review and commit.
 fn compare_with_page(paper: Paper, name: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/");
     let path = PathBuf::from(path).join(name);
@@ -76,7 +76,7 @@ fn the_tables_fit_into_forty_columns() {
     }
 }
 
-/// An experiment with a row of each origin, beside figures of each kind.
+/// Returns an experiment with a row of each origin and figures of each kind.
 fn of_every_kind() -> Experiment {
     let rows = vec![
         Row::input("given", 2.0, 1).measured(2.5),
@@ -193,7 +193,7 @@ struct Line {
     arguments: Arguments,
 }
 
-/// Returns how `plumb lab NAME --scenario FILE` ends.
+/// Returns the result of `plumb lab NAME --scenario FILE`.
 fn ends(name: &str, file: &Path) -> exit::Result {
     let words = ["lab", name, "--scenario", file.to_str().unwrap()];
     run(&Line::try_parse_from(words).unwrap().arguments)
@@ -213,7 +213,7 @@ fn wrong_input_of_a_user_is_exit_code_2_and_not_an_experiment_that_came_to_a_sto
     assert_eq!((found, missing), ([wrong, wrong, wrong], wrong));
 }
 
-/// Lines of the scenario with each whole number put to the one end or the other.
+/// Returns the scenario's lines with each integer set to either extreme.
 fn extremes(scenario: &str) -> Vec<String> {
     let lines: Vec<&str> = scenario.lines().collect();
     let is_whole = |line: &&str| {

@@ -1,9 +1,10 @@
-//! RFC 594's six transfers, and the same six of this machine today.
+//! The six transfers of RFC 594, and the same six on this machine today.
 //!
-//! They are those of the records of a person, or they are made now: a server and users of plumb's
-//! own at 127.0.0.1, in a folder that goes at the end. Each figure is the median of the records; the
-//! processor's time is the user's, as it was in 1973. A word of 36 bits was the machine's own then,
-//! and moves in its packed form now; a word of 32 bits is taken apart and put together on our side.
+//! Today's figures come from the user's transfer records, or from new transfers between a plumb
+//! server and plumb clients at 127.0.0.1 in a temporary directory. Each figure is the median of the
+//! records; CPU time is that of the client, as in 1973. The 36-bit word was the machine's own word
+//! length then and is transferred in packed form now; a 32-bit word is unpacked and packed by the
+//! client.
 
 use anyhow::{Context, Result, ensure};
 use records::statistics::median;
@@ -18,18 +19,18 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// How often each transfer is made.
+/// Number of times each transfer is made.
 const TIMES: usize = 5;
-/// How large a file is, bytes: whole words of 32 and of 36 bits.
+/// File size in bytes: a multiple of 32-bit and of 36-bit words.
 const FILE_BYTES: usize = 36 << 20;
 
-/// What the rows of RFC 594 are today, in its order.
+/// Today's figures for the rows of RFC 594, in its order.
 #[derive(Debug)]
 pub(super) struct Today {
     rows: Vec<Figures>,
 }
 
-/// The medians of one row.
+/// Medians of one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     files: usize,
@@ -38,11 +39,11 @@ struct Figures {
 }
 
 impl Today {
-    /// Reads the transfers of the store in `folder`; `None` if there is none of these.
+    /// Reads the matching transfers from the store in `folder`; returns `None` if there are none.
     ///
     /// # Errors
     ///
-    /// If the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub(super) fn of_store(folder: &Path) -> Result<Option<Self>> {
         if !folder.exists() {
             return Ok(None);
@@ -68,24 +69,24 @@ impl Today {
         Ok(rows.iter().any(|row| row.files > 0).then_some(Self { rows }))
     }
 
-    /// Makes the transfers, and returns what they were.
+    /// Makes the transfers and returns their figures.
     ///
     /// # Errors
     ///
-    /// If there is no room for it, or a transfer fails.
+    /// Returns an error if there is no disk space or a transfer fails.
     pub(super) fn made_now() -> Result<Self> {
         let desk = Desk::new()?;
         let (mut server, url) = desk.serve()?;
         let made = desk.move_all(&url);
-        // It has nothing to lose.
+        // Killing the server loses no data.
         _ = server.kill();
         _ = server.wait();
         made?;
         let today = Self::of_store(&desk.0.join("user/plumb/transfers"))?;
-        today.context("the transfers have left no records")
+        today.context("the transfers left no records")
     }
 
-    /// Returns the table, at most `width` columns wide.
+    /// Returns the table as text, at most `width` columns wide.
     pub(super) fn text(&self, width: usize) -> String {
         let mut table = Table::new()
             .text("")
@@ -127,7 +128,7 @@ impl Today {
         )
     }
 
-    /// Returns what a bit costs in 8, 32 and 36 bits beside each other, then and now.
+    /// Returns the ratios of the costs of a bit in 8, 32 and 36 bits, in 1973 and today.
     fn ratios(&self) -> String {
         let mut text = "CPU of 8 to 32 to 36 bits, of 36 as 1:".to_owned();
         for (way, start) in [("get", 0), ("send", 1)] {
@@ -145,7 +146,7 @@ impl Today {
         text.trim_end_matches(';').to_owned() + "."
     }
 
-    /// Returns the rows for programs.
+    /// Returns the rows as JSON.
     pub(super) fn json(&self) -> Value {
         let rows = TRANSFERS.iter().zip(&self.rows).map(|(then, now)| {
             json!({
@@ -164,12 +165,12 @@ impl Today {
 
 impl Figures {
     fn cost_s_per_megabit(self) -> Option<f64> {
-        // A megabit has 10^6 bits, and an fs is 10^-15 s.
+        // A megabit is 10^6 bits, and an fs is 10^-15 s.
         self.cpu_fs_per_bit.map(|femtoseconds| femtoseconds as f64 / 1e9)
     }
 }
 
-/// Returns costs as parts of the last one.
+/// Returns the costs as fractions of the last one.
 fn shares(costs: &[Option<f64>]) -> String {
     let last = costs.last().copied().flatten();
     let share = |cost: &Option<f64>| match (cost, last) {
@@ -179,7 +180,7 @@ fn shares(costs: &[Option<f64>]) -> String {
     costs.iter().map(share).collect::<Vec<_>>().join(" : ")
 }
 
-/// Returns which of RFC 594's rows a transfer belongs to.
+/// Returns the row of RFC 594 that a transfer belongs to.
 fn row_of(transfer: &Transfer) -> Option<usize> {
     let is_user = transfer.identity.role == Some(Role::User);
     if !is_user || transfer.result.outcome != Some(Outcome::Complete) {
@@ -199,12 +200,12 @@ fn row_of(transfer: &Transfer) -> Option<usize> {
     Some(row + is_put)
 }
 
-/// A folder for a server and its users.
+/// Temporary directory for a server and its clients.
 struct Desk(PathBuf);
 
 impl Drop for Desk {
     fn drop(&mut self) {
-        // What is left takes room and nothing else.
+        // Ignored: leftover files only occupy disk space.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -213,12 +214,13 @@ impl Desk {
     fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("plumb-rfc594-{}", std::process::id()));
         let desk = Self(path);
-        fs::create_dir_all(desk.0.join("here")).context("there is no place for the files")?;
+        fs::create_dir_all(desk.0.join("here"))
+            .context("cannot create a directory for the files")?;
         fs::create_dir_all(desk.0.join("there"))?;
-        // Lines of 64 characters, which are as good as any words.
+        // Lines of 64 characters, suitable for every type of transfer.
         let line = [[b'a'; 63].as_slice(), b"\n"].concat();
         let bytes = line.repeat(FILE_BYTES / line.len());
-        fs::write(desk.0.join("there/file"), &bytes).context("there is no room for the files")?;
+        fs::write(desk.0.join("there/file"), &bytes).context("cannot write the files")?;
         fs::write(desk.0.join("here/octets"), &bytes)?;
         Ok(desk)
     }
@@ -231,22 +233,22 @@ impl Desk {
         Ok(command)
     }
 
-    /// Starts the server, and returns the URL of its folder.
+    /// Starts the server and returns the URL of its directory.
     fn serve(&self) -> Result<(Child, String)> {
         let mut command = self.plumb()?;
         command.args(["serve", "--ftp", "--no-record", "--writable", "--ftp-listen"]);
         command.args(["127.0.0.1:0", "--ftp-tls", "off", "--root"]).arg(self.0.join("there"));
         let mut server = command.stderr(Stdio::piped()).spawn()?;
-        let said = server.stderr.take().context("the server is silent")?;
+        let said = server.stderr.take().context("no output from the server")?;
         let mut lines = BufReader::new(said).lines();
         let place = lines.find_map(|line| {
             let line = line.ok()?;
             let (_, rest) = line.split_once("serving FTP at ")?;
             Some(rest.split(", ").next()?.to_owned())
         });
-        // It goes on to speak, and somebody must listen.
+        // Drains the log of the server, so that it never blocks.
         std::thread::spawn(move || lines.for_each(drop));
-        let place = place.context("the server does not start")?;
+        let place = place.context("the server did not start")?;
         Ok((server, format!("ftp://{place}/")))
     }
 
@@ -270,7 +272,7 @@ impl Desk {
     fn runs(&self, words: &[&str]) -> Result<()> {
         let output = self.plumb()?.args(words).stderr(Stdio::piped()).output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "plumb {} fails: {said}", words.join(" "));
+        ensure!(output.status.success(), "plumb {} failed: {said}", words.join(" "));
         Ok(())
     }
 }

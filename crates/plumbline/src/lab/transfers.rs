@@ -1,4 +1,4 @@
-//! RFC 573's transfers, sent again: table II from the records that they leave, in a store of ours.
+//! The transfers of RFC 573, repeated: table II computed from their records in an in-memory store.
 
 use super::strata;
 use crate::transfers::nanos;
@@ -16,7 +16,7 @@ use std::path::Path;
 const IMAGE: &str = "image, 36 bits";
 const ASCII: &str = "ASCII, 8 bits";
 
-/// What table II says of a subset.
+/// Figures of table II for a subset.
 struct Printed {
     name: &'static str,
     files: f64,
@@ -43,12 +43,12 @@ const TABLE_II: [Printed; 7] = [
 
 /// Table II: text.
 const ASCII_KBPS: f64 = 2.09;
-/// Section IV: what a TENEX allocates, in bits.
+/// Section IV: the allocation of a TENEX, in bits.
 const LARGE_ALLOCATION_BITS: u64 = 17_724;
-/// Section IV: beyond this a file's size makes little difference, in bits.
+/// Section IV: size in bits above which a file's size makes little difference.
 const KNEE_BITS: u64 = 40_000;
 
-/// Returns an error if a stratum has no room for the transfers that the paper names, or if a
+/// Returns an error if a stratum is too small for the transfers that the paper lists, or if a
 /// transfer has a host that is not in the network.
 pub(super) fn check(scenario: &Scenario) -> Result<()> {
     strata::check(&scenario.strata)?;
@@ -61,11 +61,11 @@ pub(super) fn check(scenario: &Scenario) -> Result<()> {
     unknown.map_or(Ok(()), |name| Err(rfc573::Failure::UnknownHost(name).into()))
 }
 
-/// Sends the transfers again, from a record to a record, and returns the tables of these.
+/// Repeats the recorded transfers, which produces new records, and returns the tables of these.
 ///
 /// # Errors
 ///
-/// If a transfer comes to nothing, or the store, which is in memory, cannot be used.
+/// Returns an error if a transfer fails, or if the in-memory store cannot be used.
 pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
     let (network, seed) = (&scenario.network, scenario.seed);
     let given = strata::transfers(&scenario.strata);
@@ -96,7 +96,7 @@ pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
     ])
 }
 
-/// Sends every transfer of `given` over `network`; each leaves its record.
+/// Sends every transfer of `given` over `network`; each produces a record.
 fn sent_again(
     given: &[Transfer],
     network: &Network,
@@ -117,7 +117,7 @@ fn sent_again(
     again.collect()
 }
 
-/// Returns what the paper tells of a transfer, without its time.
+/// Returns the paper's description of a transfer, without its duration.
 fn script(told: &Transfer, seed: u64) -> Script<'_> {
     let bits = told.bits().unwrap_or(0);
     let cpu_ps = told.cpu.cpu_user_ns.unwrap_or(0).saturating_mul(1_000);
@@ -140,7 +140,8 @@ fn name_of(host: &Text) -> &str {
     std::str::from_utf8(host.as_bytes()).unwrap_or_default()
 }
 
-/// Returns kbit/s of the transfers that `is_meant`: all their bits in all their time.
+/// Returns the rate in kbit/s of the selected transfers: the sum of their bits divided by the sum
+/// of their times.
 fn kbps(transfers: &[Transfer], is_meant: impl Fn(&Transfer) -> bool) -> f64 {
     let meant = transfers.iter().filter(|transfer| is_meant(transfer));
     let (bits, ns) = meant.fold((0, 0), |(bits, ns), transfer| {
@@ -158,7 +159,7 @@ fn bare(what: &str, ours: f64) -> Row {
     Row::output(what, ours, 2)
 }
 
-/// Text that was converted on the way: how much it was decides how fast text is.
+/// Text that was converted during the transfer: its amount determines the rate of text.
 fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     let text = |one: &Transfer| !is_image(one);
     let is_document = |one: &&Transfer| {
@@ -176,7 +177,7 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     let bits: u64 = documents.iter().filter_map(|one| one.bits()).sum();
     let listed_bits: u64 =
         documents.iter().filter(|one| listed(one)).filter_map(|one| one.bits()).sum();
-    // Of the same transfer either run has a record, in the same order.
+    // Both runs have a record of each transfer, in the same order.
     let only_listed: Vec<Transfer> = ours
         .iter()
         .zip(straight)
@@ -217,7 +218,8 @@ fn documents(ours: &[Transfer], straight: &[Transfer]) -> Table {
     }
 }
 
-/// What the text says in words: small files are slow, and BBN is faster than MIT's own hosts.
+/// Qualitative statements of the paper: small files are slow, and BBN is faster than MIT's own
+/// hosts.
 fn differences(ours: &[Transfer]) -> Table {
     let size = |least: u64, most: u64| {
         kbps(ours, |one| is_image(one) && one.bits().is_some_and(|b| b >= least && b < most))
@@ -256,7 +258,7 @@ fn differences(ours: &[Transfer]) -> Table {
     }
 }
 
-/// What the text asks for: larger allocations, and hosts that are lightly loaded.
+/// Improvements proposed by the paper: larger allocations, and lightly loaded hosts.
 fn remedies(ours: &[Transfer], others: [&[Transfer]; 5]) -> Table {
     let [large, as_read, large_as_read, idle, large_idle] = others;
     let all = |transfers: &[Transfer]| kbps(transfers, |_| true);
@@ -312,7 +314,7 @@ fn table_ii(subsets: &[Subset]) -> Table {
         let input = |what: &str, theirs: f64, ours, digits| {
             Row::input(format!("{name}, {what}"), ours, digits).measured(theirs)
         };
-        // How long a program waits for its turn is fitted to the rate of image files.
+        // The scheduling delay of a program is fitted to the rate of image files.
         let is_fitted = name == IMAGE;
         let origin = if is_fitted { Origin::Fit } else { Origin::Output };
         let rate = tally.rate.bits_per_s().unwrap_or(f64::NAN) / 1e3;
@@ -344,10 +346,10 @@ fn table_ii(subsets: &[Subset]) -> Table {
     }
 }
 
-/// A row of table III: second of the day, host and command, bits, bit/s, CPU us a bit.
+/// A row of table III: second of the day, host and command, bits, bit/s, CPU µs per bit.
 type Listed = (u64, &'static str, u64, f64, f64);
 
-/// The rows of table III, in its order.
+/// Rows of table III, in its order.
 const TABLE_III: [Listed; 27] = [
     (65_989, "sri-arc STOR", 121_392, 1_395.0, 21.0),
     (54_030, "mit-ml STOR", 50_688, 5_336.0, 8.0),
@@ -383,7 +385,7 @@ fn second_of_day(transfer: &Transfer) -> Option<u64> {
     transfer.time.t_start_unix_ns.map(|ns| ns / 1_000_000_000 % DAY_S)
 }
 
-/// The listing's two columns that its program calculates, of transfers that it names.
+/// The two calculated columns of the listing, for the transfers that it names.
 fn table_iii(ours: &[Transfer]) -> Table {
     let mut rows = Vec::new();
     for (second, name, bits, bps, cpu_us) in TABLE_III {
@@ -392,7 +394,7 @@ fn table_iii(ours: &[Transfer]) -> Table {
         let Some(record) = ours.iter().find(is_it) else { continue };
         let ns = record.time.ns_transfer.unwrap_or(0);
         let our_bps = bits as f64 * 1e9 / ns as f64;
-        // The conversion of documents is fitted to the five that the listing has.
+        // The conversion of documents is fitted to the five in the listing.
         let is_document = name == "sri-arc RETR" && !is_image(record);
         let origin = if is_document { Origin::Fit } else { Origin::Output };
         let rate = Row::new(format!("{name}, {bits} bits: bit/s"), origin, our_bps, 0);
@@ -417,7 +419,7 @@ fn table_iii(ours: &[Transfer]) -> Table {
     }
 }
 
-/// What the text tells beside the table.
+/// Figures in the text of the paper, outside its tables.
 fn told(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) -> Table {
     let total = tally(subsets, "total");
     let extreme = |of: fn(&Tally) -> Option<u64>| total.and_then(of).map_or(f64::NAN, |v| v as f64);
@@ -476,7 +478,7 @@ mod tests {
         for row in &table.rows {
             let half = 0.5 / 10_f64.powi(i32::try_from(row.digits).unwrap());
             let apart = (row.ours - row.measured.unwrap().bounds().0.unwrap()).abs();
-            // Its own averages of two subsets are one and two kbit beside its sums.
+            // The paper's averages of two subsets differ by one and two kbit from its own sums.
             assert!(
                 apart <= half + 1e-9 + 1.6 * f64::from(row.what.contains("kbit a file")),
                 "{row:?}"
@@ -494,7 +496,7 @@ mod tests {
         }
     }
 
-    /// Hosts with nothing else to do, and the least transfers: a run of seconds.
+    /// Idle hosts and the fewest transfers: a run of a few seconds.
     fn short() -> Scenario {
         let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
         scenario.network = scenario.network.idle();

@@ -1,4 +1,4 @@
-//! What can be asked of `plumb login`, and its help.
+//! Arguments of `plumb login` and its help.
 
 use super::destination::{Destination, Scheme};
 use super::encoding::Encoding;
@@ -20,71 +20,71 @@ use std::path::PathBuf;
     group = ArgGroup::new("mode").args(["line", "char"]),
 )]
 pub(crate) struct Arguments {
-    /// Where to: a host by name or address, a URL, or serial:DEVICE
+    /// Destination: a host by name or address, a URL, or serial:DEVICE
     ///
-    /// telnet://host:port is Telnet, telnets://host (port 992) Telnet in TLS, tcp://host:port plain
-    /// bytes. serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none is a serial line
-    /// here, and rfc2217://host:port?baud=9600 one behind a console server.
+    /// telnet://host:port is Telnet, telnets://host (port 992) Telnet with TLS, tcp://host:port
+    /// plain bytes. serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none is a serial
+    /// line of this machine, and rfc2217://host:port?baud=9600 one at a console server.
     #[arg(value_name = "HOST", verbatim_doc_comment)]
     pub(super) to: Destination,
-    /// The port, if it does not stand with the host [default: 23]
+    /// Port, if not part of the host [default: 23]
     #[arg(value_parser = carry::parse_port)]
     pub(super) port: Option<u16>,
-    /// What carries the session: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
+    /// Route to the host: kernel, tun:NAME, tap:NAME, packet:INTERFACE or
     /// serial:DEVICE?baud=19200&link=llp
     ///
-    /// All but kernel are our own TCP/IP, with IPv4 and IPv6, but for serial, which has IPv4.
-    /// They take address=, our address, where the interface does not suggest it and nobody on
-    /// the segment or the line tells it; one for each family may be said. tap and packet take
-    /// router= beside it, and mac=. link is llp, slip, cslip or ppp. vj=1 compresses the
-    /// headers of TCP on llp, if the other end does so too; vj=0 does not on ppp. PPP takes
-    /// user=, who we are; the password is read from PLUMB_PPP_PASSWORD alone, because everyone
-    /// on the machine can read the arguments of a program.
+    /// All except kernel use plumb's own TCP/IP, with IPv4 and IPv6; serial has IPv4 only.
+    /// address= sets the local address if neither the interface nor the segment or line provides
+    /// it; one of each family is possible. tap and packet also take router= and mac=. link is
+    /// llp, slip, cslip or ppp. vj=1 compresses TCP headers on llp, which the peer must do too;
+    /// vj=0 disables it on ppp. For PPP, user= is the user name; the password is read from
+    /// PLUMB_PPP_PASSWORD only, because every user of the machine can read the arguments of a
+    /// program.
     #[arg(long, default_value = "kernel", verbatim_doc_comment)]
     pub(super) via: Via,
-    /// The key that leads to the prompt: ^] unless you say another, as ^A or ~, or none
+    /// Key that opens the prompt, for example ^A or ~, or none; ^] by default
     #[arg(short, long, value_name = "KEY", default_value = "^]", hide_default_value = true)]
     pub(super) escape: Escape,
-    /// What follows the escape key: a command line, or one of the letters of 1982
+    /// Meaning of the keys after the escape key: a command line, or a single letter as in 1982
     ///
     /// The letters: a are you there, b break, c close, e send per character, E send per line,
     /// l local echo, r remote echo, s status, x send now, ? help; the escape key sends itself.
     #[arg(long, value_enum, default_value_t, verbatim_doc_comment)]
     pub(super) keys: Keys,
-    /// How long the connection may take to open, in seconds
+    /// Timeout for opening the connection, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = carry::DEFAULT_TIMEOUT.as_secs(),
         value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) timeout: u64,
-    /// The terminal's name as the far side is told it [default: $TERM]
+    /// Terminal type reported to the remote host [default: $TERM]
     #[arg(long, value_name = "NAME")]
     pub(super) terminal_type: Option<String>,
-    /// Send whole lines, edited here (default: as the far side wants it)
+    /// Send whole lines, edited locally (default: as the remote host requests)
     #[arg(long)]
     pub(super) line: bool,
-    /// Send each character at once (default: as the far side wants it)
+    /// Send each character at once (default: as the remote host requests)
     #[arg(long)]
     pub(super) char: bool,
-    /// Show what is typed here, even if the far side echoes; passwords too
+    /// Echo typed text locally, even if the remote host echoes; including passwords
     #[arg(long)]
     pub(super) local_echo: bool,
-    /// Show keys before the far side has echoed them: where the echo is slow, always or never
+    /// When to predict the echo of typed keys: if the echo is slow, always or never
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub(super) predict: Predict,
-    /// Ask for all 256 values both ways (RFC 856), and change no end of line
+    /// Request all 256 byte values in both directions (RFC 856), and convert no line ends
     #[arg(long)]
     pub(super) binary: bool,
-    /// Enter sends CR LF: the default per line
+    /// Enter sends CR LF: the default in line mode
     #[arg(long)]
     pub(super) crlf: bool,
-    /// Enter sends CR NUL: the default per character
+    /// Enter sends CR NUL: the default in character mode
     #[arg(long)]
     pub(super) cr_nul: bool,
     /// Enter sends LF
     #[arg(long)]
     pub(super) lf: bool,
-    /// Offer and ask for nothing, only answer: for boards that speak no Telnet
+    /// Do not start the negotiation, only answer: for bulletin boards without Telnet
     ///
-    /// Without this, plumb begins the negotiation at port 23 and for telnet://.
+    /// By default plumb starts the negotiation at port 23 and for telnet://.
     #[arg(long, verbatim_doc_comment)]
     pub(super) no_negotiation: bool,
     /// Refuse compression (MCCP): for a server whose compressed data is broken
@@ -92,87 +92,88 @@ pub(crate) struct Arguments {
     pub(super) no_compress: bool,
     #[command(flatten)]
     pub(super) family: carry::Family,
-    /// Use TLS on a connection that begins in clear (START_TLS)
+    /// Use TLS on a connection that starts in plaintext (START_TLS)
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub(super) tls: TlsUse,
-    /// Trust the authorities of this file (PEM), and not the certificate of the first time
+    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
     #[arg(long, value_name = "FILE")]
     pub(super) ca: Option<PathBuf>,
-    /// Where the connection does not open, try again after so many seconds, until it does
+    /// If the connection does not open, retry after this many seconds, until it does
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) retry: Option<u64>,
-    /// The characters of the far side
+    /// Character set of the remote host
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]
     pub(super) encoding: Encoding,
-    /// Put a terminal of plumb's own between: a Heath-19, drawn on yours
+    /// Emulate a terminal: a Heath-19, drawn on yours
     ///
-    /// It tells the far side that it is an h19 of 80 by 24. f1 to f5 are its own, f6, f7 and f8 are
-    /// blue, red and gray, f9 is ERASE, f10 SCROLL and f11 SCROLL with SHIFT; arrows, home, insert,
-    /// delete, page up and page down (a line more and a line less) are those of its keypad.
-    /// Where the screen is held, F10 releases a line and F11 a screen. heath19-strict treats the
+    /// The terminal type is h19 with 80 by 24 characters. f1 to f5 are its own keys, f6, f7 and f8
+    /// are blue, red and gray, f9 is ERASE, f10 SCROLL and f11 SCROLL with SHIFT; arrows, home,
+    /// insert, delete, page up (insert line) and page down (delete line) are those of its keypad.
+    /// If the screen is held, F10 releases a line and F11 a screen. heath19-strict treats the
     /// sequences ESC [ ? of modern programs as the ROM does: they hold the screen.
     #[arg(long, value_enum, default_value_t, value_name = "NAME", verbatim_doc_comment)]
     pub(super) terminal: Emulation,
-    /// Keep the last row for the time of an echo, what limits it, and what was carried
+    /// Reserve the last row for the echo time, the limiting factor and the traffic
     ///
-    /// The screen is then drawn by plumb; what leaves it is not in the scrollback of yours.
+    /// plumb then draws the screen; text that scrolls off is not in your terminal's scrollback.
     #[arg(long, verbatim_doc_comment)]
     pub(super) status_line: bool,
     /// Record the session to a new file, as asciicast 2; see plumb replay
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
-    /// Record what is typed too, passwords as well
+    /// Record typed keys too, including passwords
     #[arg(long, requires = "record")]
     pub(super) record_input: bool,
-    /// Keep what the far side writes, as plain text, at the end of a file
+    /// Append the output of the remote host to a file, as plain text
     #[arg(long, value_name = "FILE")]
     pub(super) log: Option<PathBuf>,
-    /// Put the time of day, in UTC, before each line of the log
+    /// Start each line of the log with the time of day in UTC
     #[arg(long, requires = "log")]
     pub(super) log_times: bool,
-    /// Show each command, option and subnegotiation of Telnet as it goes by
+    /// Show each Telnet command, option and subnegotiation as it is sent or received
     #[arg(long)]
     pub(super) inspect: bool,
     #[command(flatten)]
     pub(super) terminal_filter: TerminalFilter,
-    /// Do what this script says, instead of the keyboard; - is the standard input
+    /// Run this script instead of reading the keyboard; - is the standard input
     ///
-    /// One statement a line: send "text\r", send break, expect /regex/ [timeout S], expect end,
+    /// One statement per line: send "text\r", send break, expect /regex/ [timeout S], expect end,
     /// if /regex/ [timeout S] ... else ... end, timeout S, on failure exit N, set NAME "text",
-    /// say "text", interact, exit N. Texts take \r \n \t \e \xHH and ${NAME}, and ${1} is what
-    /// the first group of the last regex found; a dollar sign is \$. A regex sees lines that end by
-    /// \n; one that does not match so is tried with the \r that the host sent. What does not come
-    /// within 10 s, unless it is said otherwise, ends plumb with exit code 5.
+    /// say "text", interact, exit N. Texts may contain \r \n \t \e \xHH and ${NAME}; ${1} is the
+    /// first group of the last match; \$ is a dollar sign. A regex is matched against lines that
+    /// end with \n; if it does not match, it is tried with the \r that the host sent. By default
+    /// an expect times out after 10 s, and a timeout ends plumb with exit code 5.
     #[arg(long, value_name = "FILE", verbatim_doc_comment)]
     pub(super) script: Option<PathBuf>,
-    /// Let the script see this variable of the environment, as ${NAME}; may be repeated
+    /// Make this environment variable available to the script as ${NAME}; may be repeated
     #[arg(long, value_name = "NAME", requires = "script")]
     pub(super) env: Vec<String>,
-    /// Do not show the meters to plumb meters
+    /// Do not publish the meters to plumb meters
     #[arg(long)]
     pub(super) no_meters_socket: bool,
-    /// Say when the connection opens and closes, in pipes too
+    /// Report the opening and closing of the connection, even in pipes
     #[arg(short, long)]
     pub(super) verbose: bool,
 }
 
-/// What `plumb login --help` says first.
+/// Introduction of `plumb login --help`.
 pub(crate) const ABOUT: &str = "\
-Logs in to a host by Telnet, in TLS where the host has it, over the kernel's TCP/IP or over our \
-own; to a host by TCP alone; or to a serial line, here or behind a console server.
+Log in to a host by Telnet, with TLS if the host supports it, over the kernel's TCP/IP or plumb's \
+own; to a host by plain TCP; or to a serial line, local or behind a console server.
 
-What you type goes to the far side, ^C too. The escape key, ^] unless you choose another, leads \
-to a prompt with commands: status shows the connection and where the time went, send ayt asks \
-whether the far side is there, close ends the session, ? lists them all.
+Typed keys, including ^C, are sent to the remote host. The escape key (default ^]) opens a prompt \
+with commands: status shows the connection and the time by layer, send ayt tests whether the \
+remote host responds, close ends the session, ? lists all commands.
 
-Where the host has several addresses, of IPv6 and of IPv4, the first that answers is taken; -4 and \
--6 ask for one family.
+If the host has several IPv6 and IPv4 addresses, plumb connects to the first that answers; -4 and \
+-6 select one family.
 
-A server in TLS is known by its certificate: the SHA-256 of the first one is shown and kept in \
-~/.local/state/plumb/known_hosts, and another one is refused. --ca FILE trusts authorities instead.
+A TLS server is identified by its certificate: at the first connection its SHA-256 is shown and \
+saved in ~/.local/state/plumb/known_hosts, and a different one is refused later. With --ca FILE, \
+the certificate is verified against certificate authorities instead.
 
-Where the standard input is a pipe or a file, it is sent, and at its end our half of the \
-connection is closed; plumb then shows what comes until the far side closes too.";
+If the standard input is a pipe or a file, it is sent, and at its end the sending half of the \
+connection is closed; plumb then shows the output until the remote host closes the connection.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -206,12 +207,12 @@ A script:
   send \"exit\\r\"
   expect end
 
-Exit codes: 0 the session was closed; 1 the far side cannot be reached, is unknown, refused, reset
-or fell silent; 2 the arguments are wrong; 4 this machine refuses what is needed; 5 a script
-did not see what it expected, or the number that it says.";
+Exit codes: 0 the session was closed; 1 remote host unreachable, unknown, refused, reset the
+connection or timed out; 2 invalid arguments; 4 local error; 5 a script timed out waiting for a
+match, or the code that the script sets.";
 
 impl Arguments {
-    /// Returns what the session at `to` is to be.
+    /// Returns the session settings for the destination `to`.
     pub(super) fn settings(&self, to: &Destination) -> Settings {
         let protocol = match to {
             Destination::Line { .. } => Protocol::Line,
@@ -233,7 +234,7 @@ impl Arguments {
         };
         let mode = match (self.line, self.char, self.terminal) {
             (true, _, _) => Mode::Line,
-            // A Heath-19 edits no lines.
+            // A Heath-19 has no line editing.
             (_, true, _) => Mode::Character,
             (_, _, emulation) if emulation.is_heath19() => Mode::Character,
             _ => Mode::Automatic,
@@ -256,7 +257,7 @@ impl Arguments {
             starts_negotiation: begins && !self.no_negotiation,
             refuses_compression: self.no_compress,
             protocol,
-            // There is no TLS within TLS.
+            // No START_TLS within TLS.
             tls: match to {
                 Destination::Host { scheme: Scheme::Telnets | Scheme::Tcp, .. } => TlsUse::Never,
                 _ => self.tls,

@@ -1,4 +1,4 @@
-//! Calls the destination, as often as the person wants, and says how it ended.
+//! Connects to the destination, with retries if requested, and reports how the session ended.
 
 use super::arguments::Arguments;
 use super::destination::{Destination, Scheme};
@@ -24,14 +24,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The longest script that is read, in bytes; ours.
+/// Maximum number of bytes read from a script. Our choice.
 const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let to = match arguments.to.clone().with_port(arguments.port) {
         Ok(Destination::Line { .. }) if arguments.via != Via::Kernel => {
-            exit::complain(&anyhow::anyhow!("a serial line is no network: leave --via out"));
+            exit::complain(&anyhow::anyhow!("--via does not apply to a serial line: omit it"));
             return Err(Failure::WrongArguments);
         }
         Ok(to) => to,
@@ -46,19 +46,19 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     })
 }
 
-/// What an attempt has come to.
+/// Result of an attempt.
 enum End {
-    /// The session is over.
+    /// The session has ended.
     Over(Box<Login>, Outcome),
-    /// The far side did not open the connection; the session is as it was.
+    /// The connection did not open; the session is unchanged.
     NotOpened(Box<Login>, Refused),
 }
 
-/// Why a connection did not open.
+/// Reason why a connection did not open.
 enum Refused {
-    /// For a reason that may go by itself.
+    /// A temporary reason; a retry may succeed.
     ForNow(String),
-    /// For a reason that stays.
+    /// A permanent reason.
     ForGood(String),
 }
 
@@ -77,12 +77,12 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
         say(&warning);
     }
     let tape = tape(arguments, to, &settings)?;
-    let near = Near::new(settings.is_interactive).context("the window cannot be watched")?;
+    let near = Near::new(settings.is_interactive).context("cannot watch the window size")?;
     let mut login = Login::new(settings, near, caller.describe());
     login.tape = tape;
     login.script = script;
     let board = Board::new(format!("login {to}"));
-    // A machine that has no place for it is no reason not to log in.
+    // The login continues without meters if the socket cannot be created.
     let is_shown = login.settings.is_interactive && !arguments.no_meters_socket;
     let _door = is_shown.then(|| meters::Door::open(&board).ok());
     let mut has_said = false;
@@ -90,7 +90,7 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
         let mut bench = Bench::shown_on(&board, "login")?;
         match caller.attempt(login, &mut bench)? {
             End::Over(ended, _) if ended.stage == Stage::Again => {
-                say(&format!("Calling {} again.", ended.peer));
+                say(&format!("Reconnecting to {}.", ended.peer));
                 login = ended.renewed();
             }
             End::Over(mut ended, outcome) => {
@@ -100,7 +100,7 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
             End::NotOpened(ended, Refused::ForNow(why)) if arguments.retry.is_some() => {
                 let seconds = arguments.retry.unwrap_or_default();
                 if !std::mem::replace(&mut has_said, true) {
-                    say(&format!("plumb: {why}; trying again every {seconds} s, ^C ends it"));
+                    say(&format!("plumb: {why}; retrying every {seconds} s, ^C to stop"));
                 }
                 std::thread::sleep(Duration::from_secs(seconds));
                 login = ended.renewed();
@@ -112,7 +112,7 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
     }
 }
 
-/// Returns what to say where passwords that are typed will be displayed and kept in a file.
+/// Returns a warning if typed passwords would be displayed and stored in a file.
 fn password_warning(arguments: &Arguments, settings: &Settings) -> Option<String> {
     let displays = match settings.echo {
         Echo::Local => true,
@@ -124,7 +124,7 @@ fn password_warning(arguments: &Arguments, settings: &Settings) -> Option<String
     let kept: Vec<_> = record.into_iter().chain(log).collect();
     (displays && settings.is_interactive && !kept.is_empty()).then(|| {
         let kept = kept.join(" and ");
-        format!("plumb: warning: passwords that you type will be displayed and kept by {kept}")
+        format!("plumb: warning: typed passwords will be displayed, and saved by {kept}")
     })
 }
 
@@ -132,7 +132,7 @@ fn is_talkative(arguments: &Arguments, settings: &Settings) -> bool {
     settings.is_interactive || arguments.verbose
 }
 
-/// Reads the script, before anybody is called.
+/// Reads the script before the connection is opened.
 fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
     let name = path.display().to_string();
     let text = if path == Path::new("-") {
@@ -140,11 +140,11 @@ fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
     } else {
         File::open(path).and_then(|file| io::read_to_string(file.take(SCRIPT_MAX_BYTES)))
     };
-    let text = text.with_context(|| format!("the script {name} cannot be read"))?;
+    let text = text.with_context(|| format!("cannot read the script {name}"))?;
     let mut environment = BTreeMap::new();
     for name in &arguments.env {
         let value = std::env::var(name);
-        let value = value.with_context(|| format!("--env {name}: there is no such variable"))?;
+        let value = value.with_context(|| format!("cannot use --env {name}"))?;
         environment.insert(name.clone(), value);
     }
     let script = Script::compile(&text, environment);
@@ -152,7 +152,7 @@ fn script(arguments: &Arguments, path: &Path) -> Result<Runner> {
     Ok(Runner::new(script, name))
 }
 
-/// Opens what is to be kept of the session, before anybody is called.
+/// Opens the recording and the log before the connection is opened.
 fn tape(arguments: &Arguments, to: &Destination, settings: &Settings) -> Result<Tape> {
     let recorder = arguments.record.as_deref().map(|path| {
         let (width, height) = super::near::window().map_or((80, 24), |w| (w.columns, w.rows));
@@ -173,18 +173,18 @@ fn not_kept(path: &Path, error: &io::Error) -> anyhow::Error {
     let path = path.display();
     match error.kind() {
         ErrorKind::AlreadyExists => {
-            anyhow::anyhow!("there is a file {path} already: name another, or remove it first")
+            anyhow::anyhow!("{path} already exists: use another name, or remove it first")
         }
         ErrorKind::PermissionDenied => {
-            anyhow::anyhow!("no permission to write {path}: name a file in a folder of yours")
+            anyhow::anyhow!("cannot write {path}: permission denied; use a writable directory")
         }
-        ErrorKind::NotFound => anyhow::anyhow!("there is no folder for {path}: make it first"),
-        ErrorKind::StorageFull => anyhow::anyhow!("there is no room on the disk for {path}"),
-        _ => anyhow::anyhow!("{path} cannot be written: {error}"),
+        ErrorKind::NotFound => anyhow::anyhow!("cannot create {path}: create its directory first"),
+        ErrorKind::StorageFull => anyhow::anyhow!("cannot write {path}: the disk is full"),
+        _ => anyhow::anyhow!("cannot write {path}: {error}"),
     }
 }
 
-/// Who calls.
+/// Connects to the destination for one command invocation.
 struct Caller<'a> {
     arguments: &'a Arguments,
     to: &'a Destination,
@@ -205,7 +205,7 @@ impl Caller<'_> {
             }
         };
         let arguments = self.arguments;
-        // A signal ends plumb here: the terminal is still as it was found.
+        // A signal terminates plumb here: the terminal is still unmodified.
         let addresses = match carry::addresses(target, arguments.family, &arguments.via, None)? {
             Ok(addresses) => addresses,
             Err(why) => {
@@ -233,7 +233,7 @@ impl Caller<'_> {
         Ok(self.host_end(call, others, bench))
     }
 
-    /// Sorts out how a session with a host has ended.
+    /// Determines how a session with a host ended.
     fn host_end(&self, call: Call<Tls<Login>>, others: usize, bench: &mut Bench) -> End {
         let Call { session: Tls { session: mut login, refusal, is_cut, .. }, outcome, address } =
             call;
@@ -250,12 +250,13 @@ impl Caller<'_> {
             return End::NotOpened(Box::new(login), refused);
         }
         if is_cut {
-            say("plumb: the far side closed without saying so in TLS: the end may be missing");
+            say("plumb: the server closed without a TLS close_notify: the end may be missing");
         }
         End::Over(Box::new(login), outcome)
     }
 
-    /// Sorts out how a session on a line has ended: a line that is not there may still come.
+    /// Determines how a session on a serial line ended. An error of the line is returned to the
+    /// caller.
     fn line_end(&self, call: Result<Call<Login>>, bench: &mut Bench) -> Result<End> {
         let Call { session: mut login, outcome, .. } = call?;
         login.leave_display(&mut bench.cx());
@@ -265,10 +266,10 @@ impl Caller<'_> {
         Ok(End::Over(Box::new(login), outcome))
     }
 
-    /// Says how the session was, and returns how plumb ends.
+    /// Reports the end of the session and returns the exit status.
     fn finish(&self, login: &mut Login, outcome: Outcome, bench: &Bench) -> exit::Result {
         if self.is_talkative && login.stage != Stage::Unread {
-            // Where a line of the far side ended by LF alone, the cursor is not at the left.
+            // After a line that ended with LF alone the cursor is not in the first column.
             let left = if login.settings.is_interactive { "\r" } else { "" };
             say(&format!("{left}{}", farewell(outcome, login, bench)));
         }
@@ -287,7 +288,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Returns to whom, and by which way.
+    /// Returns a description of the destination and the route to it.
     fn describe(&self) -> String {
         match self.to {
             Destination::Line { .. } => self.to.to_string(),
@@ -296,29 +297,29 @@ impl Caller<'_> {
     }
 }
 
-/// Returns `host port 23 by our own TCP/IP on tun:plumb0`.
+/// Returns a text like `host port 23 by our own TCP/IP on tun:plumb0`.
 fn describe(target: &Target, via: &Via) -> String {
     match via {
-        Via::Kernel => format!("{target} by the kernel's TCP/IP"),
+        Via::Kernel => format!("{target} via the kernel's TCP/IP"),
         Via::Tun { .. } | Via::Segment(_) | Via::Serial { .. } => {
-            format!("{target} by our own TCP/IP on {via}")
+            format!("{target} via plumb's own TCP/IP on {via}")
         }
     }
 }
 
-/// Returns the target with its address beside its name, where these differ.
+/// Returns the target with its address after its name, if these differ.
 fn named(target: &Target, address: SocketAddr) -> Target {
     let ip = address.ip().to_string();
     let host = if ip == target.host { ip } else { format!("{} ({ip})", target.host) };
     Target { host, port: target.port }
 }
 
-/// Returns who closed, after what time, and what was carried.
+/// Returns a message with the closing side, the duration and the traffic of the session.
 fn farewell(outcome: Outcome, login: &Login, bench: &Bench) -> String {
     let traffic = login.traffic;
     let now = bench.clock.now();
     let open = traffic.opened_at.map_or(Duration::ZERO, |opened_at| now - opened_at);
-    let who = if outcome == Outcome::Left { "here" } else { "by the far side" };
+    let who = if outcome == Outcome::Left { "here" } else { "by the remote host" };
     format!(
         "Connection closed {who} after {}: {} bytes received, {} sent.",
         status::shown(open),

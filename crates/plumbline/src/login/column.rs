@@ -1,15 +1,15 @@
-//! In which column the cursor of the near side's terminal is, as far as text alone tells.
+//! Cursor column of the local terminal, as far as it can be derived from the text alone.
 //!
-//! Followed only while lines are edited here by LINEMODE, for the sake of tabs: CR, BS, tabs,
-//! characters of UTF-8 and the sequences that set colours or titles are understood. After any
-//! other sequence the column is unknown until the next CR.
+//! The column is tracked only while LINEMODE edits lines locally, because tabs depend on it. CR,
+//! BS, tabs, UTF-8 characters and the sequences that set colors or titles are interpreted. After
+//! any other sequence the column is unknown until the next CR.
 
 use unicode_width::UnicodeWidthChar;
 
-/// The columns from one tab stop to the next.
+/// Distance between tab stops, in columns.
 const TAB_DISTANCE: usize = 8;
 
-/// What is known of the cursor.
+/// Parser state and cursor column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Column {
     column: Option<usize>,
@@ -21,19 +21,19 @@ enum State {
     #[default]
     Ground,
     Escape,
-    /// Behind CSI.
+    /// After CSI.
     Sequence,
-    /// In the text of a command, as of a title.
+    /// In a command string, such as a title.
     Text,
 }
 
 impl Column {
-    /// Returns the column, from 0, if it is known.
+    /// Returns the column, counted from 0, if it is known.
     pub(super) fn get(self) -> Option<usize> {
         self.column
     }
 
-    /// Takes what is shown.
+    /// Processes displayed text.
     pub(super) fn follow(&mut self, shown: &[u8]) {
         for chunk in shown.utf8_chunks() {
             chunk.valid().chars().for_each(|character| self.take(character));

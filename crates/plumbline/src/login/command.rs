@@ -1,4 +1,4 @@
-//! The commands of the prompt, each of whose words may be cut to what is unique.
+//! Commands of the prompt. Each word may be abbreviated to a unique prefix.
 
 use super::predicted::Predict;
 use super::settings::{Echo, Escape, LineEnd, Mode};
@@ -8,7 +8,7 @@ use std::fmt;
 /// A line typed at the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// An empty line: back to the session.
+    /// Empty line: returns to the session.
     Return,
     Close,
     Reconnect,
@@ -20,16 +20,16 @@ pub(super) enum Command {
     Help,
 }
 
-/// What `send` sends.
+/// Argument of `send`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// A command of Telnet; DM is the whole Synch.
+    /// Telnet command; DM sends a complete Synch.
     Telnet(TelnetCommand),
     /// The escape character, as data.
     Escape,
 }
 
-/// What `set` and `mode` set.
+/// Argument of `set` and `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     Escape(Escape),
@@ -39,7 +39,7 @@ pub(super) enum Setting {
     Predict(Predict),
 }
 
-/// What `toggle` turns over.
+/// Argument of `toggle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Toggled {
     LocalEcho,
@@ -50,18 +50,18 @@ pub(super) enum Toggled {
     StatusLine,
 }
 
-/// Why a line is no command.
+/// Reason why a line is not a valid command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CommandError {
-    /// The word is none of those that may stand there.
+    /// The word is not valid at this position.
     Unknown { word: String, choices: String },
-    /// The word is the beginning of several.
+    /// The word is a prefix of several valid words.
     Ambiguous { word: String, choices: String },
     /// A word is missing.
     Missing { choices: String },
-    /// There is a word too many.
+    /// A superfluous word.
     TooMany { word: String },
-    /// The escape character is none.
+    /// Invalid escape character.
     Escape(String),
 }
 
@@ -69,17 +69,17 @@ impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { word, choices } => {
-                write!(f, "There is no '{word}' here: use {choices}.")
+                write!(f, "'{word}' is not valid here: use {choices}.")
             }
-            Self::Ambiguous { word, choices } => write!(f, "'{word}' may be {choices}."),
-            Self::Missing { choices } => write!(f, "A word is missing: {choices}."),
-            Self::TooMany { word } => write!(f, "'{word}' is a word too many."),
+            Self::Ambiguous { word, choices } => write!(f, "'{word}' is ambiguous: {choices}."),
+            Self::Missing { choices } => write!(f, "Missing argument: use {choices}."),
+            Self::TooMany { word } => write!(f, "Unexpected argument '{word}'."),
             Self::Escape(text) => write!(f, "{text}."),
         }
     }
 }
 
-/// A word and what it means.
+/// Words with their meanings.
 type Words<T> = [(&'static str, T)];
 
 #[derive(Clone, Copy)]
@@ -162,32 +162,32 @@ const TOGGLED: &Words<Toggled> = &[
 const MODES: &Words<Mode> =
     &[("auto", Mode::Automatic), ("char", Mode::Character), ("line", Mode::Line)];
 
-/// What the prompt's help says of each command.
+/// Help text for each command of the prompt.
 pub(super) const HELP: &[(&str, &str)] = &[
-    ("(empty line)", "back to the session"),
+    ("(empty line)", "return to the session"),
     ("close, quit", "end the session"),
-    ("reconnect", "end the connection and call again; nothing that was agreed holds"),
-    ("status", "the connection, its options and statistics, and where the CPU time went"),
-    ("status line", "show echo time, what limits it and what was carried in the last row, or not"),
+    ("reconnect", "reconnect; all options are renegotiated"),
+    ("status", "show the connection, its options, its statistics and the CPU time by layer"),
+    ("status line", "show or hide the status line: echo time, its limiting factor, traffic"),
     (
         "send X",
         "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
          el, nop, ga, eof, susp, abort, or escape (the escape character itself)",
     ),
-    ("mode X", "char or line: when what you type goes out; auto has the far side decide"),
-    ("set echo X", "local or remote: who shows what you type; auto has the far side decide"),
+    ("mode X", "char or line: when typed text is sent; auto follows the remote host"),
+    ("set echo X", "local or remote: which side echoes typed text; auto follows the remote host"),
     (
         "set predict X",
-        "auto, always or never: whether keys are shown before their echo; auto where it is slow",
+        "auto, always or never: show keys before their echo; auto does if the echo is slow",
     ),
     ("set eol X", "crlf, crnul or lf: what Enter sends; auto is crnul per character, else crlf"),
     ("set escape X", "^] or another key, or none"),
-    ("toggle X", "localecho, line, binary, crlf, inspect (show what is negotiated) or statusline"),
+    ("toggle X", "localecho, line, binary, crlf, inspect (show the negotiation) or statusline"),
     ("z", "suspend plumb; fg brings it back"),
-    ("?", "this"),
+    ("?", "this help"),
 ];
 
-/// The same for the letters of 1982.
+/// Help text for the single-letter commands of 1982.
 pub(super) const LETTERS_HELP: &[(&str, &str)] = &[
     ("a", "are you there"),
     ("b", "break"),
@@ -195,12 +195,12 @@ pub(super) const LETTERS_HELP: &[(&str, &str)] = &[
     ("e, E", "send per character, per line"),
     ("l, r", "local echo, remote echo"),
     ("s", "status"),
-    ("x", "send now what is typed of a line"),
-    ("?", "this"),
+    ("x", "send the unfinished line now"),
+    ("?", "this help"),
 ];
 
 impl Command {
-    /// Reads a line typed at the prompt.
+    /// Parses a line typed at the prompt.
     pub(super) fn parse(line: &str) -> Result<Self, CommandError> {
         let mut words = line.split_whitespace();
         if line.trim().is_empty() {
@@ -233,7 +233,7 @@ impl Command {
     }
 }
 
-/// Returns what `word`, or the one word that it begins, means.
+/// Returns the meaning of `word`, or of the only word that it abbreviates.
 fn choose<T: Copy>(word: Option<&str>, words: &Words<T>) -> Result<T, CommandError> {
     let Some(word) = word else {
         return Err(CommandError::Missing { choices: names(words.iter().map(|(name, _)| *name)) });
@@ -256,12 +256,12 @@ fn choose<T: Copy>(word: Option<&str>, words: &Words<T>) -> Result<T, CommandErr
     }
 }
 
-/// Returns a word as it may be shown, of a length that a line has room for.
+/// Returns a word escaped for display, truncated to 24 characters.
 fn shown(word: &str) -> String {
     word.escape_debug().take(24).collect()
 }
 
-/// Returns `a, b or c`.
+/// Returns a list of the form `a, b or c`.
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<_> = names.collect();
     match names.pop() {
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn a_word_that_begins_several_is_refused_with_their_names() {
         let refused = Command::parse("s").unwrap_err().to_string();
-        assert_eq!(refused, "'s' may be status, send or set.");
+        assert_eq!(refused, "'s' is ambiguous: status, send or set.");
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         let refused = Command::parse("toggle lights").unwrap_err().to_string();
         assert_eq!(
             refused,
-            "There is no 'lights' here: use localecho, line, binary, crlf, inspect \
+            "'lights' is not valid here: use localecho, line, binary, crlf, inspect \
          or statusline."
         );
     }

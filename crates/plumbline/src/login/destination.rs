@@ -1,5 +1,5 @@
-//! Where to log in: a host by Telnet, in TLS or not, a host by TCP alone, a serial line here, or one
-//! behind a console server (RFC 2217).
+//! Destination of a login: a host by Telnet, with or without TLS; a host by plain TCP; a local
+//! serial line; or one behind a console server (RFC 2217).
 
 use crate::carry::{self, Target};
 use anyhow::{Context, Result, bail};
@@ -8,43 +8,43 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port of Telnet in TLS.
+/// Port of Telnet over TLS.
 const TELNETS_PORT: u16 = 992;
 
-/// The rate of a line unless one is said, in bits per second.
+/// Default rate of a serial line, in bits per second.
 const RATE_BPS: u32 = 9_600;
 
-/// A destination as it was typed.
+/// A destination as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// A host, and what is spoken with it.
+    /// Host and protocol.
     Host {
-        /// The host and its port.
+        /// Host and port.
         target: Target,
-        /// What is spoken.
+        /// Protocol.
         scheme: Scheme,
     },
-    /// A serial line of this machine.
+    /// Serial line of this machine.
     Line {
-        /// The device.
+        /// Device path.
         device: PathBuf,
-        /// How the line is.
+        /// Line parameters.
         settings: LineSettings,
     },
 }
 
-/// What is spoken with a host.
+/// Protocol of a connection to a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// Telnet, or whatever is at that port: no scheme was said.
+    /// No scheme specified: Telnet, or any protocol at that port.
     Unsaid,
     /// `telnet://`: Telnet.
     Telnet,
-    /// `telnets://`: Telnet in TLS from the first byte.
+    /// `telnets://`: Telnet over TLS from the first byte.
     Telnets,
-    /// `tcp://`: bytes.
+    /// `tcp://`: plain bytes.
     Tcp,
-    /// `rfc2217://`: Telnet to a serial line, which is to be so.
+    /// `rfc2217://`: Telnet to a serial line with these parameters.
     ComPort(LineSettings),
 }
 
@@ -55,7 +55,10 @@ impl FromStr for Destination {
         if let Some(rest) = text.strip_prefix("serial:") {
             let (device, settings) = rest.split_once('?').unwrap_or((rest, ""));
             if device.is_empty() {
-                bail!("'{}' names no device: serial:/dev/ttyUSB0?baud=9600", text.escape_debug());
+                bail!(
+                    "no device in '{}': use e.g. serial:/dev/ttyUSB0?baud=9600",
+                    text.escape_debug()
+                );
             }
             let settings = line_settings(settings)?;
             return Ok(Self::Line { device: PathBuf::from(device), settings });
@@ -71,13 +74,13 @@ impl FromStr for Destination {
             "tcp" => (Scheme::Tcp, None),
             "rfc2217" => (Scheme::ComPort(line_settings(settings)?), None),
             _ => bail!(
-                "'{}://' is not a scheme that plumb knows: use telnet://, telnets://, tcp://, \
-                 rfc2217:// or serial:DEVICE",
+                "unsupported URL scheme '{}://': use telnet://, telnets://, tcp://, rfc2217:// or \
+                 serial:DEVICE",
                 scheme.escape_debug()
             ),
         };
         if !settings.is_empty() && !matches!(scheme, Scheme::ComPort(_)) {
-            bail!("only serial: and rfc2217:// have settings: '{}'", settings.escape_debug());
+            bail!("only serial: and rfc2217:// take settings: '{}'", settings.escape_debug());
         }
         let target = Target::parse(place.trim_end_matches('/'), port)?;
         Ok(Self::Host { target, scheme })
@@ -85,7 +88,7 @@ impl FromStr for Destination {
 }
 
 impl Destination {
-    /// Returns it with another port, if it is a host.
+    /// Replaces the port. Returns an error for a serial line.
     pub(super) fn with_port(self, port: Option<u16>) -> Result<Self> {
         match (self, port) {
             (Self::Host { target, scheme }, Some(port)) => {
@@ -97,15 +100,15 @@ impl Destination {
     }
 }
 
-/// Reads `baud=9600&bits=8&parity=none&stop=1&flow=none`.
+/// Parses `baud=9600&bits=8&parity=none&stop=1&flow=none`.
 pub(crate) fn line_settings(text: &str) -> Result<LineSettings> {
     let mut line = LineSettings::at(RATE_BPS);
     for setting in text.split('&').filter(|setting| !setting.is_empty()) {
         let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
         let wrong = || {
             format!(
-                "'{}' is no setting of a line: it has baud=, bits=5 to 8, parity=none, odd, even, \
-                 mark or space, stop=1 or 2, flow=none, software or hardware",
+                "invalid setting of a serial line '{}': use baud=, bits=5 to 8, parity=none, odd, \
+                 even, mark or space, stop=1 or 2, flow=none, software or hardware",
                 setting.escape_debug()
             )
         };
@@ -151,7 +154,7 @@ const FLOWS: [(&str, FlowControl); 3] = [
     ("hardware", FlowControl::Hardware),
 ];
 
-/// Returns `9600 bit/s, 8 bits, parity none, 1 stop bit, flow control none`.
+/// Returns a text like `9600 bit/s, 8 bits, parity none, 1 stop bit, flow control none`.
 pub(super) fn line_text(line: LineSettings) -> String {
     format!(
         "{} bit/s, {} bits, parity {}, {} stop bit{}, flow control {}",
@@ -169,7 +172,7 @@ impl fmt::Display for Destination {
         match self {
             Self::Host { target, .. } => target.fmt(f),
             Self::Line { device, settings } => {
-                write!(f, "the line {} ({})", device.display(), line_text(*settings))
+                write!(f, "serial line {} ({})", device.display(), line_text(*settings))
             }
         }
     }

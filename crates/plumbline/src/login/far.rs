@@ -1,5 +1,5 @@
-//! What the far side says, and what it is told beside data: Telnet's options, compression, TLS, a
-//! serial line at the other end. Where there is no Telnet, bytes are bytes.
+//! Remote end of a session: received data and everything exchanged beside data, such as Telnet
+//! options, compression, TLS and a remote serial line. Without Telnet, data passes unchanged.
 
 use super::page::Page;
 use super::painted::{HEATH19_SIZE, Painted};
@@ -17,23 +17,24 @@ use protocols::application::telnet::{
 };
 use protocols::time::Duration;
 
-/// The most bytes that wait for a carrier without Telnet; ours: a few screenfuls.
+/// Maximum number of bytes queued for a carrier without Telnet. Our choice: a few screenfuls.
 const RAW_MAX_BYTES: usize = 16 * 1024;
 
-/// The most sentences that wait for an emulated terminal until the next write; ours. Further ones
-/// are in the recording alone.
+/// Maximum number of notices queued for an emulated terminal until the next write. Our choice.
+/// Further notices appear in the recording only.
 const ASIDES_MAX: usize = 256;
 
-/// What is inflated in one piece.
+/// Size of one piece of decompressed data, in bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// How long keys wait for a console server's word on BINARY; ours: a way around the world and back.
+/// How long keys wait for a console server's answer about BINARY. Our choice: longer than a round
+/// trip to any host on Earth.
 const BINARY_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a BREAK of a console server lasts: some characters at 110 bits per second.
+/// Duration of a BREAK at a console server: a few characters at 110 bits per second.
 const BREAK: Duration = Duration::from_millis(300);
 
-/// Returns the columns and rows that the far side is told of a window.
+/// Returns the window size, in columns and rows, that is reported to the remote host.
 pub(super) fn far_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) {
     match (settings.emulation.is_heath19(), settings.has_status_line) {
         (true, _) => HEATH19_SIZE,
@@ -42,7 +43,7 @@ pub(super) fn far_window(settings: &Settings, window: (u16, u16)) -> (u16, u16) 
     }
 }
 
-/// Makes the Telnet of a session.
+/// Creates the Telnet engine of a session.
 pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) -> Telnet {
     let mut allows = UserSettings::OPTIONS;
     if !settings.refuses_compression {
@@ -51,7 +52,7 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
     if settings.tls != TlsUse::Never && !is_secured {
         allows = allows.with(OptionCode::START_TLS);
     }
-    // Where nothing is predicted, an acknowledgment of each key is work for nothing.
+    // Without predictions, an acknowledgment of each key is useless work.
     if !settings.is_interactive || settings.predict == Predict::Never {
         allows = allows.without(OptionCode::ECHO_ACKNOWLEDGMENT);
     }
@@ -64,7 +65,7 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
     let mut telnet = Telnet::user(&UserSettings {
         terminal_type: settings.terminal_type.clone(),
         window,
-        // The ends of lines are put in here; this is what the engine makes of a CR.
+        // The session itself converts line ends; this is the engine's conversion of a CR.
         end_of_line: EndOfLine::CrNul,
         starts_negotiation: settings.starts_negotiation,
         charsets: settings.encoding.charsets(),
@@ -77,7 +78,7 @@ pub(super) fn telnet(settings: &Settings, window: (u16, u16), is_secured: bool) 
 }
 
 impl Login {
-    /// Returns whether Telnet is spoken.
+    /// Returns whether the session uses Telnet.
     pub(super) fn is_telnet(&self) -> bool {
         matches!(self.settings.protocol, Protocol::Telnet | Protocol::ComPort(_))
     }
@@ -92,11 +93,12 @@ impl Login {
         if self.settings.is_binary || is_console {
             self.ask_binary(true, cx);
         }
-        // The CR NUL of a key would reach a serial line with its NUL by more than one server.
+        // Several servers pass the NUL of a CR NUL through to the serial line, so keys wait for
+        // BINARY.
         self.binary_until = is_console.then(|| cx.now + BINARY_WAIT);
     }
 
-    /// Begins Telnet anew, within TLS.
+    /// Restarts Telnet inside TLS.
     pub(super) fn renew_telnet(&mut self, cx: &mut Cx<'_>) {
         self.take_records(cx);
         self.telnet = telnet(&self.settings, self.far_window(), true);
@@ -104,7 +106,7 @@ impl Login {
         self.start_telnet(cx);
     }
 
-    /// Gives data to Telnet, or to the carrier; returns how many bytes had room.
+    /// Queues data for Telnet or for the carrier; returns the number of accepted bytes.
     pub(super) fn give(&mut self, data: &[u8], cx: &mut Cx<'_>) -> usize {
         if self.is_telnet() {
             return self.telnet.send(data, cx);
@@ -114,7 +116,7 @@ impl Login {
         count
     }
 
-    /// Takes what came from the carrier.
+    /// Processes data from the carrier.
     pub(super) fn hear(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         if !self.is_telnet() {
             return self.show_far(data, cx);
@@ -137,7 +139,7 @@ impl Login {
                     }
                     Err(_) => {
                         return self.refuse(
-                            "the server's compressed data is broken: log in with --no-compress"
+                            "invalid compressed data from the server: log in with --no-compress"
                                 .to_owned(),
                         );
                     }
@@ -146,8 +148,8 @@ impl Login {
         }
     }
 
-    /// Takes plain Telnet, until it is read or until what follows is something else. Returns
-    /// whether more may be read.
+    /// Processes uncompressed Telnet data until it is consumed or until the rest is compressed or
+    /// TLS. Returns whether more may be read.
     fn hear_telnet(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> bool {
         while let Some(event) = self.telnet.receive(input, cx) {
             match event {
@@ -175,7 +177,8 @@ impl Login {
                     return true;
                 }
                 Event::StartTls => {
-                    // The server says nothing more before we begin; what still comes is nobody's.
+                    // The server sends nothing after this until TLS starts; any further data is
+                    // discarded.
                     self.starts_tls = true;
                     return false;
                 }
@@ -185,7 +188,7 @@ impl Login {
         true
     }
 
-    /// Follows what the far side now wants: keys that were kept for a line go out.
+    /// Adapts to changed options: if lines are no longer edited locally, a partial line is sent.
     pub(super) fn follow_options(&mut self, cx: &mut Cx<'_>) {
         if !self.line.is_empty() && !self.is_by_line() {
             self.send_line_now(cx);
@@ -196,45 +199,45 @@ impl Login {
         match option {
             OptionCode::BINARY => self.end_wait_for_binary(),
             OptionCode::START_TLS if self.awaits_tls() => self.refuse(
-                "the server has no START_TLS: use telnets://, or leave --tls out to log in in \
-                 clear"
+                "the server does not support START_TLS: use telnets://, or omit --tls to log in \
+                 unencrypted"
                     .to_owned(),
             ),
             OptionCode::START_TLS if self.had_tls => self.tell_aside(
-                "This server had TLS at another time, and refuses it now: what is typed goes in \
-                 clear. --tls always would leave it.",
+                "This server supported TLS in an earlier session and refuses it now: the session \
+                 is unencrypted. --tls always refuses such sessions.",
             ),
             OptionCode::COM_PORT => self.refuse(
-                "the server does not speak RFC 2217, so the line cannot be set up: use telnet:// \
-                 to take it as it is"
+                "the server does not support RFC 2217, so the line cannot be configured: use \
+                 telnet:// to keep its present settings"
                     .to_owned(),
             ),
             _ => {}
         }
     }
 
-    /// Says how the line behind a console server is to be (RFC 2217).
+    /// Sends the serial line parameters to a console server (RFC 2217).
     fn set_up_line(&mut self, cx: &mut Cx<'_>) {
         let Protocol::ComPort(line) = self.settings.protocol else { return };
         for command in commands(line) {
-            // There is room for these few, and COM-PORT is on.
+            // Ignored: there is room for these few commands, and COM-PORT is enabled.
             _ = self.telnet.com_port(&command, cx);
         }
     }
 
     fn on_com_port(&mut self, event: ComPortEvent) {
         if let ComPortEvent::Refused { asked, holds } = &event {
-            self.tell_aside(&format!("The line is not as asked: {asked:?} is {holds:?}."));
+            self.tell_aside(&format!("The server did not set {asked:?}: the line has {holds:?}."));
         }
-        // Some servers have no other place to say something in.
+        // Some servers report messages in the signature only.
         if let ComPortEvent::Answer(ComPortCommand::Signature(said))
         | ComPortEvent::Notice(ComPortCommand::Signature(said)) = event
         {
-            self.tell_aside(&format!("The server says: {said}"));
+            self.tell_aside(&format!("Message from the server: {said}"));
         }
     }
 
-    /// Puts a BREAK on the line behind a console server; returns whether there is one.
+    /// Starts a BREAK on the line of a console server; returns whether the command could be sent.
     pub(super) fn begin_break(&mut self, cx: &mut Cx<'_>) -> bool {
         let begin = ComPortCommand::Control(Control::BREAK_ON);
         let is_begun = self.telnet.com_port(&begin, cx).is_ok();
@@ -260,7 +263,8 @@ impl Login {
             }
             (Command::Break, Protocol::ComPort(_)) if self.begin_break(cx) => true,
             (_, Protocol::Tcp | Protocol::Line) => false,
-            // RFC 1123 §3.2.4: a Synch carries them past the data that the peer does not read.
+            // RFC 1123 §3.2.4: a Synch carries these commands past data that the peer does not
+            // read.
             (
                 Command::InterruptProcess | Command::AbortOutput | Command::Abort | Command::Break,
                 _,
@@ -269,11 +273,12 @@ impl Login {
         }
     }
 
-    /// Shows what the far side writes; where that could not be held any longer, asks anew.
+    /// Displays received data. If held output exceeded its limit and was displayed, the prompt is
+    /// displayed again.
     fn show_far(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let mut decoded = Vec::new();
         let mut text = data;
-        // The characters of a Heath-19 are its own.
+        // A Heath-19 has its own character set.
         let is_heath19 = self.painted.as_ref().is_some_and(Painted::is_heath19);
         if !is_heath19 && !self.decoder.is_plain() {
             self.decoder.decode(data, &mut decoded);
@@ -299,7 +304,7 @@ impl Login {
         }
     }
 
-    /// Puts a CR before each LF that has none: a raw terminal would go on in the same column.
+    /// Inserts a CR before each LF without one: a raw terminal would stay in the same column.
     fn put_returns(&mut self, text: &[u8], lines: &mut Vec<u8>) {
         for &byte in text {
             if byte == b'\n' && !self.has_shown_cr {
@@ -310,7 +315,7 @@ impl Login {
         }
     }
 
-    /// Does what the script says, if there is one, as far as it can go on now.
+    /// Runs the script, if there is one, as far as it can proceed now.
     pub(super) fn run_script(&mut self, cx: &mut Cx<'_>) {
         while self.stage == Stage::Open
             && !self.awaits_tls()
@@ -321,7 +326,7 @@ impl Login {
         }
     }
 
-    /// Tells the script that the far side has closed.
+    /// Notifies the script that the remote host has closed the connection.
     pub(super) fn end_script(&mut self, cx: &mut Cx<'_>) {
         if let Some(script) = &mut self.script {
             script.end();
@@ -352,7 +357,7 @@ impl Login {
         }
     }
 
-    /// Shows what is typed.
+    /// Displays the local echo.
     pub(super) fn show_echo(&mut self, echo: &[u8], cx: &mut Cx<'_>) {
         self.tape.output(echo, cx.now);
         if self.painted.is_some() {
@@ -361,7 +366,7 @@ impl Login {
         self.screen.put(echo);
     }
 
-    /// Shows and keeps what was negotiated, and says once that nothing more is recorded.
+    /// Displays and records the negotiation, and reports once that recording has stopped.
     pub(super) fn take_records(&mut self, cx: &mut Cx<'_>) {
         while let Some(record) = self.telnet.inspected() {
             let record = record.to_string();
@@ -383,7 +388,7 @@ impl Login {
         }
     }
 
-    /// Says something beside the session: on a line of its own, or, for a pipe, on stderr.
+    /// Displays a notice: on a line of its own, or on stderr if the terminal is not in raw mode.
     pub(super) fn tell_aside(&mut self, sentence: &str) {
         if !self.near.is_raw() {
             return super::say(sentence);
@@ -403,24 +408,24 @@ impl Login {
         self.show_prompt();
     }
 
-    /// Says of a certificate what the person should know at first use.
+    /// Reports a certificate that was accepted at first use.
     pub(super) fn tell_certificate(&mut self, how: &Secured) {
         let shown = &how.fingerprint;
         match &how.trusted_by {
             TrustedBy::Pin | TrustedBy::Authority => {}
             TrustedBy::FirstUse => self.tell_aside(&format!(
-                "The certificate of {} has the SHA-256 {shown}. It is known from now on.",
+                "New certificate of {}, SHA-256 {shown}, saved to known_hosts.",
                 self.peer
             )),
             TrustedBy::FirstUseNotKept(why) => self.tell_aside(&format!(
-                "The certificate of {} has the SHA-256 {shown}. It is not kept: {why}.",
+                "New certificate of {}, SHA-256 {shown}, not saved: {why}.",
                 self.peer
             )),
         }
     }
 }
 
-/// Returns the commands that set a line up.
+/// Returns the commands that set the parameters of a serial line.
 fn commands(line: LineSettings) -> [ComPortCommand; 5] {
     [
         ComPortCommand::BaudRate(line.bits_per_second),

@@ -1,4 +1,4 @@
-//! Tests of what the far side may ask for beside data: TLS, compression, a serial line, none of it.
+//! Tests of Telnet extensions beside data (TLS, compression, a serial line) and of plain TCP.
 
 use super::super::near::Near;
 use super::*;
@@ -8,7 +8,7 @@ use protocols::application::telnet::Compressor;
 
 const START_TLS_FOLLOWS: &[u8] = &[255, 250, 46, 1, 255, 240];
 
-/// A login with its bench; no terminal, and nothing is written.
+/// A login and its engine context; no terminal, and nothing is written.
 struct Desk {
     login: Login,
     bench: Bench,
@@ -78,7 +78,7 @@ fn where_tls_is_demanded_a_server_that_refuses_it_is_left_and_nothing_is_typed_b
     assert!(!desk.login.wants_input(desk.login.near.keyboard()));
     desk.hears(b"\xff\xfe\x2e");
     assert!(desk.login.is_over());
-    assert!(desk.login.refusal.is_some_and(|why| why.contains("has no START_TLS")));
+    assert!(desk.login.refusal.is_some_and(|why| why.contains("does not support START_TLS")));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_server_without_com_port_is_told_from_one_with_it() {
     });
     desk.sent();
     desk.hears(b"\xff\xfe\x2c");
-    assert!(desk.login.refusal.is_some_and(|why| why.contains("does not speak RFC 2217")));
+    assert!(desk.login.refusal.is_some_and(|why| why.contains("does not support RFC 2217")));
 }
 
 #[test]
@@ -215,7 +215,8 @@ fn a_login_that_is_made_anew_has_agreed_to_nothing() {
     assert!(!login.telnet.is_enabled(Side::Him, OptionCode::ECHO) && !login.is_over());
 }
 
-/// What a MUD says: in clear that it compresses, then compressed, then in clear again.
+/// Returns the output of a MUD: the start of compression in plaintext, compressed data, then
+/// plaintext again.
 fn words_of_a_mud() -> Vec<u8> {
     let mut words = b"Welcome.\r\n\xff\xfb\x56\xff\xfa\x56\xff\xf0".to_vec();
     let mut compressor = Compressor::default();
@@ -234,7 +235,7 @@ fn a_compressed_session_shows_the_same_wherever_it_is_cut() {
         desk.hears(&words[..cut]);
         desk.hears(&words[cut..]);
         let sent = desk.sent();
-        // DO COMPRESS2, DO ECHO: what was said inside was heard.
+        // DO COMPRESS2, DO ECHO: the option inside the compressed data was processed.
         for answer in [b"\xff\xfd\x56", b"\xff\xfd\x01"] {
             assert!(sent.windows(3).any(|said| said == answer), "cut at {cut}: {sent:?}");
         }

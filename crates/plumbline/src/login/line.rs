@@ -1,40 +1,40 @@
-//! A line that is typed and edited here before it goes anywhere.
+//! Local line editing: a line that is edited before it is sent.
 //!
-//! The keys are those of a Unix terminal, or those that a far side has agreed to by LINEMODE
-//! (RFC 1184): one takes the last character away, one the last word, one all, one shows the line
-//! again, and one takes the meaning of the next key away. Any other control character is handed
-//! back, or is a part of the line where the far side edits by LINEMODE.
+//! The editing keys are those of a Unix terminal, or those negotiated by LINEMODE (RFC 1184): erase
+//! the last character, the last word or the line, redisplay the line, and take the next key
+//! literally. Any other control character is returned to the caller, or becomes part of the line
+//! under LINEMODE.
 
 use unicode_width::UnicodeWidthChar;
 
-/// The most bytes of a line; ours, as long as a Unix terminal's.
+/// Maximum length of a line in bytes. Our choice, equal to that of a Unix terminal.
 const LIMIT: usize = 4096;
-/// The columns from one tab stop to the next.
+/// Distance between tab stops, in columns.
 const TAB_DISTANCE: usize = 8;
 
-/// Which key does what to a line.
+/// Editing keys and display options of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Functions {
-    /// Take the last character away.
+    /// Erase the last character.
     pub(super) erase: [Option<u8>; 2],
-    /// Takes the line away.
+    /// Erases the line.
     pub(super) kill: Option<u8>,
-    /// Takes the last word away.
+    /// Erases the last word.
     pub(super) erase_word: Option<u8>,
-    /// Shows the line again.
+    /// Displays the line again.
     pub(super) reprint: Option<u8>,
-    /// Takes the meaning of the next key away.
+    /// Takes the next key literally.
     pub(super) literal_next: Option<u8>,
-    /// Whether control characters that mean nothing are a part of the line.
+    /// Whether control characters without a function become part of the line.
     pub(super) keeps_controls: bool,
-    /// Whether these are shown as they are, and not as `^X`.
+    /// Whether such characters are displayed unchanged instead of as `^X`.
     pub(super) shows_controls: bool,
-    /// Whether a tab is shown by spaces even where the terminal could go to its own stop.
+    /// Whether a tab is displayed as spaces even if the terminal could move to its own tab stop.
     pub(super) has_soft_tabs: bool,
 }
 
 impl Functions {
-    /// Those of a Unix terminal, with both characters that a key for rubout may send.
+    /// Keys of a Unix terminal, with both characters that an erase key may send.
     pub(super) const UNIX: Self = Self {
         erase: [Some(0x08), Some(0x7f)],
         kill: Some(0x15),
@@ -46,8 +46,8 @@ impl Functions {
         has_soft_tabs: true,
     };
 
-    /// Returns what `text` looks like, which begins in this column where that is known, and the
-    /// column behind it.
+    /// Appends the displayed form of `text`, which begins in `column` if that is known, and returns
+    /// the column after it.
     fn shown(&self, text: &[u8], mut column: Option<usize>, echo: &mut Vec<u8>) -> Option<usize> {
         for chunk in text.utf8_chunks() {
             for character in chunk.valid().chars() {
@@ -65,14 +65,14 @@ impl Functions {
                 }
                 column = column.map(|column| column + width);
             }
-            // What is no UTF-8 has one cell for every byte.
+            // Each byte of invalid UTF-8 occupies one cell.
             echo.extend_from_slice(chunk.invalid());
             column = column.map(|column| column + chunk.invalid().len());
         }
         column
     }
 
-    /// Returns how many columns a character takes.
+    /// Returns the width of a character in columns.
     fn width(&self, character: char, column: Option<usize>) -> usize {
         match character {
             '\t' => column.map_or(1, |column| TAB_DISTANCE - column % TAB_DISTANCE),
@@ -83,29 +83,29 @@ impl Functions {
     }
 }
 
-/// A line so far.
+/// A line being edited.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     text: Vec<u8>,
-    /// The next key has no meaning.
+    /// Whether the next key is taken literally.
     is_literal: bool,
-    /// In which column the line begins, if that is known.
+    /// Column in which the line begins, if known.
     column: Option<usize>,
 }
 
-/// What a key did.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edited {
-    /// It is part of the line, or has changed it.
+    /// The key became part of the line or edited it.
     Taken,
-    /// It ended the line, which is to be taken.
+    /// The key completed the line, which can now be taken.
     Ended,
-    /// It is a control character, and the line is as before.
+    /// The key is a control character; the line is unchanged.
     Control(u8),
 }
 
 impl Line {
-    /// Takes one key, and appends what is to be shown to `echo`.
+    /// Processes one key and appends its echo to `echo`.
     pub(super) fn key(&mut self, key: u8, functions: &Functions, echo: &mut Vec<u8>) -> Edited {
         if std::mem::take(&mut self.is_literal) {
             self.put(key, functions, echo);
@@ -135,29 +135,29 @@ impl Line {
         Edited::Taken
     }
 
-    /// Returns whether the next key is a part of the line, whatever it is.
+    /// Returns whether the next key is taken literally.
     pub(super) fn is_literal(&self) -> bool {
         self.is_literal
     }
 
-    /// Returns whether nothing is typed.
+    /// Returns whether the line is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Takes the line, and begins an empty one.
+    /// Returns the line and starts an empty one.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(self).text
     }
 
-    /// Says in which column the cursor is, where nothing is typed yet.
+    /// Sets the column of the cursor if the line is empty.
     pub(super) fn begin_at(&mut self, column: Option<usize>) {
         if self.is_empty() {
             self.column = column;
         }
     }
 
-    /// Appends what the line looks like to `echo`.
+    /// Appends the displayed form of the line to `echo`.
     pub(super) fn show(&self, functions: &Functions, echo: &mut Vec<u8>) {
         functions.shown(&self.text, self.column, echo);
     }
@@ -172,7 +172,7 @@ impl Line {
         };
         self.text.push(key);
         match key {
-            // The bytes of a character are shown as they come.
+            // The bytes of a character are echoed as they arrive.
             b' '..=0x7e | 0x80.. => echo.push(key),
             _ => _ = functions.shown(&[key], column, echo),
         }
@@ -192,7 +192,7 @@ impl Line {
         while !is_blank(&self.text) && self.erase_one(functions, echo) {}
     }
 
-    /// Takes the last character away, if there is one, with its bytes and its cells.
+    /// Erases the last character, if there is one, with all its bytes and cells.
     fn erase_one(&mut self, functions: &Functions, echo: &mut Vec<u8>) -> bool {
         let is_continuation = |byte: u8| byte & 0xc0 == 0x80;
         let len = self.text.len();
@@ -212,7 +212,7 @@ impl Line {
                 };
                 (at, functions.width(character, column))
             }
-            // What is no UTF-8 has one cell for every byte.
+            // Each byte of invalid UTF-8 occupies one cell.
             None => (len.saturating_sub(1), 1),
         };
         self.text.truncate(end);
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What RFC 1184's own example has, on a terminal of its own.
+    /// Editing characters of the example in RFC 1184, for a terminal of its own.
     const AGREED: Functions = Functions {
         erase: [Some(b'#'), None],
         kill: Some(b'@'),
@@ -239,7 +239,7 @@ mod tests {
         ..Functions::UNIX
     };
 
-    /// Types `keys` and returns the line and what was shown.
+    /// Types `keys` and returns the line and its echo.
     fn typed_with(functions: Functions, keys: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (mut line, mut echo) = (Line::default(), Vec::new());
         for key in keys {

@@ -1,9 +1,9 @@
-//! Lines that are edited here because the far side asks for it (LINEMODE, RFC 1184).
+//! Local line editing at the request of the remote host (LINEMODE, RFC 1184).
 //!
-//! With EDIT what is typed is kept until the line ends, or until one of the characters at which it
-//! is to be sent (FORWARDMASK, SLC). With TRAPSIG the characters that signal go out as commands of
-//! Telnet, with a Synch behind them where input is to be thrown away, and where output is, what
-//! comes is dropped until the far side has answered a timing mark (§5.8).
+//! With EDIT, typed text is kept until the line ends or until one of the forwarding characters
+//! (FORWARDMASK, SLC). With TRAPSIG, signal characters are sent as Telnet commands, followed by a
+//! Synch if input is to be flushed. If output is to be flushed, received data is dropped until the
+//! remote host has answered a timing mark (§5.8).
 
 use super::line::Functions;
 use super::session::Login;
@@ -14,21 +14,23 @@ use protocols::application::telnet::{
 };
 use protocols::time::Duration;
 
-/// How long the far side may take to answer before its output is shown again.
+/// Time limit for that answer; then output is displayed again.
 const FLUSH: Duration = Duration::from_secs(5);
 
 impl Login {
-    /// Returns what is agreed about the editing of lines, if the person leaves it to the far side.
+    /// Returns the LINEMODE state of the remote host, if the session uses Telnet and the host
+    /// negotiated it.
     fn agreed(&self) -> Option<&Linemode> {
         self.telnet.linemode().filter(|_| self.is_telnet())
     }
 
-    /// Returns whether the far side has lines edited here; `None` where it has not asked.
+    /// Returns whether lines are edited locally at the request of the remote host; `None` without
+    /// LINEMODE.
     pub(super) fn edits_by_linemode(&self) -> Option<bool> {
         self.agreed().map(|linemode| linemode.mode().has(LinemodeMode::EDIT))
     }
 
-    /// Returns which key does what to a line.
+    /// Returns the editing keys.
     pub(super) fn functions(&self) -> Functions {
         let Some(linemode) = self.agreed().filter(|_| self.edits_by_linemode() == Some(true))
         else {
@@ -47,19 +49,20 @@ impl Login {
         }
     }
 
-    /// Follows a new mode: the column is of interest where lines are edited.
+    /// Applies a new mode. The column is tracked only while lines are edited locally.
     pub(super) fn follow_linemode(&mut self, cx: &mut Cx<'_>) {
         self.screen.follow_column(self.edits_by_linemode() == Some(true));
         self.follow_options(cx);
         self.interrupt_prediction();
     }
 
-    /// Returns whether a key is to go out as a command.
+    /// Returns whether a key is sent as a command.
     pub(super) fn is_signal(&self, key: u8) -> bool {
         self.agreed().is_some_and(|linemode| linemode.signal(key).is_some())
     }
 
-    /// Takes a key that may be a signal, or may stop the screen; returns whether it was.
+    /// Processes a key that may be a signal, or may stop or resume output; returns whether it was
+    /// one.
     pub(super) fn take_signal(&mut self, key: u8, cx: &mut Cx<'_>) -> bool {
         let Some(linemode) = self.agreed() else { return false };
         let is = |function| linemode.characters().get(function).character() == Some(key);
@@ -74,7 +77,7 @@ impl Login {
         let Some(command) = linemode.signal(key) else { return false };
         let character = linemode.characters().get(function(command));
         if command == Command::EndOfFile && !self.line.is_empty() {
-            // As at a Unix terminal: in a line it sends what is typed, alone it is the end.
+            // As at a Unix terminal: EOF sends a partial line; on an empty line it is end of file.
             self.send_line_now(cx);
             return true;
         }
@@ -101,16 +104,16 @@ impl Login {
         true
     }
 
-    /// Returns whether what comes is to be dropped.
+    /// Returns whether received output is dropped.
     pub(super) fn drops_output(&mut self, cx: &Cx<'_>) -> bool {
         self.drops_until = self.drops_until.filter(|until| cx.now < *until);
         self.drops_until.is_some()
     }
 
-    /// Sends what is typed of a line behind a character at which that is to be done.
+    /// Sends the partial line after a forwarding character.
     pub(super) fn forward(&mut self, key: u8, cx: &mut Cx<'_>) {
         let is_due = |linemode: &Linemode| {
-            // Where signals are not trapped, this one would otherwise wait for the end of a line.
+            // Without TRAPSIG an EOF character would otherwise wait for the end of the line.
             linemode.forwards(key)
                 || linemode.characters().get(SlcFunction::EOF).character() == Some(key)
         };
@@ -121,7 +124,7 @@ impl Login {
     }
 }
 
-/// Returns the function whose character sends this command.
+/// Returns the SLC function whose character sends this command.
 fn function(command: Command) -> SlcFunction {
     match command {
         Command::DataMark => SlcFunction::SYNCH,

@@ -1,4 +1,4 @@
-//! Tests of lines that are edited here for a server: our own engine at the other end.
+//! Tests of local line editing for a server, which runs plumbline's own Telnet engine.
 
 use super::super::near::Near;
 use super::super::settings::Settings;
@@ -9,12 +9,12 @@ use protocols::application::telnet::{
     Event, LinemodeEvent, OptionSet, ServerSettings, SpecialCharacter, Telnet,
 };
 
-/// A person and a server that has lines edited at the person's end.
+/// A client and a server that requests local line editing.
 struct Desk {
     login: Login,
     bench: Bench,
     server: Telnet,
-    /// What the server has heard, commands by their names in brackets.
+    /// Data received by the server, with command names in brackets.
     heard: String,
 }
 
@@ -39,7 +39,7 @@ impl Desk {
         Self::new(LinemodeMode::EDIT.with(LinemodeMode::TRAP_SIGNALS))
     }
 
-    /// Carries what waits from one to the other until neither says anything.
+    /// Transfers data in both directions until both sides are idle.
     fn settles(&mut self) {
         while !self.login.output().is_empty() || !self.server.output().is_empty() {
             let said = self.login.output().to_vec();

@@ -1,9 +1,9 @@
-//! The log of a session: what the far side wrote as plain text, without the sequences that move the
-//! cursor and set colours.
+//! Log of a session: the output of the remote host as plain text, without the sequences that move
+//! the cursor and set colors.
 //!
-//! A line is written when it ends. A backspace takes the last character of a line away; a return
-//! that no line feed follows begins the line again, and what was there stays until it is
-//! overwritten.
+//! A line is written when it is complete. A backspace removes the last character of the line; a
+//! return without a line feed moves to the start of the line, and the characters there remain until
+//! they are overwritten.
 
 use crate::measure::rfc_3339;
 use std::fs::{File, OpenOptions};
@@ -12,10 +12,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// The longest line, in characters; ours. A longer one is cut in two.
+/// Maximum length of a line in characters. Our choice. A longer line is split.
 const LINE_MAX: usize = 16 * 1024;
 
-/// A log that is being written.
+/// An open log file.
 pub(super) struct Log {
     file: File,
     parser: vte::Parser,
@@ -23,32 +23,32 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens a log, to go on at its end; its owner alone can read it.
+    /// Opens a log for appending. A new file is readable by its owner only.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// Returns the error of the file system.
     pub(super) fn open(path: &Path, has_times: bool) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         Ok(Self { file, parser: vte::Parser::new(), line: Line { has_times, ..Line::default() } })
     }
 
-    /// Takes what the far side writes.
+    /// Appends output of the remote host.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// Returns the error of the file system.
     pub(super) fn put(&mut self, text: &[u8]) -> io::Result<()> {
         self.parser.advance(&mut self.line, text);
         let ended = std::mem::take(&mut self.line.ended);
         if ended.is_empty() { Ok(()) } else { self.file.write_all(ended.as_bytes()) }
     }
 
-    /// Writes a last line that has no end.
+    /// Writes an incomplete last line.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// Returns the error of the file system.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if self.line.characters.is_empty() { Ok(()) } else { self.put(b"\n") }
     }
@@ -58,9 +58,9 @@ impl Log {
 struct Line {
     has_times: bool,
     characters: Vec<char>,
-    /// Where the next character goes.
+    /// Position of the next character.
     place: usize,
-    /// The lines that are whole.
+    /// Complete lines that are not written yet.
     ended: String,
 }
 

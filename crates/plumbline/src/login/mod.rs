@@ -1,4 +1,4 @@
-//! `plumb login`: a person, or a pipe, at a host by Telnet, or at whatever else talks in bytes.
+//! `plumb login`: interactive or scripted sessions over Telnet, plain TCP or a serial line.
 
 mod arguments;
 mod call;
@@ -28,10 +28,10 @@ pub(crate) use arguments::{ABOUT, Arguments};
 pub(crate) use call::run;
 pub(crate) use destination::line_settings;
 
-/// Says a sentence on stderr.
+/// Prints a message on stderr.
 fn say(sentence: &str) {
     use std::io::Write;
-    // Where stderr is closed there is nobody to tell.
+    // Ignored: stderr may be closed.
     let sentence = records::escape::message(sentence);
     _ = std::io::stderr().write_all(format!("{sentence}\n").as_bytes());
 }

@@ -7,48 +7,48 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What one read takes: more than a terminal gives at a time.
+/// Size of one read in bytes: more than a terminal delivers at a time.
 const READ_LEN: usize = 8 * 1024;
 
-/// The standard input.
+/// Standard input, standard output and the window size of the local terminal.
 #[derive(Debug)]
 pub(super) struct Near {
     raw: Option<RawMode>,
     output: Output,
     changes: Option<WindowChanges>,
     buffer: Vec<u8>,
-    /// Whether the last read filled the buffer, so that more may lie ready.
+    /// Whether the last read filled the buffer, so that more may be available.
     may_have_more: bool,
 }
 
-/// What a read of the standard input gave.
+/// Result of a read from standard input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// This many bytes.
+    /// This many bytes were read.
     Some(usize),
-    /// Nothing now.
+    /// No data is available now.
     Nothing,
-    /// It has ended, or the terminal has gone.
+    /// End of file, or the terminal has hung up.
     End,
 }
 
 impl Near {
-    /// Takes the standard input; the size of its window is watched if it is a terminal.
+    /// Opens the standard streams. The window size is watched if `is_interactive`.
     ///
     /// # Errors
     ///
-    /// Where there are no descriptors left.
+    /// Returns an error if no descriptors are left.
     pub(super) fn new(is_interactive: bool) -> io::Result<Self> {
         let changes = if is_interactive { Some(WindowChanges::watch()?) } else { None };
         let output = Output::standard()?;
         Ok(Self { raw: None, output, changes, buffer: vec![0; READ_LEN], may_have_more: false })
     }
 
-    /// Puts the terminal into raw mode, until this is dropped.
+    /// Puts the terminal into raw mode until `self` is dropped or [`Self::leave_raw`] is called.
     ///
     /// # Errors
     ///
-    /// See [`RawModeError`].
+    /// Returns a [`RawModeError`].
     pub(super) fn set_raw(&mut self) -> Result<(), RawModeError> {
         self.raw = Some(RawMode::enter()?);
         Ok(())
@@ -59,16 +59,16 @@ impl Near {
         self.raw.is_some()
     }
 
-    /// Puts the terminal back as it was found, for good.
+    /// Restores the original mode of the terminal permanently.
     pub(super) fn leave_raw(&mut self) {
         self.raw = None;
     }
 
-    /// Stops the program, and returns when it is continued.
+    /// Suspends the process and returns when it is continued.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::Unsupported`] where there is no job control.
+    /// Returns [`io::ErrorKind::Unsupported`] without job control.
     pub(super) fn suspend(&self) -> io::Result<()> {
         match &self.raw {
             Some(raw) => raw.suspend(),
@@ -76,9 +76,9 @@ impl Near {
         }
     }
 
-    /// Returns the descriptors to wait for: the keyboard, and changes of the window.
+    /// Returns the descriptors to wait for: window changes and the keyboard.
     pub(super) fn inputs(&self) -> Vec<BorrowedFd<'_>> {
-        // A change of the window goes first: what is typed behind it is meant for the new size.
+        // Window changes come first: keys typed after a change are meant for the new size.
         let changes = self.changes.iter().map(AsFd::as_fd);
         changes.chain(std::iter::once(rustix::stdio::stdin())).collect()
     }
@@ -88,25 +88,25 @@ impl Near {
         &self.output
     }
 
-    /// Returns which of the inputs is the keyboard.
+    /// Returns the index of the keyboard among the inputs.
     pub(super) fn keyboard(&self) -> usize {
         usize::from(self.changes.is_some())
     }
 
-    /// Returns whether more may lie ready at the keyboard.
+    /// Returns whether more data may be available at the keyboard.
     pub(super) fn may_have_more(&self) -> bool {
         self.may_have_more
     }
 
-    /// Reads the keyboard once, when it is ready or may be.
+    /// Reads the keyboard once. To be called when it is readable or `may_have_more` returns `true`.
     ///
     /// # Errors
     ///
-    /// What `read` says.
+    /// Returns the error of `read(2)`.
     pub(super) fn read(&mut self) -> io::Result<Read> {
         let stdin = rustix::stdio::stdin();
-        // The standard input is others' too and stays a blocking one, so it is asked first
-        // wherever nobody has said that there is something.
+        // Other processes share the standard input, so it stays in blocking mode. It is polled
+        // first if no event has reported it as readable.
         if std::mem::take(&mut self.may_have_more) && !is_ready(stdin)? {
             return Ok(Read::Nothing);
         }
@@ -125,22 +125,22 @@ impl Near {
         }
     }
 
-    /// Lends what was read; give it back by [`Self::put_back`].
+    /// Takes the buffer with the data that was read; return it with [`Self::put_back`].
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Takes the buffer back.
+    /// Returns the buffer after [`Self::take_buffer`].
     pub(super) fn put_back(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
 
-    /// Returns whether the window has changed, which is cheap to ask.
+    /// Returns whether the window has changed; cheap to call.
     pub(super) fn has_new_window(&self) -> bool {
         self.changes.as_ref().is_some_and(WindowChanges::is_due)
     }
 
-    /// Returns the new size of the window, if it has changed.
+    /// Returns the new window size if it has changed.
     pub(super) fn new_window(&self) -> Option<WindowSize> {
         self.changes.as_ref().filter(|changes| changes.take()).and_then(|_| window())
     }
@@ -155,7 +155,7 @@ fn is_ready(stdin: BorrowedFd<'_>) -> io::Result<bool> {
     }
 }
 
-/// Returns the size of the user's window, if there is a terminal.
+/// Returns the size of the user's window, if standard output or standard input is a terminal.
 pub(super) fn window() -> Option<WindowSize> {
     WindowSize::of(rustix::stdio::stdout()).or_else(|| WindowSize::of(rustix::stdio::stdin()))
 }

@@ -1,9 +1,9 @@
-//! Text for the person at the prompt: folded at the width of the window, lines ended by CR LF.
+//! Text for the user at the prompt, wrapped at the width of the window, with lines ended by CR LF.
 
-/// The narrowest that text is folded to.
+/// Minimum width for wrapping, in columns.
 const WIDTH_MIN: usize = 20;
 
-/// A text of some lines.
+/// A text of several lines.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     text: String,
@@ -11,19 +11,19 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Begins a page for a window of `columns`; the last column stays free, because a terminal
-    /// may begin a new line there.
+    /// Creates an empty page for a window of `columns`. The last column stays empty, because a
+    /// terminal may start a new line after it.
     pub(super) fn new(columns: u16) -> Self {
         let width = usize::from(columns).saturating_sub(1).max(WIDTH_MIN);
         Self { text: String::new(), width }
     }
 
-    /// Appends a sentence, folded.
+    /// Appends a wrapped sentence.
     pub(super) fn sentence(&mut self, text: &str) {
         self.folded(text, 0, 0);
     }
 
-    /// Appends a name, and what is said of it beside it, or below where it has no room.
+    /// Appends a name with its description next to it, or on the next line if the name is too long.
     pub(super) fn entry(&mut self, name: &str, name_width: usize, text: &str) {
         self.text.push_str(name);
         let indent = (name_width + 2).min(self.width / 2);
@@ -40,18 +40,18 @@ impl Page {
         }
     }
 
-    /// Appends a line as it is.
+    /// Appends a line without wrapping.
     pub(super) fn line(&mut self, text: &str) {
         self.text.push_str(text.trim_end());
         self.end_line();
     }
 
-    /// Returns the page.
+    /// Returns the text of the page.
     pub(super) fn finish(self) -> String {
         self.text
     }
 
-    /// Appends words from column `at`, and goes on at column `indent` of the next lines.
+    /// Appends words from column `at`; following lines start in column `indent`.
     fn folded(&mut self, text: &str, at: usize, indent: usize) {
         let mut column = at;
         for word in text.split(' ').filter(|word| !word.is_empty()) {

@@ -1,4 +1,4 @@
-//! A session whose screen is drawn: keys and text by way of a terminal of plumb's own.
+//! Sessions with an emulated terminal: keys and text pass through it.
 
 use super::far::far_window;
 use super::painted::{Emulation, KeyReader, Painted, StatusLine};
@@ -8,12 +8,12 @@ use os::tty::set_display_reset;
 use protocols::Cx;
 
 impl Login {
-    /// Returns the columns and rows that the far side has.
+    /// Returns the columns and rows that are reported to the remote host.
     pub(super) fn far_window(&self) -> (u16, u16) {
         far_window(&self.settings, self.window)
     }
 
-    /// Puts a terminal between, if one is wanted; for a pipe there is none.
+    /// Creates the emulated terminal if one is requested and the session is interactive.
     pub(super) fn set_up_screen(&mut self, cx: &mut Cx<'_>) {
         if !self.settings.is_interactive {
             return;
@@ -32,7 +32,7 @@ impl Login {
         self.is_unpainted = self.painted.is_some();
     }
 
-    /// Begins or ends to show the line of status.
+    /// Enables or disables the status line.
     pub(super) fn toggle_status_line(&mut self, cx: &mut Cx<'_>) {
         self.settings.has_status_line = !self.settings.has_status_line;
         self.status_line = None;
@@ -50,7 +50,7 @@ impl Login {
         self.fit_screen(cx);
     }
 
-    /// Follows a window of another size.
+    /// Adapts to a new window size.
     pub(super) fn fit_screen(&mut self, cx: &mut Cx<'_>) {
         let (columns, rows) = self.far_window();
         if let Some(painted) = &mut self.painted {
@@ -60,7 +60,7 @@ impl Login {
         self.telnet.resize(columns, rows, cx);
     }
 
-    /// Gives text to the terminal between, and what that answers to the far side.
+    /// Passes text to the emulated terminal and sends the terminal's responses to the remote host.
     pub(super) fn show_painted(&mut self, text: &[u8], cx: &mut Cx<'_>) {
         let Some(painted) = &mut self.painted else { return };
         painted.receive(text, cx);
@@ -68,7 +68,7 @@ impl Login {
         self.send_painted(cx);
     }
 
-    /// Takes keys for a Heath-19; returns whether there is one.
+    /// Passes keys to an emulated Heath-19; returns whether there is one.
     pub(super) fn take_painted_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) -> bool {
         let Some(painted) = self.painted.as_mut().filter(|painted| painted.is_heath19()) else {
             return false;
@@ -97,7 +97,7 @@ impl Login {
         self.send_keys(&output, cx);
     }
 
-    /// Draws what has changed, unless the person is at the prompt.
+    /// Draws the changes, unless the prompt is displayed.
     pub(super) fn paint(&mut self) {
         let is_prompting = matches!(self.attention, Attention::Prompt(_));
         if !self.is_unpainted || is_prompting || !self.near.is_raw() {
@@ -112,7 +112,7 @@ impl Login {
         self.screen.put(&bytes);
     }
 
-    /// Makes room for the prompt, below what is drawn.
+    /// Makes room for the prompt below the drawn screen.
     pub(super) fn cover_painted(&mut self) {
         if let Some(painted) = &mut self.painted {
             painted.forget_shown();
@@ -121,7 +121,7 @@ impl Login {
         }
     }
 
-    /// Gives the person's screen back for a while.
+    /// Restores the user's screen temporarily.
     pub(super) fn lend_screen(&mut self) {
         if let Some(painted) = &mut self.painted {
             let bytes = painted.leave();
@@ -131,7 +131,7 @@ impl Login {
         }
     }
 
-    /// Ends the use of the display: everything is written, and the terminal is as it was found.
+    /// Ends the use of the display: writes all output and restores the terminal.
     pub(super) fn leave_display(&mut self, cx: &mut Cx<'_>) {
         self.end_prediction(cx);
         self.leave_screen();
@@ -139,7 +139,7 @@ impl Login {
         self.near.leave_raw();
     }
 
-    /// Gives the person's screen back.
+    /// Restores the user's screen.
     pub(super) fn leave_screen(&mut self) {
         if let Some(mut painted) = self.painted.take() {
             let bytes = painted.leave();

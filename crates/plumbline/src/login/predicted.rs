@@ -1,4 +1,4 @@
-//! A session whose echo is predicted: all that the screen gets goes by way of the prediction.
+//! Local echo prediction of a session: all output for the screen passes through the predictor.
 
 use super::session::Login;
 use protocols::Cx;
@@ -6,22 +6,22 @@ use protocols::application::telnet::{OptionCode, Side};
 use protocols::terminal::prediction::{Mode, Predictor};
 use protocols::time::{Duration, Instant};
 
-/// A far side that has echoed so many keys sooner than this is near: to follow its screen, for what
-/// will not be needed, costs a tenth of a key's time.
+/// Echo time below which a remote host counts as near after [`ECHOES_OF_A_NEAR_ONE`] confirmed
+/// echoes. Following its screen would be useless and would cost a tenth of the time of a key.
 const NEAR: Duration = Duration::from_millis(10);
 const ECHOES_OF_A_NEAR_ONE: u64 = 16;
-/// The most positions that are kept; of more the first are dropped.
+/// Maximum number of recorded positions; the oldest are dropped.
 const SENT_MAX: usize = 128;
 
-/// Whether keys are shown before the far side has echoed them.
+/// Whether the echo of typed keys is predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Predict {
-    /// Where the echo takes longer than 30 ms; laid aside where sixteen took less than 10 ms.
+    /// If the echo takes longer than 30 ms; disabled if sixteen echoes took less than 10 ms.
     #[default]
     Auto,
-    /// Wherever the far side echoes.
+    /// Whenever the remote host echoes.
     Always,
-    /// Nowhere.
+    /// Never.
     Never,
 }
 
@@ -36,27 +36,27 @@ impl From<Predict> for Mode {
 }
 
 impl Login {
-    /// Begins to predict, unless this is a pipe.
+    /// Starts the prediction if the session is interactive.
     pub(super) fn begin_prediction(&mut self) {
         let (columns, rows) = self.window;
         let predictor = || Predictor::new(self.settings.predict.into(), columns, rows);
-        // A Heath-19 has an echo of its own kind, and moves its cursor otherwise.
+        // A Heath-19 echoes and moves its cursor differently.
         let is_heath19 = self.settings.emulation.is_heath19();
         let is_wanted = self.settings.is_interactive && !is_heath19;
         self.predictor = is_wanted.then(predictor);
         self.reserve_status_row();
     }
 
-    /// Keeps the prediction out of the line of status.
+    /// Excludes the status line from prediction.
     pub(super) fn reserve_status_row(&mut self) {
-        // A window of one row has no room for it.
+        // A window of one row has no status line.
         let has_line = self.settings.has_status_line && self.window.1 > 1;
         if let Some(predictor) = &mut self.predictor {
             predictor.reserve_rows(has_line.into());
         }
     }
 
-    /// Sets whether the echo is predicted.
+    /// Sets the prediction mode.
     pub(super) fn set_prediction(&mut self, predict: Predict, cx: &mut Cx<'_>) {
         self.settings.predict = predict;
         self.want_acknowledgments(predict != Predict::Never && self.predictor.is_some(), cx);
@@ -65,7 +65,7 @@ impl Login {
         }
     }
 
-    /// Takes keys that go to a far side which is to echo them.
+    /// Predicts the echo of keys that the remote host is expected to echo.
     pub(super) fn predict(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let Some(predictor) = &mut self.predictor else { return };
         predictor.typed(keys, cx);
@@ -77,9 +77,9 @@ impl Login {
         }
     }
 
-    /// Asks a far side which can, to acknowledge echoes from now on, or not to.
+    /// Asks the remote host to acknowledge echoes from now on, or to stop.
     fn want_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
-        // One that cannot is as it is asked to be, or says so.
+        // Ignored: a host without the option stays as it is, or refuses.
         _ = self.telnet.ask(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
         self.sent.clear();
     }
@@ -88,7 +88,7 @@ impl Login {
         self.telnet.is_enabled(Side::Him, OptionCode::ECHO_ACKNOWLEDGMENT)
     }
 
-    /// Keeps the position in the stream behind the last key, for when its echo is acknowledged.
+    /// Records the position in the stream after the last key, for the acknowledgment of its echo.
     pub(super) fn note_sent(&mut self) {
         if self.predictor.is_some() && self.has_acknowledgments() {
             if self.sent.len() >= SENT_MAX {
@@ -99,7 +99,8 @@ impl Login {
         }
     }
 
-    /// Takes the far side's word that the echo of so many bytes stands before this.
+    /// Processes the remote host's acknowledgment that the echo of all bytes before `position` was
+    /// sent.
     pub(super) fn echo_acknowledged(&mut self, position: u64, cx: &mut Cx<'_>) {
         let mut last_key = None;
         while let Some(&(sent, key)) = self.sent.front()
@@ -109,8 +110,8 @@ impl Login {
             self.sent.pop_front();
         }
         if let Some(last_key) = last_key {
-            // The acknowledgment refers to a screen that shows all text before it, that of an
-            // emulated terminal included.
+            // The acknowledgment refers to a screen that displays all text before it, including the
+            // text of an emulated terminal.
             self.paint();
             self.pass_prediction(cx);
             if let Some(predictor) = &mut self.predictor {
@@ -119,14 +120,15 @@ impl Login {
         }
     }
 
-    /// Asks, behind the keys, to be told when they were read (RFC 860), where that says something
-    /// of their echo.
+    /// Sends a timing mark after the keys (RFC 860), whose answer shows that they were read, if
+    /// that is useful for the prediction.
     pub(super) fn ask_mark(&mut self, cx: &mut Cx<'_>) {
         if self.has_acknowledgments() {
             return;
         }
         let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_mark()) else { return };
-        // What waits for room would follow the mark.
+        // The request fails without room in the output. Keys that wait for room would follow the
+        // mark.
         if self.telnet.is_enabled(Side::Him, OptionCode::ECHO)
             && self.telnet.ask(Side::Him, OptionCode::TIMING_MARK, true, cx).is_ok()
         {
@@ -134,28 +136,28 @@ impl Login {
         }
     }
 
-    /// Takes the answer.
+    /// Processes the answer to the timing mark.
     pub(super) fn mark_answered(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
             predictor.mark_answered(cx);
         }
     }
 
-    /// Forgets the keys under way: they, or the next ones, are echoed otherwise.
+    /// Discards the outstanding keys, because they or the next ones are echoed differently.
     pub(super) fn interrupt_prediction(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.interrupt();
         }
     }
 
-    /// Takes that others have written to the screen.
+    /// Notifies the predictor that other output was written to the screen.
     pub(super) fn disturb_prediction(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.disturb();
         }
     }
 
-    /// Follows a window of another size.
+    /// Adapts to a new window size.
     pub(super) fn resize_prediction(&mut self) {
         let (columns, rows) = self.window;
         if let Some(predictor) = &mut self.predictor {
@@ -164,12 +166,12 @@ impl Login {
         self.reserve_status_row();
     }
 
-    /// Returns when something that is shown must be looked at again.
+    /// Returns the time at which displayed predictions must be checked again.
     pub(super) fn prediction_deadline(&self) -> Option<Instant> {
         self.predictor.as_ref().and_then(Predictor::deadline)
     }
 
-    /// Looks at what is late.
+    /// Checks overdue predictions.
     pub(super) fn run_prediction(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor
             && predictor.deadline().is_some_and(|deadline| deadline <= cx.now)
@@ -178,15 +180,15 @@ impl Login {
         }
     }
 
-    /// Has what waits for the screen pass by the prediction, which adds its own.
+    /// Passes pending output through the predictor, which adds its own.
     pub(super) fn pass_prediction(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
             self.screen.pass(predictor, cx);
         }
     }
 
-    /// Takes away what is shown and not confirmed, at the end of the session, and resets the modes
-    /// that the remote host has set.
+    /// Ends the prediction: removes unconfirmed predictions and resets the terminal modes that the
+    /// remote host has set.
     pub(super) fn end_prediction(&mut self, cx: &mut Cx<'_>) {
         self.interrupt_prediction();
         self.pass_prediction(cx);

@@ -30,13 +30,13 @@ const SESSIONS: [&str; 4] = [BASH, LOGIN, VIM, LESS];
 
 /// The characters of the passwords in the recordings, which no output contains.
 const SECRET: &str = "QZXJKVY";
-/// How long the server waits for a program before it acknowledges.
+/// Time that the simulated server waits for a program before it acknowledges, ms.
 const SETTLING_MS: u64 = 50;
 const SIZE: (u16, u16) = (80, 24);
 /// IAC WILL ECHO, IAC WILL SUPPRESS-GO-AHEAD, IAC WILL 221.
 const OFFERS: &[u8] = &[255, 251, 1, 255, 251, 3, 255, 251, 221];
 
-/// What the path and the user do.
+/// Behavior of the path and of the user.
 #[derive(Clone, Copy, Debug)]
 struct Conditions {
     one_way_ms: u64,
@@ -44,13 +44,13 @@ struct Conditions {
     /// Stalls of the path, per mille of the segments.
     stalls: u64,
     stall_ms: u64,
-    /// The longest pause between two keys.
+    /// Maximum pause between two keys, ms.
     gap_ms: u64,
-    /// The longest time that a program takes for its output. Acknowledgments of echoes are right as
-    /// long as that is less than 50 ms.
+    /// Maximum time of a program for its output, ms. Acknowledgments of echoes are correct if this
+    /// is less than 50 ms.
     program_ms: u64,
     acknowledges: bool,
-    /// What arrives together is read in several pieces.
+    /// Whether data that arrives together is read in several pieces.
     is_cut: bool,
     predict: Predict,
 }
@@ -80,7 +80,7 @@ struct Exchange {
     output: Vec<u8>,
 }
 
-/// Reads a recording: the output before the first key, and the exchanges.
+/// Parses a recording into the output before the first key and the exchanges.
 fn exchanges(recording: &str) -> (Vec<u8>, Vec<Exchange>) {
     let (mut greeting, mut exchanges) = (Vec::new(), Vec::<Exchange>::new());
     for event in recording.lines().skip(1).map(|line| read_event(line).unwrap()) {
@@ -95,7 +95,7 @@ fn exchanges(recording: &str) -> (Vec<u8>, Vec<Exchange>) {
     (greeting, exchanges)
 }
 
-/// Returns the acknowledgment of the echo of so many bytes.
+/// Returns the acknowledgment of the echo up to `position`.
 fn acknowledgment(position: u64) -> Vec<u8> {
     let mut bytes = vec![255, 250, 221];
     for byte in position.to_be_bytes() {
@@ -106,15 +106,16 @@ fn acknowledgment(position: u64) -> Vec<u8> {
     bytes
 }
 
-/// What the path carries to the client, and when each key goes out and has its answer.
+/// Data that the path delivers to the client, and the times of each key and its answer.
 struct Schedule {
-    /// When each segment of the server can be read.
+    /// Time at which each segment of the server can be read.
     arrivals: Vec<(u64, Vec<u8>)>,
-    /// When each key is typed, and when its output and acknowledgment can be read.
+    /// Time at which each key is typed, and time at which its output and acknowledgment can be
+    /// read.
     keys: Vec<(u64, u64)>,
 }
 
-/// One way of a path, which keeps the order of its segments.
+/// One direction of a path; it preserves the order of the segments.
 struct Path<'a> {
     conditions: &'a Conditions,
     last: u64,
@@ -173,7 +174,7 @@ struct Client {
     chance: Chance,
     meter: Meter,
     now: Instant,
-    /// Everything that was ever written to the terminal.
+    /// Everything written to the terminal.
     written: Vec<u8>,
 }
 
@@ -219,21 +220,21 @@ impl Client {
     }
 }
 
-/// A prediction that is displayed at a place, and since when.
+/// Displayed predictions by position, each with its time.
 type Displayed = HashMap<(u16, u16), (char, u64)>;
 
-/// Both clients, and what was wrong on the terminal of the one that predicts.
+/// Both clients and the wrong cells on the terminal of the predicting one.
 struct World {
     predicting: Client,
     reference: Client,
     schedule: Schedule,
     displayed: Displayed,
-    /// How much later than its answer a wrong cell may go: where no acknowledgment says that an
-    /// answer has come, the time that the predictor allows for a late one.
+    /// Time after its answer by which a wrong cell must be removed: without an acknowledgment of
+    /// the answer, the time that the predictor allows for a late one.
     grace_ms: u64,
-    /// Predicted cells that were taken away, and what stood there before was right.
+    /// Number of predicted cells that were removed although the previous content was right.
     taken_away: usize,
-    /// Predicted cells that their output confirmed.
+    /// Number of predicted cells that their output confirmed.
     confirmed: usize,
 }
 
@@ -256,7 +257,7 @@ impl World {
         self.reference.with(&work);
     }
 
-    /// Moves time on; the timers of the predicting client run.
+    /// Advances the time and runs the timers of the predicting client.
     fn wait_until(&mut self, at: u64) {
         let end = Instant::ZERO + Duration::from_millis(at);
         while let Some(deadline) = self.predicting.login.deadline().filter(|next| *next <= end) {
@@ -274,7 +275,7 @@ impl World {
         self.compare(false);
     }
 
-    /// Types a key. What it predicts is laid anew over the row of the cursor.
+    /// Types a key. Its prediction is displayed over the row of the cursor.
     fn types(&mut self, key: &[u8]) {
         self.both(|login, cx| login.typed(key, cx));
         self.predicting.flush();
@@ -282,8 +283,8 @@ impl World {
         self.compare(true);
     }
 
-    /// Looks at each cell: one that is not as the host made it is a prediction, which has to be
-    /// right, or gone when all keys typed before it have had their answer.
+    /// Checks each cell. A cell that differs from the host's output is a prediction; it must be
+    /// right, or removed once all keys typed before it were answered.
     fn compare(&mut self, is_typed: bool) {
         let now = (self.predicting.now - Instant::ZERO).as_millis() as u64;
         for row in 0..SIZE.1 {
@@ -330,7 +331,7 @@ impl World {
     }
 }
 
-/// Gives `bytes` to both clients, cut anywhere, with a write after any piece.
+/// Passes `bytes` to both clients, split at random, with random writes between the pieces.
 fn read_in_pieces(world: &mut World, bytes: &[u8], chance: &mut Chance) {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -347,7 +348,7 @@ fn read_in_pieces(world: &mut World, bytes: &[u8], chance: &mut Chance) {
     world.flush();
 }
 
-/// Plays a recording; returns the world after the last byte.
+/// Plays a recording; returns the state after the last byte.
 fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
     let mut chance = Chance::from_seed(seed);
     let schedule = schedule(recording, conditions, &mut chance);
@@ -363,7 +364,8 @@ fn play(recording: &str, conditions: &Conditions, seed: u64) -> World {
         if arrival_at == Some(at) {
             unread.extend_from_slice(&world.schedule.arrivals[next_arrival].1);
             next_arrival += 1;
-            // What comes at the same time is read at once, and what comes soon may be.
+            // Data that arrives at the same time is read at once, and data that follows soon may
+            // be.
             let following = world.schedule.arrivals.get(next_arrival).map(|(at, _)| *at);
             let is_soon = following.is_some_and(|soon| soon == at || soon < at + 5);
             if is_soon && up_to(2, &mut chance) > 0 {
@@ -473,7 +475,8 @@ fn in_an_editor_half_a_second_away_keys_that_are_no_text_are_displayed_three_tim
         let statistics = world.predicting.statistics();
         let figures = (world.confirmed, world.taken_away, statistics);
         assert!(statistics.shown > 60 && statistics.wrong_seen <= 3, "{figures:?}");
-        // Those of the first two characters that overwrite, and moved the rest of the row.
+        // The removed cells are those of the first two characters that overwrite and moved the rest
+        // of the row.
         assert!(world.taken_away < world.confirmed, "{figures:?}");
     }
 }

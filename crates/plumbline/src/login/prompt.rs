@@ -1,7 +1,7 @@
-//! What follows the escape character: the prompt and its commands, or one letter of 1982.
+//! Input after the escape character: the prompt with its commands, or a single letter as in 1982.
 //!
-//! A command that acts returns to the session; one that tells something stays at the prompt, and
-//! an empty line returns. The terminal stays raw, and the line is edited here.
+//! A command with an effect returns to the session; a command that prints information stays at the
+//! prompt. An empty line returns. The terminal stays raw, and the line is edited locally.
 
 use super::command::{Command, HELP, LETTERS_HELP, Sent, Setting, Toggled};
 use super::line::{Edited, Functions, Line};
@@ -16,35 +16,35 @@ use protocols::meter::Account;
 use protocols::time::Instant;
 
 const PROMPT: &[u8] = b"plumb> ";
-/// ^C gives the line up and returns.
+/// ^C cancels the line and returns to the session.
 const GIVE_UP: u8 = 0x03;
 /// ^D ends the session.
 const END: u8 = 0x04;
-/// ^Z suspends.
+/// ^Z suspends the process.
 const SUSPEND: u8 = 0x1a;
 
-/// Where the keys go.
+/// Destination of typed keys.
 #[derive(Debug)]
 pub(super) enum Attention {
-    /// To the far side.
+    /// The remote host.
     Session,
-    /// To the command line.
+    /// The command line of the prompt.
     Prompt(Line),
-    /// To plumb, one letter.
+    /// plumb, as one letter.
     Letter,
 }
 
-/// A question about the connection, which the carrier is to answer.
+/// A pending request for the status of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inquiry {
-    /// When it was asked.
+    /// Time of the request.
     pub(super) now: Instant,
-    /// What was charged to each account by then, in ticks.
+    /// Ticks charged to each account at that time.
     pub(super) accounts: [u64; Account::COUNT],
 }
 
 impl Login {
-    /// Takes the escape character.
+    /// Processes the escape character.
     pub(super) fn escape(&mut self) {
         self.interrupt_prediction();
         match self.settings.keys {
@@ -58,7 +58,7 @@ impl Login {
         }
     }
 
-    /// Shows the prompt, with what is typed after it, on a line of its own.
+    /// Displays the prompt and the typed text on a separate line.
     pub(super) fn show_prompt(&mut self) {
         let Attention::Prompt(line) = &self.attention else { return };
         let mut text = Vec::new();
@@ -70,7 +70,7 @@ impl Login {
         self.screen.put(&text);
     }
 
-    /// Takes one key that is not for the far side.
+    /// Processes one key that is not sent to the remote host.
     pub(super) fn attend(&mut self, key: u8, cx: &mut Cx<'_>) {
         let Attention::Prompt(line) = &mut self.attention else {
             self.attention = Attention::Session;
@@ -110,8 +110,8 @@ impl Login {
             Ok(Command::Send(sent)) => {
                 if !self.send_command(sent, cx) {
                     return self.tell(match self.is_telnet() {
-                        true => "The far side takes nothing now: try again later.",
-                        false => "There is no Telnet here, so that there is no such command.",
+                        true => "The remote host accepts no data at present: try again later.",
+                        false => "This command needs Telnet, which this connection does not use.",
                     });
                 }
             }
@@ -121,7 +121,7 @@ impl Login {
         self.return_to_session();
     }
 
-    /// Does what a letter said in 1982; a second escape character is sent.
+    /// Runs a single-letter command of 1982; a second escape character is sent.
     fn letter(&mut self, key: u8, cx: &mut Cx<'_>) {
         let telnet = |command| Sent::Telnet(command);
         match key {
@@ -141,7 +141,7 @@ impl Login {
         }
     }
 
-    /// Returns whether there was room for it.
+    /// Sends a command; returns whether there was room for it.
     fn send_command(&mut self, sent: Sent, cx: &mut Cx<'_>) -> bool {
         match (sent, self.settings.escape.0) {
             (Sent::Telnet(command), _) => self.command(command, cx),
@@ -196,7 +196,7 @@ impl Login {
         }
     }
 
-    /// Stops the program until the person brings it back, and then returns to the session.
+    /// Suspends the process until the user resumes it, and then returns to the session.
     fn suspend(&mut self, cx: &mut Cx<'_>) {
         self.screen.put(b"\r\n");
         self.lend_screen();
@@ -208,7 +208,9 @@ impl Login {
         cx.meter.enter(left);
         match suspended {
             Ok(()) => self.return_to_session(),
-            Err(_) => self.tell("The shell that started plumb cannot bring it back."),
+            Err(_) => {
+                self.tell("Cannot suspend plumb: the shell that started it cannot resume it.");
+            }
         }
     }
 
@@ -217,7 +219,7 @@ impl Login {
         self.screen.release();
     }
 
-    /// Says a sentence, and asks for the next command.
+    /// Displays a message and prompts for the next command.
     fn tell(&mut self, sentence: &str) {
         let mut page = Page::new(self.window.0);
         page.sentence(sentence);
@@ -243,7 +245,7 @@ impl Login {
             page.entry(name, width, text);
         }
         if self.settings.keys == Keys::Prompt {
-            page.sentence("Each word may be cut to what is unique.");
+            page.sentence("Words can be abbreviated to a unique prefix.");
         }
         self.show(page);
     }
@@ -253,7 +255,7 @@ impl Login {
         self.inquiry = Some(Inquiry { now: cx.now, accounts: cx.meter.accounts() });
     }
 
-    /// Takes what the carrier answers, and shows it with what is known here.
+    /// Displays the carrier's status together with the local one.
     pub(super) fn answer_inquiry(&mut self, carrier: &CarrierStatus) {
         if let Some(inquiry) = self.inquiry.take() {
             let page = status::page(self, inquiry, carrier);
@@ -262,7 +264,7 @@ impl Login {
     }
 }
 
-/// Takes the command line, and begins an empty one.
+/// Returns the command line and starts an empty one.
 fn line_of(attention: &mut Attention) -> String {
     match attention {
         Attention::Prompt(line) => String::from_utf8_lossy(&line.take()).into_owned(),

@@ -1,14 +1,14 @@
-//! The local display: the standard output, to which each turn writes as much as it has room for.
-//! The rest waits, and while it does, nothing more is read from the remote host.
+//! Local display: each turn writes to standard output as much as it accepts. The rest stays queued;
+//! until it is written, nothing more is read from the remote host.
 //!
-//! While the person is at the prompt, what the far side writes is held and shown afterwards. What
-//! is held has a limit; above it all of it is shown at once, and nothing is lost.
+//! While the prompt is displayed, output of the remote host is held and displayed afterwards. Above
+//! the limit all held output is displayed at once; nothing is lost.
 //!
-//! Where the standard output is a terminal, output of the remote host passes the filter first:
-//! sequences that write the clipboard or make the terminal answer are removed.
+//! If standard output is a terminal, output of the remote host passes a filter first: sequences
+//! that write the clipboard or make the terminal answer are removed.
 //!
-//! Text passes the prediction exactly once: it enters `incoming`, and moves to `outgoing` with what
-//! the prediction adds. The prediction may run several times before one write, because an
+//! Text passes the predictor exactly once: it is appended to `incoming`, and moves to `outgoing`
+//! with the predictor's additions. The predictor may run several times before one write, because an
 //! acknowledgment of an echo refers to all text before it.
 
 use super::column::Column;
@@ -22,49 +22,49 @@ use protocols::time::Instant;
 use std::io;
 use std::time::Duration;
 
-/// The most bytes that are held; ours: some thirty screenfuls.
+/// Maximum number of held bytes. Our choice: about thirty screenfuls.
 const HELD_LIMIT: usize = 64 * 1024;
 
-/// The most bytes of the program's own text (local echo, prompt, bell) that wait for a display that
-/// takes nothing; ours: more than all help pages.
+/// Maximum number of bytes of the program's own text (local echo, prompt, bell) that are queued for
+/// a blocked display. Our choice: more than all help pages.
 const OWN_LIMIT: usize = 256 * 1024;
 
-/// What waits for the standard output.
+/// Output queue of the standard output.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
-    /// Text that the prediction has not seen.
+    /// Text that the predictor has not processed.
     incoming: Vec<u8>,
-    /// Text for the standard output: what the prediction has passed on, with its own.
+    /// Text for standard output, processed by the predictor, with its additions.
     outgoing: Vec<u8>,
-    /// How many bytes of `outgoing` are written.
+    /// Number of bytes of `outgoing` that are written.
     written: usize,
-    /// Whether the last write left something, because the display has no room.
+    /// Whether the last write was incomplete because the display was full.
     is_blocked: bool,
-    /// Bytes of the program's own text that found no room and are not counted yet.
+    /// Bytes of the program's own text that were dropped and are not counted yet.
     dropped: usize,
-    /// What is held, while something is to be held.
+    /// Held output, while output is held.
     held: Option<Vec<u8>>,
-    /// Whether the cursor is somewhere in a line.
+    /// Whether the cursor is within a line.
     is_in_line: bool,
-    /// Where in the line it is, while somebody wants to know.
+    /// Column of the cursor, while it is tracked.
     column: Option<Column>,
-    /// Between the remote host and a terminal.
+    /// Filter between the remote host and a terminal.
     filter: Option<Filter>,
 }
 
 impl Screen {
-    /// Makes the screen of a terminal, before which output of the remote host is filtered.
+    /// Creates a screen that filters the output of the remote host if there is a `policy`.
     pub(super) fn filtered(policy: Option<Policy>) -> Self {
         Self { filter: policy.map(Filter::new), ..Self::default() }
     }
 
-    /// Takes output of the remote host. Returns whether what was held had to be shown.
+    /// Appends output of the remote host. Returns whether held output had to be displayed.
     pub(super) fn put_far(&mut self, text: &[u8], now: Instant) -> bool {
         let mut filter = self.filter.take();
         let passed = filter.as_mut().map_or(text, |filter| filter.pass(text, now));
         let was_shown = self.put_passed(passed);
         if let Some(reset) = filter.as_mut().and_then(Filter::changed_reset) {
-            // Without descriptors a signal leaves the modes set.
+            // Ignored: without descriptors a signal leaves the modes set.
             _ = set_display_reset(&reset);
         }
         self.filter = filter;
@@ -101,7 +101,7 @@ impl Screen {
         true
     }
 
-    /// Takes what plumb itself shows. On a blocked display it is dropped above a limit.
+    /// Appends text of plumb itself. Text above the limit for a blocked display is dropped.
     pub(super) fn put(&mut self, text: &[u8]) {
         if self.is_blocked && self.incoming.len() + self.outgoing.len() > OWN_LIMIT {
             self.dropped += text.len();
@@ -120,41 +120,41 @@ impl Screen {
         }
     }
 
-    /// Follows the cursor's column from now on, or no more.
+    /// Starts or stops tracking the column of the cursor.
     pub(super) fn follow_column(&mut self, follows: bool) {
         self.column = follows.then(|| self.column.unwrap_or_default());
     }
 
-    /// Returns the cursor's column, if that is followed and known.
+    /// Returns the column of the cursor, if it is tracked and known.
     pub(super) fn column(&self) -> Option<usize> {
         self.column.and_then(Column::get)
     }
 
-    /// Begins to hold what the far side writes.
+    /// Starts to hold the output of the remote host.
     pub(super) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
-    /// Shows what was held, and holds no more.
+    /// Displays the held output and stops holding.
     pub(super) fn release(&mut self) {
         if let Some(held) = self.held.take() {
             self.append(&held);
         }
     }
 
-    /// Drops what the far side has written and nobody has seen.
+    /// Discards held output of the remote host.
     pub(super) fn drop_held(&mut self) {
         if let Some(held) = &mut self.held {
             held.clear();
         }
     }
 
-    /// Returns whether the cursor is somewhere in a line.
+    /// Returns whether the cursor is within a line.
     pub(super) fn is_in_line(&self) -> bool {
         self.is_in_line
     }
 
-    /// Gives the new text to the prediction, and takes what that makes of it.
+    /// Passes new text to the predictor and queues its result.
     pub(super) fn pass(&mut self, predictor: &mut Predictor, cx: &mut Cx<'_>) {
         predictor.show(&self.incoming, cx);
         self.incoming.clear();
@@ -162,24 +162,24 @@ impl Screen {
         predictor.written();
     }
 
-    /// Returns whether nothing waits to be written.
+    /// Returns whether the queue is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.incoming.is_empty() && self.outgoing.is_empty()
     }
 
-    /// Returns whether the display had no room for all of the last write.
+    /// Returns whether the display was full during the last write.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked
     }
 
-    /// Returns what waits to be written.
+    /// Returns the queued text.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> Vec<u8> {
         let outgoing = self.outgoing.get(self.written..).unwrap_or_default();
         [outgoing, &self.incoming].concat()
     }
 
-    /// Drops what waits to be written.
+    /// Discards the queued text.
     pub(super) fn clear(&mut self) {
         self.incoming.clear();
         self.outgoing.clear();
@@ -187,14 +187,15 @@ impl Screen {
         self.is_blocked = false;
     }
 
-    /// Writes as much of what waits as the display has room for.
+    /// Writes as much of the queued text as the display accepts.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::BrokenPipe`] if the display's reader is gone, and other errors of `write`.
+    /// Returns [`io::ErrorKind::BrokenPipe`] if the reader of the display has gone, and other
+    /// errors of `write(2)`.
     pub(super) fn flush(&mut self, output: &Output, cx: &mut Cx<'_>) -> io::Result<()> {
         cx.meter.add(Counter::DisplayBytesDropped, std::mem::take(&mut self.dropped) as u64);
-        // Without a prediction no text has passed one.
+        // Without a predictor, text moves directly to `outgoing`.
         self.outgoing.append(&mut self.incoming);
         while let Some(rest) = self.outgoing.get(self.written..).filter(|rest| !rest.is_empty()) {
             match output.write(rest) {
@@ -213,12 +214,12 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes all that waits, and waits for room in the meantime; a display that takes nothing for
-    /// `limit` does not get the rest.
+    /// Writes all queued text and waits while the display is full. If the display accepts nothing
+    /// for `limit`, the rest is discarded.
     ///
     /// # Errors
     ///
-    /// As [`Self::flush`].
+    /// Returns the errors of [`Self::flush`].
     pub(super) fn drain(
         &mut self,
         output: &Output,

@@ -1,4 +1,4 @@
-//! One login: Telnet on one side, the person's keyboard and screen on the other.
+//! One login: Telnet on one side, the user's keyboard and screen on the other.
 //!
 //! ```text
 //!   keyboard ──► attention ──┬─► line or characters ──► Telnet ──► carrier
@@ -6,10 +6,11 @@
 //!   screen ◄── held while at the prompt ◄── Telnet ◄──────────────────┘
 //! ```
 //!
-//! What is typed goes to the far side, up to the escape character; what follows that is for the
-//! prompt. A pipe has no escape character: it is passed through, and its end closes our half of
-//! the connection. The order of a turn is the carrier's: input, application, output; the screen
-//! is written once in it. What keys become is in `typing`, what the far side says in `far`.
+//! Typed data goes to the remote host, up to the escape character; the prompt handles what follows.
+//! Piped input has no escape character: it is passed through, and its end closes the local half of
+//! the connection. The carrier determines the order of a turn: input, application, output; the
+//! screen is written once per turn. `typing` processes keys, and `far` processes the data of the
+//! remote host.
 
 use super::encoding::{Decoder, Encoder};
 use super::line::Line;
@@ -34,49 +35,50 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The most typed bytes that wait for a far side that takes none; ours: a long paste.
+/// Maximum number of typed bytes queued for a remote host that accepts none. Our choice: a long
+/// paste.
 const UNSENT_LIMIT: usize = 64 * 1024;
-/// Assumed where nobody knows the size of the window.
+/// Window size if it is unknown.
 const WINDOW: (u16, u16) = (80, 24);
 const BELL: &[u8] = b"\x07";
-/// How long a display may take nothing when the session is over; ours.
+/// Time limit for a display that accepts nothing at the end of a session. Our choice.
 const DISPLAY_DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How far a session has come.
+/// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The connection is not open yet.
     Opening,
-    /// Both ways are open.
+    /// Both directions are open.
     Open,
-    /// Nothing more goes out than what waits.
+    /// Only queued data is still sent.
     Closing,
-    /// The person has ended it.
+    /// The user has ended the session.
     Left,
-    /// The person wants it again, from the beginning.
+    /// The user has requested a new connection.
     Again,
-    /// Nobody reads the screen any more.
+    /// The display has been closed.
     Unread,
 }
 
-/// What a session has carried.
+/// Traffic of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
-    /// When the connection was open.
+    /// Time at which the connection opened.
     pub(super) opened_at: Option<Instant>,
-    /// Bytes received, commands of Telnet included.
+    /// Bytes received, including Telnet commands.
     pub(super) bytes_in: u64,
-    /// Bytes sent, commands of Telnet included.
+    /// Bytes sent, including Telnet commands.
     pub(super) bytes_out: u64,
 }
 
-/// Returns with whom, and by which way, where the connection is to that address.
+/// Returns the description of the remote host and the route, given the address of the connection.
 type Greeting = Box<dyn FnOnce(SocketAddr) -> String>;
 
 /// One login.
 pub(super) struct Login {
     pub(super) telnet: Telnet,
-    /// What waits for the carrier, where there is no Telnet.
+    /// Output queued for the carrier if the session does not use Telnet.
     pub(super) raw: Vec<u8>,
     pub(super) inflater: Decompressor,
     pub(super) decoder: Decoder,
@@ -86,67 +88,68 @@ pub(super) struct Login {
     pub(super) near: Near,
     pub(super) screen: Screen,
     pub(super) attention: Attention,
-    /// What is typed of a line, where whole lines go out.
+    /// Partial line, while whole lines are sent.
     pub(super) line: Line,
-    /// What Telnet had no room for.
+    /// Input that Telnet had no room for.
     unsent: Vec<u8>,
     has_room: bool,
-    /// Whether the last byte from a pipe was a CR, which waits for what follows.
+    /// Whether the last byte from a pipe was a CR, which is kept until the next byte.
     pub(super) has_cr: bool,
-    /// Whether the last byte that was shown was a CR.
+    /// Whether the last displayed byte was a CR.
     pub(super) has_shown_cr: bool,
     pub(super) stage: Stage,
     pub(super) traffic: Traffic,
     pub(super) window: (u16, u16),
-    /// To whom, and by which way.
+    /// Description of the remote host and the route.
     pub(super) peer: String,
-    /// Says with whom, by which address, if that is to be said when the connection is open.
+    /// Message to print when the connection is open, if requested.
     greeting: Option<Greeting>,
-    /// The address of the connection that is opening.
+    /// Address of the connection that is being opened.
     address: Option<SocketAddr>,
-    /// Asked at the prompt, for the carrier to answer.
+    /// Status request from the prompt, to be answered by the carrier.
     pub(super) inquiry: Option<Inquiry>,
     pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
-    /// Why the session is of no use, which is the far side's doing.
+    /// Reason for which the session was ended because of the remote host.
     pub(super) refusal: Option<String>,
-    /// How the connection is secured, if it is.
+    /// Security parameters of the connection, if it uses TLS.
     pub(super) secured: Option<Secured>,
-    /// Whether the server had TLS at another time.
+    /// Whether the server has used TLS before.
     pub(super) had_tls: bool,
-    /// START_TLS is agreed, and the carrier not told yet.
+    /// Whether START_TLS is agreed and the carrier not notified yet.
     pub(super) starts_tls: bool,
-    /// Until when the far side may agree to START_TLS, where nothing is said before.
+    /// Deadline for the remote host to agree to START_TLS, if TLS is required.
     tls_until: Option<Instant>,
-    /// What runs the session instead of the keyboard.
+    /// Script that runs the session instead of the keyboard.
     pub(super) script: Option<Runner>,
-    /// What the script has returned, and why.
+    /// Exit status of the script, and the reason of a failure.
     pub(super) script_end: Option<(u8, Option<String>)>,
-    /// The terminal of plumb's own that stands between, if there is one.
+    /// Emulated terminal, if there is one.
     pub(super) painted: Option<Painted>,
-    /// Whether that has changed since it was drawn.
+    /// Whether the emulated terminal has changed since it was last drawn.
     pub(super) is_unpainted: bool,
-    /// The line of status, if it is shown.
+    /// Status line, if it is displayed.
     pub(super) status_line: Option<StatusLine>,
-    /// What is shown before the far side has echoed it, if that is wanted.
+    /// Echo predictor, if it is enabled.
     pub(super) predictor: Option<Predictor>,
     /// Positions in the stream, each with the number of the last key before it, while echoes are
     /// acknowledged.
     pub(super) sent: VecDeque<(u64, u64)>,
-    /// Sentences of plumb for the emulated terminal.
+    /// Notices queued for the emulated terminal.
     pub(super) asides: Vec<String>,
-    /// A serial line is to have a BREAK.
+    /// Whether the serial line must send a BREAK.
     pub(super) wants_break: bool,
-    /// When the BREAK of a console server is to end.
+    /// End of the BREAK at a console server.
     pub(super) break_until: Option<Instant>,
-    /// Until when what comes is dropped, unless the far side says before where it is to end.
+    /// Time until which received output is dropped, unless the remote host marks the end earlier.
     pub(super) drops_until: Option<Instant>,
-    /// Until when what is typed waits for the far side's word on BINARY, unless that comes before.
+    /// Time until which typed data waits for the remote host's answer about BINARY, unless it
+    /// arrives earlier.
     pub(super) binary_until: Option<Instant>,
 }
 
 impl Login {
-    /// Makes a login at `peer`, as people are told of it.
+    /// Creates a login; `peer` describes the remote host in messages.
     pub(super) fn new(settings: Settings, near: Near, peer: String) -> Self {
         let window = super::near::window().map_or(WINDOW, |window| (window.columns, window.rows));
         let far_window = super::far::far_window(&settings, window);
@@ -196,18 +199,18 @@ impl Login {
         }
     }
 
-    /// Makes the same login anew for another connection: nothing that was agreed holds.
+    /// Resets the login for a new connection: all negotiated state is discarded.
     pub(super) fn renewed(self) -> Self {
         let (tape, script) = (self.tape, self.script);
         Self { tape, script, ..Self::new(self.settings, self.near, self.peer) }
     }
 
-    /// Sets how it is said on stderr, when the connection is open, with whom.
+    /// Sets the message that is printed on stderr when the connection is open.
     pub(super) fn greet_with(&mut self, greeting: Greeting) {
         self.greeting = Some(greeting);
     }
 
-    /// Returns whether whole lines go out.
+    /// Returns whether whole lines are sent.
     pub(super) fn is_by_line(&self) -> bool {
         let is_on = |option| self.telnet.is_enabled(Side::Him, option);
         match (self.settings.mode, self.settings.protocol) {
@@ -222,7 +225,7 @@ impl Login {
         }
     }
 
-    /// Returns whether what is typed is shown by this side.
+    /// Returns whether typed text is echoed locally.
     pub(super) fn echoes_here(&self) -> bool {
         match (self.settings.echo, self.settings.protocol) {
             (Echo::Automatic, Protocol::Telnet) => self.telnet.echoes_locally(),
@@ -231,18 +234,18 @@ impl Login {
         }
     }
 
-    /// Returns what is sent for the key at the end of a line.
+    /// Returns the encoding of the key at the end of a line.
     pub(super) fn line_end(&self) -> EndOfLine {
         let is_binary = self.telnet.is_enabled(Side::Us, OptionCode::BINARY);
         if self.settings.line_end.0.is_none() && is_binary && self.edits_by_linemode() == Some(true)
         {
-            // RFC 856: CR LF would be two characters, and two ends of lines to a Unix terminal.
+            // RFC 856: CR LF would be two characters, and two line ends for a Unix terminal.
             return EndOfLine::Lf;
         }
         self.settings.line_end.when(self.is_by_line())
     }
 
-    /// Begins the session: the connection is open.
+    /// Starts the session after the connection has opened.
     pub(super) fn begin(&mut self, cx: &mut Cx<'_>) {
         self.stage = Stage::Open;
         self.traffic.opened_at = Some(cx.now);
@@ -255,12 +258,13 @@ impl Login {
         self.start_telnet(cx);
     }
 
-    /// Returns whether nothing is to be said before there is TLS, and there is none.
+    /// Returns whether TLS is required but not established, so that no data may be sent.
     pub(super) fn awaits_tls(&self) -> bool {
         self.settings.tls == TlsUse::Always && self.secured.is_none() && self.is_telnet()
     }
 
-    /// Takes the keyboard, and says with whom the session is: who reads that may type.
+    /// Puts the terminal into raw mode and prints the greeting. The keyboard is therefore ready
+    /// once the greeting is visible.
     fn welcome(&mut self) {
         if self.script.is_none() {
             self.take_terminal();
@@ -273,7 +277,7 @@ impl Login {
         }
     }
 
-    /// Has each key come at once.
+    /// Puts the terminal into raw mode, so that each key arrives at once.
     pub(super) fn take_terminal(&mut self) {
         if self.settings.is_interactive
             && let Err(error) = self.near.set_raw()
@@ -282,21 +286,21 @@ impl Login {
         }
     }
 
-    /// Ends the session because the far side is not what was asked for.
+    /// Ends the session because the remote host does not meet a requirement.
     pub(super) fn refuse(&mut self, why: String) {
         self.refusal.get_or_insert(why);
         self.stage = Stage::Left;
     }
 
-    /// Asks that BINARY begin or end both ways (RFC 856).
+    /// Requests or ends BINARY in both directions (RFC 856).
     pub(super) fn ask_binary(&mut self, enable: bool, cx: &mut Cx<'_>) {
         for side in [Side::Us, Side::Him] {
-            // What is so already, or asked, need not be asked.
+            // Ignored: the option is in that state or requested already.
             _ = self.telnet.ask(side, OptionCode::BINARY, enable, cx);
         }
     }
 
-    /// Sends text of the person's, in the far side's encoding.
+    /// Sends the user's text in the encoding of the remote host.
     pub(super) fn send_text(&mut self, text: &[u8], cx: &mut Cx<'_>) {
         if self.encoder.is_plain() {
             return self.send(text, cx);
@@ -306,19 +310,20 @@ impl Login {
         self.send(&encoded, cx);
     }
 
-    /// Gives data to Telnet, or keeps what that has no room for.
+    /// Passes data to Telnet and queues the rest that Telnet has no room for.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let may_go = self.unsent.is_empty() && self.binary_until.is_none();
         let taken = if may_go { self.give(data, cx) } else { 0 };
         let rest = data.get(taken..).unwrap_or_default();
         if self.settings.is_interactive && self.unsent.len() + rest.len() > UNSENT_LIMIT {
-            // The escape character must be read however long the far side takes nothing.
+            // Input must still be read for the escape character while the remote host accepts
+            // nothing.
             return self.screen.put(BELL);
         }
         self.unsent.extend_from_slice(rest);
     }
 
-    /// Lets what has waited for the far side's word on BINARY go, behind what is said by then.
+    /// Releases the data that has waited for the remote host's answer about BINARY.
     pub(super) fn end_wait_for_binary(&mut self) {
         self.has_room |= self.binary_until.take().is_some();
     }
@@ -327,7 +332,7 @@ impl Login {
         let left = cx.meter.enter(Account::Interrupt);
         let read = self.near.read();
         cx.meter.enter(Account::Terminal);
-        match read.context("the standard input cannot be read")? {
+        match read.context("cannot read the standard input")? {
             Read::Nothing => {}
             Read::Some(count) => {
                 let buffer = self.near.take_buffer();
@@ -348,7 +353,7 @@ impl Login {
         Ok(())
     }
 
-    /// Puts together what the next write takes.
+    /// Prepares the output for the next write.
     pub(super) fn compose(&mut self, cx: &mut Cx<'_>) {
         self.take_records(cx);
         self.paint();
@@ -360,18 +365,18 @@ impl Login {
         let written = self.screen.flush(self.near.output(), cx);
         cx.meter.enter(left);
         match written {
-            // The reader of the pipe has gone, or the window is closed.
+            // The reader of the pipe has gone, or the terminal window was closed.
             Err(error) if is_hang_up(&error) => self.stage = Stage::Unread,
-            written => written.context("the standard output takes no more")?,
+            written => written.context("cannot write to the standard output")?,
         }
         Ok(())
     }
 
-    /// Writes all that waits for the display. A terminal that takes nothing does not keep the
-    /// program from ending; the reader of a pipe gets everything.
+    /// Writes all output queued for the display. A blocked terminal does not keep the program from
+    /// ending; the reader of a pipe receives everything.
     pub(super) fn drain_display(&mut self, cx: &mut Cx<'_>) {
         let limit = self.settings.is_interactive.then_some(DISPLAY_DRAIN_TIMEOUT);
-        // At the end of a session or before a suspension, an error changes nothing.
+        // Ignored: an error has no effect at the end of a session or before a suspension.
         _ = self.screen.drain(self.near.output(), limit, cx);
     }
 
@@ -403,7 +408,7 @@ impl Stream for Login {
     }
 
     fn wants_data(&self) -> bool {
-        // An emulated terminal takes everything, and shows what is left of it.
+        // An emulated terminal accepts all data and displays only its latest state.
         self.painted.is_some() || !self.screen.is_blocked()
     }
 
@@ -473,8 +478,8 @@ impl Stream for Login {
         }
         if self.tls_until.is_some_and(|until| cx.now >= until) && self.awaits_tls() {
             self.refuse(
-                "the server does not offer START_TLS: use telnets://, or leave --tls out \
-                 to log in in clear"
+                "the server does not offer START_TLS: use telnets://, or omit --tls to log in \
+                 unencrypted"
                     .to_owned(),
             );
         }
@@ -513,7 +518,7 @@ impl Session for Login {
                 self.unsent.is_empty()
             }
             Stage::Open => true,
-            // The person may still want to leave a far side that does not close.
+            // The user may still want to leave a remote host that does not close.
             Stage::Closing => self.settings.is_interactive,
             Stage::Left | Stage::Again | Stage::Unread => false,
         }
@@ -524,7 +529,7 @@ impl Session for Login {
     }
 
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
-        // What is typed behind a change of the window is meant for the new size.
+        // Keys typed after a window change are meant for the new size.
         if index != self.near.keyboard() || self.near.has_new_window() {
             self.take_window(cx);
         }
@@ -570,7 +575,7 @@ impl Session for Login {
         self.tell_certificate(&how);
         self.secured = Some(how);
         if is_open {
-            // What was agreed in clear may have been agreed with anybody.
+            // Options negotiated in plaintext may come from an attacker.
             self.renew_telnet(cx);
         }
         if is_open && was_awaited {

@@ -1,4 +1,4 @@
-//! Tests of one login: what keys, pipes and the far side make of each other.
+//! Tests of one login: keys, piped input and the output of the remote host.
 
 use super::super::predicted::Predict;
 use super::super::settings::{Escape, Keys, LineEnd};
@@ -10,7 +10,7 @@ use protocols::terminal::prediction::Mode as Showing;
 
 const WILL_ECHO: &[u8] = &[255, 251, 1];
 
-/// A login with its bench; no terminal, and nothing is written.
+/// A login and its engine context; no terminal, and nothing is written.
 struct Desk {
     login: Login,
     bench: Bench,
@@ -45,7 +45,7 @@ impl Desk {
         self.login.receive(data, &mut self.bench.cx());
     }
 
-    /// Takes all that goes out.
+    /// Returns all pending output for the carrier.
     fn sent(&mut self) -> Vec<u8> {
         let mut sent = Vec::new();
         while !self.login.output().is_empty() {
@@ -56,7 +56,7 @@ impl Desk {
         sent
     }
 
-    /// Takes what would be written to the screen.
+    /// Returns the pending output for the screen and clears it.
     fn flushed(&mut self) -> String {
         self.login.pass_prediction(&mut self.bench.cx());
         let shown = self.shown();
@@ -167,7 +167,7 @@ fn what_the_far_side_says_during_the_prompt_is_shown_after_it() {
 fn a_wrong_command_is_answered_and_asked_again() {
     let mut desk = Desk::person();
     desk.types(b"\x1dfrob\r");
-    assert!(desk.shown().contains("There is no 'frob' here"));
+    assert!(desk.shown().contains("'frob' is not valid here"));
     assert!(desk.shown().ends_with("plumb> "));
 }
 
@@ -273,7 +273,7 @@ fn the_status_tells_of_the_session_and_of_each_account() {
     assert!(!desk.login.wants_status());
     let shown = desk.shown();
     for text in
-        ["Connected to the test", "Sends per line", "this side echoes", "all others", "CPU time"]
+        ["Connected to the test", "Sends each line", "plumb echoes", "all others", "CPU time"]
     {
         assert!(shown.contains(text), "no '{text}' in {shown}");
     }
@@ -336,7 +336,7 @@ fn a_far_side_that_is_near_is_no_longer_followed_until_the_prompt_says_so() {
     desk.hears(WILL_ECHO);
     desk.hears(b"$ ");
     let mode = |desk: &Desk| desk.login.predictor.as_ref().unwrap().mode();
-    // Echoes that are too early for what was usual so far do not count; a line has room for 20.
+    // Echoes that arrive earlier than usual so far do not count; a line has room for 20.
     for _ in 0..200 {
         for _ in 0..20 {
             desk.types(b"l");

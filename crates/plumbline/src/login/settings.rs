@@ -1,4 +1,4 @@
-//! What a person can choose about a session, by flag or at the prompt.
+//! Settings of a session, by command line option or at the prompt.
 
 use super::encoding::Encoding;
 use super::painted::Emulation;
@@ -10,31 +10,32 @@ use protocols::time::Duration;
 use std::fmt;
 use std::str::FromStr;
 
-/// When what is typed goes out.
+/// When typed text is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Per character once the far side echoes or suppresses go-ahead, else per line.
+    /// Each character at once if the remote host echoes or suppresses go-ahead; otherwise each
+    /// line.
     #[default]
     Automatic,
     /// Each character at once.
     Character,
-    /// Each line when it is ended.
+    /// Each line when it is complete.
     Line,
 }
 
-/// Who shows what is typed.
+/// Side that echoes typed text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Echo {
-    /// This side, unless the far side does (RFC 857).
+    /// The local side, unless the remote host does (RFC 857).
     #[default]
     Automatic,
-    /// This side.
+    /// The local side.
     Local,
-    /// The far side.
+    /// The remote host.
     Remote,
 }
 
-/// The key that leads from the session to plumb, if there is one.
+/// Escape character, which leads from the session to plumb; `None` if it is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Escape(pub(super) Option<u8>);
 
@@ -47,7 +48,7 @@ impl Default for Escape {
 impl FromStr for Escape {
     type Err = String;
 
-    /// Reads `^]`, a single character, or `none`.
+    /// Parses `^]`, a single character, or `none`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.as_bytes() {
             b"none" | b"off" => Ok(Self(None)),
@@ -55,7 +56,8 @@ impl FromStr for Escape {
             [b'^', key @ (b'@'..=b'_' | b'a'..=b'z')] => Ok(Self(Some(key & 0x1f))),
             [key] if key.is_ascii() && *key != 0 => Ok(Self(Some(*key))),
             _ => Err(format!(
-                "'{}' is not a key: use ^] or another control character, one character, or none",
+                "'{}' is not a valid key: use ^] or another control character, one character, or \
+                 none",
                 text.escape_debug()
             )),
         }
@@ -73,7 +75,7 @@ impl fmt::Display for Escape {
     }
 }
 
-/// What the keys after the escape character are.
+/// Meaning of the keys after the escape character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Keys {
     /// A command line.
@@ -85,19 +87,20 @@ pub(super) enum Keys {
     Letters,
 }
 
-/// What is sent for the key at the end of a line; None chooses by the mode.
+/// Encoding of the key at the end of a line; `None` selects it by the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LineEnd(pub(super) Option<EndOfLine>);
 
 impl LineEnd {
-    /// Returns what is sent when characters go out one by one, or by the line.
+    /// Returns the encoding for line mode or character mode.
     ///
-    /// RFC 1123 §3.3.1 has CR LF as the default, and CR NUL for the key of a host that echoes.
+    /// RFC 1123 §3.3.1 specifies CR LF as the default, and CR NUL for the key of a host that
+    /// echoes.
     pub(super) fn when(self, is_by_line: bool) -> EndOfLine {
         self.0.unwrap_or(if is_by_line { EndOfLine::CrLf } else { EndOfLine::CrNul })
     }
 
-    /// Returns the bytes that the Telnet engine, whose own choice is CR NUL, makes into `end`.
+    /// Returns the bytes that the Telnet engine, whose default is CR NUL, encodes as `end`.
     pub(super) fn unencoded(end: EndOfLine) -> &'static [u8] {
         match end {
             EndOfLine::CrLf => b"\r\n",
@@ -116,73 +119,73 @@ impl LineEnd {
     }
 }
 
-/// What is spoken with the far side.
+/// Protocol spoken with the remote host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Protocol {
     /// Telnet.
     #[default]
     Telnet,
-    /// Telnet to a serial line, which is to be so (RFC 2217).
+    /// Telnet to a serial line with these parameters (RFC 2217).
     ComPort(LineSettings),
-    /// Bytes, over TCP.
+    /// Plain bytes over TCP.
     Tcp,
-    /// Bytes, on a serial line of this machine.
+    /// Plain bytes on a serial line of this machine.
     Line,
 }
 
-/// When TLS is used with a host whose Telnet begins in clear (START_TLS).
+/// When TLS is used with a host whose Telnet starts in plaintext (START_TLS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum TlsUse {
-    /// Where the far side has it.
+    /// If the remote host supports it.
     #[default]
     Offered,
-    /// In any case: nothing is said before.
+    /// Always: no data is sent before.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// What a session is to be.
+/// Settings of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// When what is typed goes out.
+    /// When typed text is sent.
     pub(super) mode: Mode,
-    /// Who shows what is typed.
+    /// Side that echoes typed text.
     pub(super) echo: Echo,
-    /// Whether keys are shown before the far side has echoed them.
+    /// Whether echoes are predicted.
     pub(super) predict: Predict,
-    /// The end of a line.
+    /// Encoding of a line end.
     pub(super) line_end: LineEnd,
-    /// The escape character.
+    /// Escape character.
     pub(super) escape: Escape,
-    /// The keys after it.
+    /// Meaning of the keys after the escape character.
     pub(super) keys: Keys,
-    /// Whether all 256 values are to go both ways (RFC 856).
+    /// Whether BINARY is requested in both directions (RFC 856).
     pub(super) is_binary: bool,
-    /// Whether a person sits at a terminal; a pipe is passed through.
+    /// Whether a user sits at a terminal; piped input is passed through.
     pub(super) is_interactive: bool,
-    /// The name of the terminal.
+    /// Terminal type.
     pub(super) terminal_type: String,
-    /// Whether we begin the negotiation.
+    /// Whether the local side starts the negotiation.
     pub(super) starts_negotiation: bool,
-    /// Whether the server must not compress what it sends (MCCP).
+    /// Whether compression by the server is refused (MCCP).
     pub(super) refuses_compression: bool,
-    /// What is spoken.
+    /// Protocol.
     pub(super) protocol: Protocol,
-    /// When TLS is used that is not there from the start.
+    /// When TLS is used on a connection that starts in plaintext.
     pub(super) tls: TlsUse,
-    /// The characters of the far side.
+    /// Character set of the remote host.
     pub(super) encoding: Encoding,
-    /// Which terminal stands between.
+    /// Emulated terminal.
     pub(super) emulation: Emulation,
-    /// Whether the last row is for the line of status.
+    /// Whether the last row is reserved for the status line.
     pub(super) has_status_line: bool,
-    /// Whether the negotiation is shown.
+    /// Whether the negotiation is displayed.
     pub(super) inspects: bool,
-    /// What of the remote host's output the terminal gets; `None` for a file or a pipe, which gets
-    /// all of it.
+    /// Filter for the output of the remote host to the terminal; `None` for a file or a pipe, which
+    /// receives all of it.
     pub(super) filter: Option<Policy>,
-    /// How long the far side may take to open the connection, and to agree to TLS.
+    /// Time limit for opening the connection, and for the negotiation of TLS.
     pub(super) timeout: Duration,
 }
 

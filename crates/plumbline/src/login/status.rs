@@ -1,4 +1,4 @@
-//! What `status` shows: the connection, its options, its TCP, and where the CPU time went.
+//! Output of `status`: the connection, its options, its TCP, and the distribution of CPU time.
 
 use super::page::Page;
 use super::painted::Painted;
@@ -14,7 +14,7 @@ use protocols::time::Duration;
 use protocols::transport::tcp::Status;
 use records::figures::{count, duration, share};
 
-/// Returns what is known of a session.
+/// Returns the status page of a session.
 pub(super) fn page(login: &Login, inquiry: Inquiry, carrier: &CarrierStatus) -> Page {
     let mut page = Page::new(login.window.0);
     put_session(&mut page, login, inquiry);
@@ -38,7 +38,7 @@ fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
     page.sentence(&format!("Connected to {} for {}.", login.peer, shown(open)));
     if let Some(secured) = &login.secured {
         page.sentence(&format!(
-            "In {}; the server's certificate has the SHA-256 {}.",
+            "Encrypted by {}; the SHA-256 of the server's certificate is {}.",
             secured.protocol, secured.fingerprint
         ));
     }
@@ -48,25 +48,25 @@ fn put_session(page: &mut Page, login: &Login, inquiry: Inquiry) {
         count(traffic.bytes_out)
     ));
     page.sentence(&format!(
-        "Sends per {}; {} echoes; Enter sends {}; the escape character is {}.",
+        "Sends each {}; {} echoes; Enter sends {}; the escape character is {}.",
         if login.is_by_line() { "line" } else { "character" },
-        if login.echoes_here() { "this side" } else { "the far side" },
+        if login.echoes_here() { "plumb" } else { "the remote host" },
         LineEnd::name(login.line_end()),
         login.settings.escape,
     ));
 }
 
-/// Says what became of the keys whose echo was to be predicted.
+/// Adds the results of the echo prediction.
 fn put_prediction(page: &mut Page, login: &Login) {
     let Some(predictor) = &login.predictor else { return };
     let statistics = predictor.statistics();
     let mode = match predictor.mode() {
-        Mode::Auto => "where it takes more than 30 ms",
+        Mode::Auto => "if it exceeds 30 ms",
         Mode::Always => "always",
         Mode::Never => return page.sentence("Echo is not predicted."),
     };
-    let takes = predictor.round_trip().map_or("an unknown time".to_owned(), shown);
-    page.sentence(&format!("Echo takes {takes}; it is predicted, and shown {mode}."));
+    let takes = predictor.round_trip().map_or("unknown".to_owned(), shown);
+    page.sentence(&format!("Echo time: {takes}; the echo is predicted, and shown {mode}."));
     page.sentence(&format!(
         "Of {} keys, {} were displayed before their echo ({}). Of {} predictions, {} were \
          confirmed, {} were wrong ({} of them displayed), and {} were dropped untested.",
@@ -81,7 +81,7 @@ fn put_prediction(page: &mut Page, login: &Login) {
     ));
 }
 
-/// Says what holds up the screen, and what was kept from it.
+/// Adds the state of the screen: whether it is held, and which sequences were removed.
 fn put_screen(page: &mut Page, login: &Login) {
     if login.painted.as_ref().is_some_and(Painted::is_held) {
         page.sentence("The screen is held: F10 releases a line, F11 a screen.");
@@ -89,7 +89,7 @@ fn put_screen(page: &mut Page, login: &Login) {
     let removed = login.screen.removed();
     if removed > 0 {
         page.sentence(&format!(
-            "{} sequences that write the clipboard or make the terminal answer were removed; \
+            "{} sequences that write the clipboard or make the terminal reply were removed; \
              --unfiltered passes them.",
             count(removed)
         ));
@@ -98,7 +98,7 @@ fn put_screen(page: &mut Page, login: &Login) {
 
 fn put_options(page: &mut Page, login: &Login) {
     page.line("");
-    page.line(&format!("{:<20}{:<10}{}", "option", "here", "far side"));
+    page.line(&format!("{:<20}{:<10}{}", "option", "local", "remote"));
     let is_off = |state| state == OptionState::No;
     for row in login.telnet.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
         page.line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
@@ -111,7 +111,7 @@ fn state(state: OptionState) -> &'static str {
     match state {
         OptionState::No => "off",
         OptionState::Yes => "on",
-        OptionState::WantYes { .. } => "asked for",
+        OptionState::WantYes { .. } => "requested",
         OptionState::WantNo { .. } => "ending",
     }
 }
@@ -119,7 +119,7 @@ fn state(state: OptionState) -> &'static str {
 fn put_kernel(page: &mut Page, info: &TcpInfo, control: &str) {
     let us = |time: u32| duration(u64::from(time) * 1000);
     page.sentence(&format!(
-        "TCP: the kernel's, {control}; round trip {} ± {}; retransmission timeout {}.",
+        "TCP: kernel, {control}; round-trip time {} ± {}; retransmission timeout {}.",
         us(info.round_trip_us),
         us(info.round_trip_deviation_us),
         us(info.retransmission_timeout_us)
@@ -129,8 +129,8 @@ fn put_kernel(page: &mut Page, info: &TcpInfo, control: &str) {
         None => "an unknown number".to_owned(),
     };
     page.sentence(&format!(
-        "Segments: {} in, {} out, {} sent again; {} bytes of data at most in one; congestion \
-         window {} segments; {} not acknowledged.",
+        "Segments: {} in, {} out, {} retransmitted; maximum segment size {} bytes; congestion \
+         window {} segments; {} unacknowledged.",
         segments(info.segments_in),
         segments(info.segments_out),
         count(info.total_retransmissions.into()),
@@ -143,7 +143,7 @@ fn put_kernel(page: &mut Page, info: &TcpInfo, control: &str) {
 fn put_own(page: &mut Page, status: &Status) {
     let time = |time: Option<Duration>| time.map_or("unknown".to_owned(), shown);
     page.sentence(&format!(
-        "TCP: our own, {:?}, {} to {}; round trip {} ± {}; retransmission timeout {}.",
+        "TCP: plumb's own, {:?}, {} to {}; round-trip time {} ± {}; retransmission timeout {}.",
         status.state,
         status.local,
         status.remote,
@@ -153,8 +153,8 @@ fn put_own(page: &mut Page, status: &Status) {
     ));
     let counted = status.statistics;
     page.sentence(&format!(
-        "Segments: {} in, {} out, {} sent again, {} out of order; acknowledgments: {} rode on \
-         data, {} went alone.",
+        "Segments: {} in, {} out, {} retransmitted, {} out of order; acknowledgments: {} \
+         piggybacked, {} pure.",
         count(counted.segments_in),
         count(counted.segments_out),
         count(counted.retransmissions),
@@ -163,8 +163,8 @@ fn put_own(page: &mut Page, status: &Status) {
         count(counted.pure_acks_out),
     ));
     page.sentence(&format!(
-        "Windows: theirs {} bytes, ours {}, congestion {}; {} bytes of data at most in one \
-         segment; {} wait to be acknowledged.",
+        "Windows: send {} bytes, receive {}, congestion {}; maximum segment size {} bytes; send \
+         queue {} bytes.",
         count(status.send_window.into()),
         count(status.receive_window.into()),
         count(status.congestion_window.into()),
@@ -185,13 +185,13 @@ fn put_accounts(page: &mut Page, login: &Login, inquiry: Inquiry) {
         let us = count((nanos + 500) / 1000);
         page.line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
     }
-    page.line(&format!("{:<24}{:>8}{:>7}", "all of it", count((total + 500) / 1000), "100 %"));
+    page.line(&format!("{:<24}{:>8}{:>7}", "total", count((total + 500) / 1000), "100 %"));
     let outside: u64 =
         times.iter().filter(|(account, _)| *account == Account::Outside).map(|(_, t)| t).sum();
-    page.sentence(&format!("The other {} it waited.", duration(outside)));
+    page.sentence(&format!("Idle: {}.", duration(outside)));
 }
 
-/// Returns a time with three digits.
+/// Returns a duration with three digits.
 pub(super) fn shown(time: Duration) -> String {
     duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -1,30 +1,30 @@
-//! What is kept of a session: the recording and the log. A file that takes no more ends the keeping, and
-//! not the session.
+//! Recording and log of a session. A write error ends the recording or the log, but not the
+//! session.
 
 use super::log::Log;
 use crate::recording::{Kind, Recorder};
 use protocols::time::{Duration, Instant};
 use std::io;
 
-/// What is kept of a session.
+/// Recording and log of a session.
 #[derive(Default)]
 pub(super) struct Tape {
     recorder: Option<Recorder>,
     records_input: bool,
     log: Option<Log>,
     begun: Option<Instant>,
-    /// What is to be told of a file that takes no more.
+    /// Message about a write error that was not reported yet.
     failure: Option<String>,
     has_failed: bool,
 }
 
 impl Tape {
-    /// Keeps a recording, with what is typed if `records_input`, and a log.
+    /// Creates the recording, with typed keys if `records_input`, and the log.
     pub(super) fn new(recorder: Option<Recorder>, records_input: bool, log: Option<Log>) -> Self {
         Self { recorder, records_input, log, ..Self::default() }
     }
 
-    /// Begins to count the time, or goes on where a connection before has ended.
+    /// Starts the clock of the recording, or continues it after a previous connection.
     pub(super) fn begin(&mut self, now: Instant) {
         if self.begun.is_some() {
             self.finish();
@@ -32,48 +32,48 @@ impl Tape {
         self.begun.get_or_insert(now);
     }
 
-    /// Returns whether the negotiation is to be kept.
+    /// Returns whether the negotiation is recorded.
     pub(super) fn wants_notes(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// Takes what is shown.
+    /// Records displayed text.
     pub(super) fn output(&mut self, text: &[u8], now: Instant) {
         self.record(now, |recorder, at| recorder.put(at, Kind::Output, text));
         let written = self.log.as_mut().map(|log| log.put(text));
         self.end_log_if_failed(written);
     }
 
-    /// Takes what is typed.
+    /// Records typed keys.
     pub(super) fn input(&mut self, keys: &[u8], now: Instant) {
         if self.records_input {
             self.record(now, |recorder, at| recorder.put(at, Kind::Input, keys));
         }
     }
 
-    /// Takes the new size of the window: columns and rows.
+    /// Records a new window size in columns and rows.
     pub(super) fn resize(&mut self, (columns, rows): (u16, u16), now: Instant) {
         let size = format!("{columns}x{rows}");
         self.record(now, |recorder, at| recorder.put_text(at, Kind::Resize, &size));
     }
 
-    /// Takes what was negotiated.
+    /// Records a negotiation message.
     pub(super) fn note(&mut self, note: &str, now: Instant) {
         self.record(now, |recorder, at| recorder.put_text(at, Kind::Marker, note));
     }
 
-    /// Writes what waits in the log.
+    /// Writes the pending text of the log.
     pub(super) fn finish(&mut self) {
         let written = self.log.as_mut().map(Log::finish);
         self.end_log_if_failed(written);
     }
 
-    /// Returns, once, what is to be told of a file that takes no more.
+    /// Returns, once, the message about a write error.
     pub(super) fn failure(&mut self) -> Option<String> {
         self.failure.take()
     }
 
-    /// Returns whether something is missing in what was kept.
+    /// Returns whether the recording or the log is incomplete.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -100,7 +100,7 @@ impl Tape {
 
     fn fail(&mut self, what: &str, error: &io::Error) {
         self.has_failed = true;
-        let told = format!("The {what} ends here: {error}. The session goes on.");
+        let told = format!("The {what} ends here: {error}. The session continues.");
         self.failure.get_or_insert(told);
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of the keys, and of a pipe: lines that are edited here, characters, ends of lines.
+//! Processing of keys and piped input: local line editing, single characters, line ends.
 
 use super::line::{Edited, Functions};
 use super::prompt::Attention;
@@ -8,7 +8,7 @@ use protocols::Cx;
 use protocols::application::telnet::{Command, OptionCode, Side};
 
 impl Login {
-    /// Takes what was typed.
+    /// Processes typed keys.
     pub(super) fn typed(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let mut rest = keys;
         while !rest.is_empty() && !matches!(self.stage, Stage::Left | Stage::Again) {
@@ -33,13 +33,13 @@ impl Login {
         }
     }
 
-    /// Takes keys for the far side.
+    /// Processes keys for the remote host.
     fn keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if let Some(line) = self.status_line.as_mut().filter(|_| !keys.is_empty()) {
             line.key(cx.now);
         }
         if self.is_by_line() {
-            // Between two keys the far side cannot change what they do.
+            // The editing keys cannot change while these keys are processed.
             let functions = self.functions();
             for key in keys {
                 let is_literal = self.line.is_literal();
@@ -67,7 +67,7 @@ impl Login {
         self.character_keys(rest, cx);
     }
 
-    /// Takes keys that go out one by one.
+    /// Processes keys that are sent one by one.
     fn character_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if keys.is_empty() {
             return;
@@ -85,10 +85,10 @@ impl Login {
         self.send_keys(keys, cx);
     }
 
-    /// Sends keys as they are, but for the one at the end of a line.
+    /// Sends keys unchanged, except for the key at the end of a line.
     pub(super) fn send_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let end = LineEnd::unencoded(self.line_end());
-        // The engine makes a CR into CR NUL, so most keys go as they are.
+        // The engine encodes a CR as CR NUL, so most keys are sent unchanged.
         if end == b"\r" || self.telnet.is_enabled(Side::Us, OptionCode::BINARY) {
             return self.send_text(keys, cx);
         }
@@ -116,8 +116,8 @@ impl Login {
             Edited::Control(control) => {
                 show_key(control, &mut echo);
                 if control == INTERRUPT && self.is_telnet() {
-                    // As at a Unix terminal: the line goes, and whoever runs is interrupted; that
-                    // is said in the way of the network (RFC 854).
+                    // As at a Unix terminal, the line is discarded and the remote program
+                    // interrupted, here by the Telnet command (RFC 854).
                     self.line.take();
                     self.command(Command::InterruptProcess, cx);
                 } else {
@@ -131,18 +131,19 @@ impl Login {
         }
     }
 
-    /// Sends what is typed of a line, without its end.
+    /// Sends the partial line without a line end.
     pub(super) fn send_line_now(&mut self, cx: &mut Cx<'_>) {
         let line = self.line.take();
         self.send_text(&line, cx);
     }
 
-    /// Takes what came from a pipe: its lines end by LF, those of the network as is chosen.
+    /// Converts and sends piped input: its lines end with LF, those sent with the selected line
+    /// end.
     pub(super) fn piped(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         if self.settings.is_binary {
             return self.send(data, cx);
         }
-        // On a line there is a terminal, whose key for the end of a line is CR.
+        // At the other end of a serial line is a terminal device, whose line end key is CR.
         let is_line = matches!(self.settings.protocol, Protocol::Line | Protocol::ComPort(_));
         let end = LineEnd::unencoded(self.settings.line_end.when(!is_line));
         let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
@@ -158,12 +159,12 @@ impl Login {
                 _ => encoded.extend_from_slice(end),
             }
         }
-        // Only what follows tells whether a CR ends a line.
+        // Only the next byte shows whether a CR ends a line.
         self.has_cr = encoded.pop_if(|last| *last == b'\r').is_some();
         self.send_text(&encoded, cx);
     }
 
-    /// Takes the end of a pipe.
+    /// Processes the end of piped input.
     pub(super) fn end_pipe(&mut self, cx: &mut Cx<'_>) {
         if std::mem::take(&mut self.has_cr) {
             self.send_text(b"\r", cx);
@@ -172,7 +173,7 @@ impl Login {
     }
 }
 
-/// Appends what a key looks like where this side shows it.
+/// Appends the local echo of a key.
 pub(super) fn show_key(key: u8, echo: &mut Vec<u8>) {
     match key {
         b'\r' | b'\n' => echo.extend_from_slice(b"\r\n"),

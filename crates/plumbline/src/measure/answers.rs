@@ -1,39 +1,41 @@
-//! Short answers of a shell, by turns acknowledged at once and as late as most programs do it.
+//! Short answers of a shell, alternately acknowledged at once and with the usual delay.
 //!
-//! A shell echoes the line first, and its command writes a moment later. Where the far side has
-//! Nagle's algorithm on, that second piece, which fills no segment, waits there until the echo is
-//! acknowledged (RFC 9293 §3.7.4). So it does not come before the acknowledgment has gone, and a
-//! host that only thinks takes as long either way. A screenful does not show it everywhere:
-//! its first segment is full, leaves at once, and has itself and the echo acknowledged.
+//! A shell echoes the line first, and its command writes a moment later. If the remote host uses
+//! Nagle's algorithm, that second piece, which does not fill a segment, waits until the echo is
+//! acknowledged (RFC 9293 §3.7.4). It therefore arrives only after the acknowledgment was sent; a
+//! host that is merely slow takes equally long in both cases. A screenful does not always show
+//! this: its first segment is full, leaves at once, and causes an acknowledgment of itself and of
+//! the echo.
 
 use super::console::Console;
 use super::prompt::{Prompt, Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// Prints what is not in it, after the echo of the line has gone out.
+/// Command that prints [`MARK`] after the echo of the line was sent; the mark does not occur in its
+/// text.
 const COMMAND: &str = "env true; printf '\\170\\n'\r";
-/// What it prints.
+/// Output of the command.
 const MARK: u8 = b'x';
-/// Answers in all: every second one is acknowledged late.
+/// Total number of answers; every second one is acknowledged late.
 const TRIES: usize = 10;
 
-/// From Return to the answer.
+/// Times from Return to the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answered {
-    /// Where all that came was acknowledged at once.
+    /// Times with immediate acknowledgments.
     pub(crate) at_once: Vec<Duration>,
-    /// Where that was put off.
+    /// Times with delayed acknowledgments.
     pub(crate) late: Vec<Duration>,
 }
 
-/// Answers that are asked for, one after the other.
+/// A sequence of requested answers.
 #[derive(Debug)]
 pub(crate) struct Answers {
     patience: Duration,
     answered: Answered,
     struck_at: Instant,
-    /// The answer is there, and the next prompt is waited for.
+    /// Wait for the next prompt, after the answer has arrived.
     ending: Option<Wait>,
 }
 
@@ -56,18 +58,18 @@ impl Answers {
         self.answered.at_once.len() + self.answered.late.len()
     }
 
-    /// Returns whether the acknowledgments of this try are put off. What comes after its answer
-    /// belongs to it.
+    /// Returns whether acknowledgments are delayed in the current try. Data after the answer still
+    /// belongs to that try.
     pub(crate) fn is_late(&self) -> bool {
         let current = self.tried() - usize::from(self.ending.is_some());
         !current.is_multiple_of(2)
     }
 
-    /// Returns the times, when all are there or one does not come.
+    /// Returns the times when all answers have arrived or one is missing.
     ///
     /// # Errors
     ///
-    /// Until then: when to look again.
+    /// Returns the time of the next call while answers are outstanding.
     pub(crate) fn look(
         &mut self,
         prompts: &Prompts,

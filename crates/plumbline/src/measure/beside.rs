@@ -1,8 +1,8 @@
-//! Echoes that do not come one at a time: of keys struck at a steady pace, and of keys struck beside
-//! the output of a command.
+//! Concurrent echoes: of keys typed at a steady pace, and of keys typed during the output of a
+//! command.
 //!
-//! An echo is known by its byte, which the command does not write. The first one that comes is of
-//! the key that was struck first.
+//! An echo is recognized by its byte, which the command does not write. Echoes are assigned to keys
+//! in the order of typing.
 
 use super::command::{SCREENFUL_CELLS, SCREENFUL_COMMAND, Screen, Showing, Shown};
 use super::console::{Console, Watch};
@@ -12,20 +12,20 @@ use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
 const CHARACTER: u8 = b'x';
-/// A person who types fast.
+/// Interval between two keys of a fast typist.
 const PACE: Duration = Duration::from_nanos(records::verdict::TRAIN_PACE_NS);
-/// Keys of a train.
+/// Number of keys in a train.
 pub(crate) const TRAIN_KEYS: usize = 20;
-/// How long the last keys are waited for.
+/// Time limit for the last echoes.
 const LAST_KEYS: Duration = Duration::from_secs(2);
-/// How often TCP is asked whether it has acknowledged a key.
+/// Interval at which TCP is polled for the acknowledgment of a key.
 const ACKNOWLEDGED_POLL: Duration = Duration::from_millis(5);
-/// The output beside which keys are struck takes about so long.
+/// Target duration of the output during which keys are typed.
 const LOAD: Duration = Duration::from_millis(1_500);
-/// The fewest screens that make a load, and the most.
+/// Minimum and maximum number of screens in a load.
 const LOAD_SCREENS: [u32; 2] = [2, 150];
 
-/// Keys that were struck, and their echoes.
+/// Typed keys and their echo times.
 #[derive(Debug, Default)]
 struct Keys {
     struck: Vec<Instant>,
@@ -38,7 +38,7 @@ impl Keys {
         console.strike(&[CHARACTER], cx);
     }
 
-    /// Notes the echoes that have come by now.
+    /// Records the echoes that have arrived by now.
     fn note(&mut self, console: &Console, now: Instant) {
         let come = console.tallied();
         let waiting = self.struck.iter().skip(self.echoed.len());
@@ -52,29 +52,29 @@ impl Keys {
     }
 }
 
-/// Keys at a steady pace.
+/// Keys typed at a steady pace.
 #[derive(Debug)]
 pub(crate) struct Train {
     keys: Keys,
     next_at: Instant,
-    /// What takes all of it back.
+    /// Keys that erase the whole train.
     erasers: Vec<u8>,
-    /// The line is being cleared.
+    /// Wait for the line to be cleared.
     clearing: Option<Wait>,
 }
 
 impl Train {
-    /// Begins to strike [`TRAIN_KEYS`] keys, which `erasers` take back.
+    /// Starts to type [`TRAIN_KEYS`] keys, which `erasers` remove again.
     pub(crate) fn begin(erasers: Vec<u8>, console: &mut Console, cx: &mut Cx<'_>) -> Self {
         console.tally(CHARACTER);
         Self { keys: Keys::default(), next_at: cx.now, erasers, clearing: None }
     }
 
-    /// Returns the echoes, in the order of their keys, when the line is clear again.
+    /// Returns the echo times in the order of the keys, once the line is clear again.
     ///
     /// # Errors
     ///
-    /// Until then: when to look again.
+    /// Returns the time of the next call while the train is in progress.
     pub(crate) fn look(
         &mut self,
         console: &mut Console,
@@ -103,7 +103,7 @@ impl Train {
     }
 }
 
-/// Keys beside a long output.
+/// Keys typed during a long output.
 #[derive(Debug)]
 pub(crate) struct Load {
     showing: Showing,
@@ -112,20 +112,20 @@ pub(crate) struct Load {
     ended_at: Option<Instant>,
     screens: u32,
     round_trips: RoundTrips,
-    /// When it was looked at last.
+    /// Time of the last call of [`Load::look`].
     looked_at: Instant,
 }
 
-/// Round trips of TCP: from a key until it is acknowledged.
+/// TCP round-trip times, each from a key to its acknowledgment.
 ///
-/// The smoothed round trip does not show how long a queue is: it follows a sample by an eighth of the
-/// difference (RFC 6298 section 2.3), and of a segment that was sent again there is none (section 3), as of
-/// each key that waits in a queue for longer than the timer.
+/// The smoothed round-trip time does not show the length of a queue. It adapts to a sample by an
+/// eighth of the difference (RFC 6298 section 2.3), and a retransmitted segment gives no sample
+/// (section 3), as happens to each key that waits in a queue for longer than the timer.
 #[derive(Debug, Default)]
 struct RoundTrips {
-    /// When the latest key was struck, if it was not acknowledged yet.
+    /// Time of the latest key, if it is not acknowledged yet.
     struck: Option<Instant>,
-    /// Whether TCP had that key.
+    /// Whether TCP has received that key.
     is_sent: bool,
     samples: Vec<Duration>,
 }
@@ -136,7 +136,7 @@ impl RoundTrips {
         self.is_sent = false;
     }
 
-    /// Takes whether all that was sent is acknowledged `now`.
+    /// Processes the acknowledgment state of all sent data at `now`.
     fn follow(&mut self, is_acknowledged: Option<bool>, now: Instant) {
         let Some(struck) = self.struck else { return };
         match is_acknowledged {
@@ -151,22 +151,22 @@ impl RoundTrips {
     }
 }
 
-/// What came of a load.
+/// Result of a load.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// How many screens of output it was to be.
+    /// Requested number of screens of output.
     pub(crate) screens: u32,
-    /// The output.
+    /// Output of the command.
     pub(crate) shown: Shown,
-    /// The echoes beside it.
+    /// Echo times during the output.
     pub(crate) echoes: Vec<Duration>,
-    /// Round trips of TCP beside it, as far as they are known.
+    /// TCP round-trip times during the output, as far as they are known.
     pub(crate) round_trips: Vec<Duration>,
 }
 
 impl Load {
-    /// Asks for so much output as takes about a second, when one screen took `screenful`; `None` if
-    /// a single one takes longer.
+    /// Requests output that takes about [`LOAD`], given the time of one `screenful`; returns `None`
+    /// if fewer than two screens fit.
     pub(crate) fn begin(
         screenful: Duration,
         patience: Duration,
@@ -179,7 +179,7 @@ impl Load {
         (screens >= least).then(|| Self::of_screens(screens, patience, console, cx))
     }
 
-    /// Asks for so many screens of output.
+    /// Requests output of `screens` screens.
     pub(crate) fn of_screens(
         screens: u32,
         patience: Duration,
@@ -202,12 +202,12 @@ impl Load {
         }
     }
 
-    /// Returns whether a key was not acknowledged when [`Load::take_status`] was called last.
+    /// Returns whether a key was unacknowledged at the last call of [`Load::take_status`].
     pub(crate) fn wants_status(&self) -> bool {
         self.round_trips.struck.is_some()
     }
 
-    /// Takes what the carrier knows of its connection.
+    /// Processes the carrier's status of the connection.
     pub(crate) fn take_status(&mut self, status: &CarrierStatus) {
         self.round_trips.follow(status.is_acknowledged(), self.looked_at);
     }
@@ -221,11 +221,11 @@ impl Load {
         }
     }
 
-    /// Returns what came, when all of it has.
+    /// Returns the result when the output is complete.
     ///
     /// # Errors
     ///
-    /// Until then: when to look again.
+    /// Returns the time of the next call while the load is in progress.
     pub(crate) fn look(
         &mut self,
         prompts: &Prompts,
@@ -244,7 +244,7 @@ impl Load {
             let shown = self.showing.shown(prompts, console);
             return Ok(self.loaded(shown));
         }
-        // The shell waits for the end of the line before there is an output.
+        // The shell must receive the end of the line before there is output.
         if !self.showing.is_showing() {
             let looked = self.showing.look(prompts, console, cx);
             if !self.showing.is_showing() {
@@ -259,12 +259,13 @@ impl Load {
             self.next_at = Some(cx.now + PACE);
         }
         match self.showing.look(prompts, console, cx) {
-            // It was given up.
+            // The output timed out.
             Ok(shown) => Ok(self.loaded(shown)),
             Err(until) if self.keys.is_quiet() && has_begun => {
                 Err(self.next_at.unwrap_or(until).min(until))
             }
-            // Behind a segment that is missing nothing comes that would show the acknowledgment.
+            // While a segment is missing, no data arrives whose processing would reveal the
+            // acknowledgment.
             Err(until) if self.wants_status() => Err(until.min(cx.now + ACKNOWLEDGED_POLL)),
             Err(until) => Err(until),
         }
@@ -280,14 +281,14 @@ mod tests {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let mut round_trips = RoundTrips::default();
         round_trips.strike(at(0));
-        // TCP does not have it yet.
+        // TCP does not have the key yet.
         round_trips.follow(Some(true), at(0));
         round_trips.follow(Some(false), at(1));
         round_trips.follow(Some(false), at(200));
         round_trips.follow(Some(true), at(400));
         round_trips.follow(Some(true), at(900));
         assert_eq!(round_trips.samples, [Duration::from_millis(400)]);
-        // Nothing is known of a serial line.
+        // A serial line has no acknowledgments.
         round_trips.strike(at(1_000));
         round_trips.follow(None, at(1_000));
         assert_eq!((round_trips.struck, round_trips.samples.len()), (None, 1));

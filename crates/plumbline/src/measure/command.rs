@@ -1,4 +1,4 @@
-//! One screen of output: of a command in a shell, or the echo of many keys where there is none.
+//! One screen of output: of a command in a shell, or the echo of many keys without a shell.
 
 use super::console::{Console, Watch};
 use super::echo::KILL_LINE;
@@ -9,45 +9,45 @@ use protocols::time::{Duration, Instant};
 /// Prints 24 lines of 80 cells in any POSIX shell.
 pub(crate) const SCREENFUL_COMMAND: &str =
     "printf '%080d\\n' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24";
-/// What it writes: a screen of TM-233 6.2.2.
+/// Cells of that output: a screen of TM-233 6.2.2.
 pub(crate) const SCREENFUL_CELLS: u64 = 24 * 80;
-/// What is typed at once where no command can be given.
+/// Number of keys typed at once if no command can be run.
 pub(crate) const TYPED_CELLS: u16 = 2_000;
 
-/// What is to be shown.
+/// Source of a screen of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// A command, and how many cells it writes, if that is known.
+    /// A command, and the number of cells that it writes, if known.
     Command { text: String, cells: Option<u64> },
-    /// The echo of [`TYPED_CELLS`] keys, which ^U takes back.
+    /// The echo of [`TYPED_CELLS`] keys, which ^U erases.
     Typed,
 }
 
-/// What was shown.
+/// Observed output.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     /// Cells and stamps.
     pub(crate) watch: Watch,
-    /// The data, as it came, up to the next prompt.
+    /// Received data up to the next prompt.
     pub(crate) output: Vec<u8>,
-    /// Whether all came that was waited for.
+    /// Whether the expected output was complete.
     pub(crate) is_whole: bool,
-    /// Whether it did not, and no prompt came behind it either: the rest is still to come.
+    /// Whether the output was incomplete and no prompt followed, so that more may arrive.
     pub(crate) is_stuck: bool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// The command is typed, and its echo is waited for.
+    /// The command is typed, and its echo is awaited.
     Typed(Wait),
-    /// The screen is coming.
+    /// The output is being received.
     Showing(Wait),
-    /// It has come, and the next prompt is waited for.
+    /// The output is complete, and the next prompt is awaited.
     Ending(Wait),
     Over,
 }
 
-/// A screen that is being asked for.
+/// A screen of output in progress.
 #[derive(Debug)]
 pub(crate) struct Showing {
     screen: Screen,
@@ -80,11 +80,11 @@ impl Showing {
         Self { screen, patience, state }
     }
 
-    /// Returns what was shown once the next prompt is there.
+    /// Returns the observed output after the next prompt.
     ///
     /// # Errors
     ///
-    /// Until then: when to look again.
+    /// Returns the time of the next call while output is outstanding.
     pub(crate) fn look(
         &mut self,
         prompts: &Prompts,
@@ -116,7 +116,7 @@ impl Showing {
         }
     }
 
-    /// Returns whether the screen is coming, or has come.
+    /// Returns whether the output has been requested with Return.
     pub(crate) fn is_showing(&self) -> bool {
         !matches!(self.state, State::Typed(_))
     }
@@ -132,7 +132,7 @@ impl Showing {
         self.state = State::Showing(Wait::new(cx.now, self.patience));
     }
 
-    /// Waits for the cells that were wanted, or for the prompt where it is not known how many.
+    /// Waits for the expected cells, or for the prompt if their number is unknown.
     fn wait_for_more(
         &self,
         wait: Wait,
@@ -143,7 +143,7 @@ impl Showing {
         match self.screen {
             Screen::Command { cells: None, .. } => wait.look(console, prompts, now).map(|_| ()),
             Screen::Command { .. } if has_prompt(prompts, console) => {
-                // The shell waits for the next command: nothing follows.
+                // The shell waits for the next command, so no output follows.
                 let quiet_at = wait.latest(console) + AFTER_PROMPT.min(self.patience);
                 if now < quiet_at { Err(quiet_at) } else { Ok(()) }
             }
@@ -158,13 +158,13 @@ impl Showing {
         let mut since = cx.now;
         match self.screen {
             Screen::Typed => console.strike(&[KILL_LINE], cx),
-            // The prompt may have come with the last cells, before this moment.
+            // The prompt may have arrived with the last cells, before this moment.
             Screen::Command { .. } => since = console.data_at().unwrap_or(since),
         }
         self.state = State::Ending(Wait::new(since, self.patience));
     }
 
-    /// Ends it, and returns what has come so far.
+    /// Ends the observation and returns the output received so far.
     pub(crate) fn shown(&self, prompts: &Prompts, console: &mut Console) -> Shown {
         let is_stuck = !has_prompt(prompts, console);
         let watch = console.end_watch().unwrap_or_else(|| Watch::new(0));
@@ -175,7 +175,7 @@ impl Showing {
     }
 }
 
-/// How long a prompt must stand that came before all of the output.
+/// Time after which a prompt that arrived before the complete output is taken as the end.
 const AFTER_PROMPT: Duration = Duration::from_secs(2);
 
 /// Returns whether a shell waits for a command.

@@ -1,5 +1,5 @@
-//! A Telnet with a screen and no keyboard: what the measurement types on and reads from. On a serial
-//! line there is no Telnet, and bytes are bytes.
+//! Telnet with a terminal emulator and without a keyboard: the measurement types into it and reads
+//! from it. A serial line has no Telnet, and data passes unchanged.
 
 use super::stamp::Stamp;
 use protocols::Cx;
@@ -10,66 +10,66 @@ use records::arrivals::Arrival;
 
 const COLUMNS: u16 = 80;
 const ROWS: u16 = 24;
-/// What is kept of the output of a command.
+/// Maximum number of captured bytes of a command's output.
 const CAPTURE_BYTES_MAX: usize = 64 * 1024;
-/// What waits for a line at most.
+/// Maximum number of bytes queued for a serial line.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// The most arrivals that are kept; what comes then is counted with the last one.
+/// Maximum number of recorded arrivals; later data is added to the last one.
 const ARRIVALS_MAX: usize = 4096;
 
-/// Telnet and screen.
+/// Telnet engine and terminal emulator.
 pub(crate) struct Console {
     telnet: Telnet,
-    /// What waits for a line that has no Telnet.
+    /// Output queued for a serial line without Telnet; `None` with Telnet.
     line: Option<Vec<u8>>,
     screen: Screen,
 }
 
-/// What comes is shown here, and watched.
+/// Terminal emulator that displays and observes received data.
 struct Screen {
     terminal: Terminal,
     watch: Option<Watch>,
     capture: Option<Vec<u8>>,
     tally: Option<Tally>,
     data_at: Option<Instant>,
-    /// Reads for how long this program has waited for a processor.
+    /// Reads the time that this process has waited for a CPU.
     run_queue_wait: fn() -> Option<Duration>,
-    /// What was read so far, and for how long it had waited to be read.
+    /// Number of reads and their receive delays.
     reads: Reads,
-    /// The waits when the watch began.
+    /// Wait times at the start of the watch.
     waited: Waits,
 }
 
-/// For how long this program has waited since it began.
+/// Wait times of this process since its start.
 ///
-/// A wait for a processor delays what is measured only while data waits to be read: a program that
-/// waits to be run and then waits for data has lost nothing.
+/// A wait for a CPU delays the measurement only while data waits to be read. A process that waits
+/// for a CPU and then for data has lost no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// For a processor.
+    /// Time waiting for a CPU.
     run_queue: Option<Duration>,
     reads: Reads,
 }
 
-/// All that was read.
+/// Statistics of all reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
     count: u64,
-    /// Reads whose receive delay is known: the kernel stamps only what arrives some milliseconds after
-    /// it was asked to, and not every carrier has stamps.
+    /// Reads with a known receive delay. The kernel timestamps only data that arrives some
+    /// milliseconds after the request, and not every carrier supports timestamps.
     stamped: u64,
-    /// The receive delays of those.
+    /// Sum of their receive delays.
     delay: Duration,
 }
 
 impl Waits {
-    /// Returns for how long this program has waited for a processor since `before`.
+    /// Returns the time that this process has waited for a CPU since `before`.
     pub(crate) fn run_queue_since(&self, before: &Self) -> Option<Duration> {
         Some(self.run_queue?.saturating_sub(before.run_queue?))
     }
 
-    /// Returns for how long this program delayed what happened since `before` by waiting for a
-    /// processor: at most as long as data waited for it, where that is known.
+    /// Returns the delay that waiting for a CPU has added to events since `before`: at most the
+    /// time that data waited to be read, if that is known.
     pub(crate) fn since(&self, before: &Self) -> Option<Duration> {
         let run_queue = self.run_queue_since(before)?;
         let is_known =
@@ -79,45 +79,45 @@ impl Waits {
     }
 }
 
-/// How often a byte has come.
+/// Number of occurrences of a byte.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     byte: u8,
     count: usize,
 }
 
-/// What has been painted since the watch began, up to the number of cells that were wanted.
+/// Cells written since the start of the watch, up to the requested number.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
-    /// Cells that are waited for.
+    /// Number of cells to wait for.
     pub(crate) wanted_cells: u64,
     /// Cells in which a character was written.
     pub(crate) cells: u64,
-    /// Bytes of data that did it.
+    /// Bytes of data that wrote them.
     pub(crate) bytes: u64,
-    /// When it was asked for, if that is known.
+    /// Time of the request, if known.
     pub(crate) asked: Option<Stamp>,
-    /// Before the data that brought the first cell had come.
+    /// Time before the data with the first cell arrived.
     pub(crate) before: Option<Stamp>,
-    /// When the latest data reached Telnet.
+    /// Time at which the latest data reached Telnet.
     pub(crate) arrived: Option<Stamp>,
-    /// Just before the first cell was written.
+    /// Time just before the first cell was written.
     pub(crate) first: Option<Stamp>,
-    /// Just after the last one was written.
+    /// Time just after the last cell was written.
     pub(crate) last: Option<Stamp>,
-    /// For how long this program waited for a processor until the last cell was written.
+    /// Time that this process waited for a CPU until the last cell was written.
     pub(crate) run_queue_wait: Option<Duration>,
     data_at: Option<Instant>,
-    /// When the watch began.
+    /// Start of the watch.
     began: Option<Instant>,
-    /// The longest time between two arrivals, from the one with the first cell on.
+    /// Longest interval between two arrivals, from the one with the first cell.
     pub(crate) longest_gap: Option<Duration>,
-    /// What came when since the watch began, from the data with the first cell on.
+    /// Arrivals since the start of the watch, from the data with the first cell.
     pub(crate) arrivals: Vec<Arrival>,
 }
 
 impl Watch {
-    /// Watches for `wanted_cells` cells.
+    /// Creates a watch for `wanted_cells` cells.
     pub(crate) fn new(wanted_cells: u64) -> Self {
         Self {
             wanted_cells,
@@ -136,7 +136,7 @@ impl Watch {
         }
     }
 
-    /// Returns whether all the cells that were wanted have been written.
+    /// Returns whether all requested cells have been written.
     pub(crate) fn is_complete(&self) -> bool {
         self.cells >= self.wanted_cells
     }
@@ -166,7 +166,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// Notes data that came at `now`; what came with the one before is one arrival.
+    /// Records data that arrived at `now`; data with the same time as the previous is one arrival.
     fn keep_arrival(&mut self, bytes: u64, now: Instant) {
         let since = now - *self.began.get_or_insert(now);
         let at_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
@@ -179,12 +179,12 @@ impl Watch {
 }
 
 impl Console {
-    /// Makes a console on a serial line.
+    /// Creates a console on a serial line.
     pub(crate) fn on_line() -> Self {
         Self { line: Some(Vec::new()), ..Self::new() }
     }
 
-    /// Makes a console at which nothing has happened yet.
+    /// Creates a console in the initial state.
     pub(crate) fn new() -> Self {
         let settings = UserSettings {
             terminal_type: "xterm".to_owned(),
@@ -207,36 +207,36 @@ impl Console {
         }
     }
 
-    /// Has `read` say for how long this program has waited for a processor.
+    /// Sets the function that reads the time that this process has waited for a CPU.
     pub(crate) fn account_run_queue(&mut self, read: fn() -> Option<Duration>) {
         self.screen.run_queue_wait = read;
     }
 
-    /// Takes for how long the data that comes next has waited to be read.
+    /// Records how long the next data has waited to be read.
     pub(crate) fn take_receive_delay(&mut self, delay: Duration) {
         let reads = &mut self.screen.reads;
         reads.stamped += 1;
         reads.delay = reads.delay.saturating_add(delay);
     }
 
-    /// Begins to negotiate, where there is somebody to negotiate with.
+    /// Starts the Telnet negotiation; has no effect on a serial line.
     pub(crate) fn start(&mut self, cx: &mut Cx<'_>) {
         if self.line.is_none() {
             self.telnet.start(cx);
         }
     }
 
-    /// Returns whether every offer and request of ours has been answered.
+    /// Returns whether every offer and request of this side has been answered.
     pub(crate) fn negotiation_is_quiet(&self) -> bool {
         self.line.is_some() || self.telnet.negotiation_is_quiet()
     }
 
-    /// Returns what waits for the carrier.
+    /// Returns the output queued for the carrier.
     pub(crate) fn output(&self) -> &[u8] {
         self.line.as_deref().unwrap_or_else(|| self.telnet.output())
     }
 
-    /// Takes note that the carrier has taken so many bytes of it.
+    /// Removes `count` bytes that the carrier has accepted from the output.
     pub(crate) fn sent(&mut self, count: usize) {
         match &mut self.line {
             Some(line) => drop(line.drain(..count.min(line.len()))),
@@ -244,22 +244,22 @@ impl Console {
         }
     }
 
-    /// Returns where in the output urgent data ends.
+    /// Returns the position in the output at which urgent data ends.
     pub(crate) fn urgent_mark(&self) -> Option<usize> {
         if self.line.is_some() { None } else { self.telnet.urgent_mark() }
     }
 
-    /// Takes note that urgent data is ahead in what comes, or that it has come.
+    /// Notifies Telnet that urgent data is ahead in the input, or that it was received.
     pub(crate) fn urgent(&mut self, is_ahead: bool) {
         if is_ahead { self.telnet.urgent() } else { self.telnet.urgent_ended() }
     }
 
-    /// Strikes keys.
+    /// Types keys.
     pub(crate) fn strike(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         self.give(keys, cx);
     }
 
-    /// Gives bytes to Telnet or to the line, and returns how many had room.
+    /// Queues bytes for Telnet or for the serial line and returns the number of accepted bytes.
     fn give(&mut self, bytes: &[u8], cx: &mut Cx<'_>) -> usize {
         let Some(line) = &mut self.line else { return self.telnet.send(bytes, cx) };
         let count = bytes.len().min(LINE_BYTES_MAX.saturating_sub(line.len()));
@@ -267,7 +267,7 @@ impl Console {
         count
     }
 
-    /// Takes what came from the far side.
+    /// Processes data from the remote host.
     pub(crate) fn receive(&mut self, mut data: &[u8], cx: &mut Cx<'_>) {
         self.screen.reads.count += 1;
         let mut open = self.screen.watch.as_mut().filter(|watch| !watch.is_complete());
@@ -293,31 +293,31 @@ impl Console {
         }
     }
 
-    /// Begins to watch for `cells` cells.
+    /// Starts to watch for `cells` cells.
     pub(crate) fn watch(&mut self, cells: u64, cx: &mut Cx<'_>) {
-        // Both readings of it lie outside of what the stamps enclose.
+        // Both readings of the wait time lie outside the interval between the stamps.
         self.screen.waited = self.screen.waits();
         let before = Some(Stamp::now(cx));
         let asked = before;
         self.screen.watch = Some(Watch { asked, before, began: Some(cx.now), ..Watch::new(cells) });
     }
 
-    /// Returns for how long this program has waited.
+    /// Returns the wait times of this process.
     pub(crate) fn waits(&self) -> Waits {
         self.screen.waits()
     }
 
-    /// Returns for how long this program has waited for a processor since [`Console::watch`].
+    /// Returns the time that this process has waited for a CPU since [`Console::watch`].
     pub(crate) fn run_queue_wait(&self) -> Option<Duration> {
         self.screen.waits().run_queue_since(&self.screen.waited)
     }
 
-    /// Returns what has been painted since [`Console::watch`].
+    /// Returns the observations since [`Console::watch`].
     pub(crate) fn watched(&self) -> Option<&Watch> {
         self.screen.watch.as_ref()
     }
 
-    /// Ends the watch, and returns what it has seen.
+    /// Ends the watch and returns its observations.
     pub(crate) fn end_watch(&mut self) -> Option<Watch> {
         let screen = &mut self.screen;
         let mut watch = screen.watch.take()?;
@@ -327,27 +327,27 @@ impl Console {
         Some(watch)
     }
 
-    /// Begins to keep the data that comes.
+    /// Starts to capture received data.
     pub(crate) fn capture(&mut self) {
         self.screen.capture = Some(Vec::new());
     }
 
-    /// Ends the capture, and returns what it has kept.
+    /// Ends the capture and returns the data.
     pub(crate) fn end_capture(&mut self) -> Vec<u8> {
         self.screen.capture.take().unwrap_or_default()
     }
 
-    /// Begins to count how often `byte` comes.
+    /// Starts to count occurrences of `byte`.
     pub(crate) fn tally(&mut self, byte: u8) {
         self.screen.tally = Some(Tally { byte, count: 0 });
     }
 
-    /// Returns how often it has come since.
+    /// Returns the number of occurrences since [`Console::tally`].
     pub(crate) fn tallied(&self) -> usize {
         self.screen.tally.map_or(0, |tally| tally.count)
     }
 
-    /// Returns when data came last.
+    /// Returns the time of the latest data.
     pub(crate) fn data_at(&self) -> Option<Instant> {
         self.screen.data_at
     }
@@ -357,12 +357,12 @@ impl Console {
         self.screen.terminal.cursor()
     }
 
-    /// Returns whether the cell at a place shows `character`.
+    /// Returns whether the cell at this row and column shows `character`.
     pub(crate) fn shows(&self, (row, column): (u16, u16), character: char) -> bool {
         self.screen.terminal.cell(row, column).is_some_and(|cell| cell.character() == character)
     }
 
-    /// Returns the text on the cursor's row in front of the cursor, blanks included.
+    /// Returns the text in the cursor's row before the cursor, including blanks.
     pub(crate) fn line(&self) -> String {
         let (row, column) = self.cursor();
         let text = self.screen.terminal.row_text(row);
@@ -376,7 +376,7 @@ impl Screen {
         Waits { run_queue: (self.run_queue_wait)(), reads: self.reads }
     }
 
-    /// Shows a run of data.
+    /// Processes a run of data.
     fn show(&mut self, run: &[u8], cx: &mut Cx<'_>) {
         self.data_at = Some(cx.now);
         if let Some(kept) = &mut self.capture {

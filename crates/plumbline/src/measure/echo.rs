@@ -1,9 +1,9 @@
-//! The echo of one character: strike it, wait for its cell, take it back.
+//! Echo time of one character: type it, wait for its cell, erase it.
 //!
-//! Keys are struck one by one, each some milliseconds after the one before is done with, as a
-//! person never types faster and the far side is then at rest. Each character is erased again, so
-//! that the line never grows: by DEL if the far side takes that back, else by backspace, else ^U
-//! clears the line from time to time.
+//! Keys are typed one at a time, each some milliseconds after the previous one is complete. No user
+//! types faster, and the remote host is idle by then. Each character is erased, so that the line
+//! never grows: with DEL if the remote host supports that, else with backspace, else by clearing
+//! the line with ^U from time to time.
 
 use super::console::{Console, Waits};
 use super::stamp::{Rates, Spent, Stamp};
@@ -17,40 +17,41 @@ const BACKSPACE: u8 = 0x08;
 /// ^U.
 pub(crate) const KILL_LINE: u8 = 0x15;
 
-/// Between two keys.
+/// Pause between two keys.
 const REST: Duration = Duration::from_millis(5);
-/// How long an erasure may take at least.
+/// Minimum time limit of an erasure.
 const ERASURE_PATIENCE: Duration = Duration::from_secs(1);
-/// An erasure may take so many times as long as an echo.
+/// Time limit of an erasure as a multiple of the latest echo time.
 const ERASURE_ECHOES: u32 = 4;
-/// Characters on the line before ^U clears it.
+/// Maximum number of characters on the line before ^U clears it.
 const LINE_KEYS_MAX: usize = 16;
-/// Characters that are left on a line from which nothing is taken back.
+/// Maximum number of characters left on a line that cannot be erased.
 const STUCK_KEYS_MAX: usize = 64;
 
-/// One character on its way, by the places where it was seen.
+/// Timing of one character, split by the points that it passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keystroke {
-    /// From the key until the carrier has taken it.
+    /// From the key until the carrier has accepted it.
     pub(crate) down: Spent,
-    /// From there until its echo reached Telnet.
+    /// From there until the echo reached Telnet.
     pub(crate) away: Spent,
     /// From there until the cell was written.
     pub(crate) up: Spent,
-    /// For how long the echo waited, once it had arrived, because this program waited for a processor.
+    /// Time that the received echo waited because this process waited for a CPU.
     pub(crate) run_queue_wait: Option<Duration>,
-    /// For how long this program waited for a processor until the carrier had taken the key.
+    /// Time that this process waited for a CPU until the carrier had accepted the key.
     pub(crate) send_wait: Option<Duration>,
 }
 
 impl Keystroke {
-    /// Returns all of it.
+    /// Returns the total time.
     pub(crate) fn whole(&self) -> Spent {
         self.down.and(&self.away).and(&self.up)
     }
 
-    /// Returns the keystroke without [`Self::send_wait`] in an account of ours: the kernel gives the
-    /// processor to another program before sendto(2) returns, and the key is on its way by then.
+    /// Returns the keystroke with [`Self::send_wait`] moved out of the accounts of this process.
+    /// The kernel may preempt the process before sendto(2) returns, when the key is already in
+    /// transit.
     pub(crate) fn without_send_wait(&self, rates: Rates) -> Self {
         let wait = self.send_wait.unwrap_or_default();
         let down = rates.moved(&self.down, wait, Account::Interrupt, Account::Outside);
@@ -58,7 +59,7 @@ impl Keystroke {
     }
 }
 
-/// How a character is taken back.
+/// Method of erasing a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eraser {
     Delete,
@@ -75,54 +76,54 @@ enum State {
     Clearing { since: Instant },
 }
 
-/// A key whose echo is waited for.
+/// A key whose echo is outstanding.
 #[derive(Clone, Copy, Debug)]
 struct Struck {
     stamp: Stamp,
     at: Instant,
     place: (u16, u16),
-    /// When the carrier had taken it.
+    /// Time at which the carrier accepted it.
     gone: Option<Stamp>,
-    /// For how long this program had waited for a processor by then.
+    /// Time that this process had waited for a CPU by then.
     send_wait: Option<Duration>,
 }
 
-/// How an echo run stands.
+/// State of an echo run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Look again now or at this time, or when something has come.
+    /// The run continues now, at this time, or when data arrives.
     Until(Instant),
-    /// All is measured.
+    /// All keys are measured.
     Done,
-    /// No more can be measured, for this reason.
+    /// No more keys can be measured, for this reason.
     Stopped(&'static str),
-    /// The echo of a key did not come, although that of others did.
+    /// The echo of a key is missing although previous keys were echoed.
     Silent,
 }
 
-/// A run of echoes.
+/// A run of echo measurements.
 #[derive(Debug)]
 pub(crate) struct Echo {
     wanted: usize,
     patience: Duration,
     state: State,
     eraser: Eraser,
-    /// Where the empty line ends.
+    /// Cursor position of the empty line.
     margin: Option<(u16, u16)>,
     keys_on_line: usize,
     latest: Duration,
-    /// What was measured.
+    /// Measured keystrokes.
     pub(crate) keystrokes: Vec<Keystroke>,
-    /// The echoes of the keys that took those back, without what this program waited for a processor.
+    /// Echo times of the erasing keys, without the time that this process waited for a CPU.
     pub(crate) erasures: Vec<Duration>,
-    /// Empty intervals, measured before each key by the stamps that measure keys.
+    /// Empty intervals, measured before each key with the stamps that measure keys.
     pub(crate) empty: Vec<Spent>,
-    /// Keys struck, those that erase included.
+    /// Number of typed keys, including erasing keys.
     pub(crate) strikes: usize,
 }
 
 impl Echo {
-    /// Begins a run of `wanted` echoes, each of which may take as long as `patience`.
+    /// Starts a run of `wanted` echoes, each with the time limit `patience`.
     pub(crate) fn new(wanted: usize, patience: Duration, now: Instant) -> Self {
         Self {
             wanted,
@@ -139,7 +140,7 @@ impl Echo {
         }
     }
 
-    /// Returns the keys that take `count` characters back, if the far side takes any back.
+    /// Returns the keys that erase `count` characters, if the remote host supports erasing.
     pub(crate) fn erasers(&self, count: usize) -> Option<Vec<u8>> {
         match self.eraser {
             Eraser::Delete => Some(vec![DELETE; count]),
@@ -149,12 +150,12 @@ impl Echo {
         }
     }
 
-    /// Returns whether a key is on its way, so that nothing else should take time.
+    /// Returns whether the echo of a key is outstanding, so that no other work should take time.
     pub(crate) fn is_timing(&self) -> bool {
         matches!(self.state, State::Struck(_))
     }
 
-    /// Takes note that the carrier has taken what there was to send.
+    /// Records that the carrier has accepted all output.
     pub(crate) fn has_gone_out(&mut self, console: &Console, cx: &mut Cx<'_>) {
         if let State::Struck(struck @ Struck { gone: None, .. }) = &mut self.state {
             struck.gone = Some(Stamp::now(cx));
@@ -162,7 +163,7 @@ impl Echo {
         }
     }
 
-    /// Looks at what has happened, and strikes the next key if it is time.
+    /// Processes the progress of the echo and types the next key when it is due.
     pub(crate) fn look(&mut self, console: &mut Console, cx: &mut Cx<'_>) -> Progress {
         loop {
             let progress = match self.state {
@@ -197,7 +198,7 @@ impl Echo {
             return Some(Progress::Done);
         }
         if is_full {
-            return Some(Progress::Stopped("the far side takes nothing back that was typed"));
+            return Some(Progress::Stopped("the remote host does not erase typed characters"));
         }
         let place = console.cursor();
         self.margin.get_or_insert(place);
@@ -221,7 +222,7 @@ impl Echo {
         let Struck { stamp, at, place, gone, send_wait } = struck;
         let painted = console.watched().filter(|watch| watch.is_complete()).cloned();
         if painted.is_some() && !console.shows(place, char::from(CHARACTER)) {
-            // Something else was written, by the host or by another user of it.
+            // Something else was written, by the host or by another of its users.
             console.watch(1, cx);
         } else if let Some(watch) = painted {
             self.latest = cx.now - at;
@@ -242,7 +243,7 @@ impl Echo {
         Some(if cx.now < give_up_at {
             Progress::Until(give_up_at)
         } else if self.keystrokes.is_empty() {
-            Progress::Stopped("what is typed there is not echoed")
+            Progress::Stopped("the remote host does not echo typed characters")
         } else {
             Progress::Silent
         })
@@ -280,7 +281,7 @@ impl Echo {
             self.eraser = Eraser::Backspace;
             self.erase(place, console, cx);
         } else {
-            // Whatever the two have left on the line goes with the rest of it.
+            // ^U also erases the characters that DEL and backspace left on the line.
             self.eraser = Eraser::KillLine;
             self.clear_line(console, cx);
         }
@@ -301,7 +302,7 @@ impl Echo {
     ) -> Option<Progress> {
         let margin = self.margin.unwrap_or_default();
         let (row, column) = console.cursor();
-        // Some terminals' drivers go to a new line instead of wiping the old one.
+        // Some terminal drivers start a new line instead of erasing the old one.
         let is_clear = (row, column) == margin || (row > margin.0 && column == 0);
         if is_clear {
             self.margin = None;
@@ -315,8 +316,8 @@ impl Echo {
         None
     }
 
-    /// Returns until when an erasure may take, or `None` if it has taken too long. A host that has
-    /// erased before does so again, even if the path loses the key or its echo first.
+    /// Returns the time limit of an erasure, or `None` if it has passed. A host that has erased
+    /// before gets the full timeout, because the path may have lost the key or its echo.
     fn erasure_ends_at(&self, since: Instant, now: Instant) -> Option<Instant> {
         let patience = match self.erasures.is_empty() {
             true => ERASURE_PATIENCE.max(self.latest.saturating_mul(ERASURE_ECHOES)),

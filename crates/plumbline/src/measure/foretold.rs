@@ -1,16 +1,16 @@
-//! What is foretold, each from nothing but what was seen before it.
+//! Predictions, each computed only from observations made before the predicted event.
 //!
-//! A file is foretold from the transfers of at most a quarter of its bytes that were made before it.
-//! TFTP begins with the first byte, so there the first quarter of the same transfer is the probe.
+//! A file transfer is predicted from earlier transfers of at most a quarter of its size. TFTP sends
+//! data at once, so there the first quarter of the same transfer serves as the probe.
 
 use records::prediction::{FileModel, Forecast, Model, Prediction, What};
 use records::sizes::Sample;
 use records::statistics::median;
 use records::verdict::{Direction, FileTransfer, Flow, FlowCounts, Observation, Path};
 
-/// A transfer of one in so many of a file's bytes, or of fewer, is a probe of it.
+/// A transfer of at most this fraction of a file's size (1/n) is a probe for it.
 const PROBE_PART: u64 = 4;
-/// Files of one in so many of the largest one's bytes, or of fewer, are not foretold: they are short
+/// Files of at most this fraction of the largest size (1/n) are not predicted: they are short
 /// however fast the path is.
 const SMALL_PART: u64 = 16;
 
@@ -23,9 +23,9 @@ const fn what(direction: Direction) -> What {
     }
 }
 
-/// Returns what the small ones of `seen`, which are in the order in which they were made, foretell
-/// of the large ones by FTP; and, if it is requested, of a file of `far` bytes, which all of them
-/// foretell. The control connection took `connect_ns`.
+/// Predicts the large transfers of `seen`, which is in chronological order, from its small ones by
+/// FTP; also a file of `far` bytes, if requested, from all of them. The control connection took
+/// `connect_ns` to open.
 pub(super) fn of_ftp(
     seen: &[FileTransfer],
     connect_ns: Option<u64>,
@@ -57,9 +57,9 @@ pub(super) fn of_ftp(
     all
 }
 
-/// Returns what the beginnings of the first of the largest files of `seen` by TFTP foretell of the rest
-/// of it, as `samples` measured that, or small files of large ones; and of a file of `far` bytes, which
-/// the largest one foretells.
+/// Predicts the rest of the first of the largest TFTP transfers of `seen` from its beginning,
+/// compared with `samples`, or large files from small ones; also a file of `far` bytes from the
+/// largest transfer.
 pub(super) fn of_tftp(
     seen: &[FileTransfer],
     samples: &[Sample],
@@ -73,7 +73,8 @@ pub(super) fn of_tftp(
             .map(|one| (one.bytes, one.total_ns))
             .collect();
         let those = || seen.iter().filter(|one| one.direction == direction);
-        // The first one of the largest: what is foretold came after its beginning.
+        // The first of the largest transfers: everything that is predicted happened after its
+        // beginning.
         let most = those().map(|one| one.bytes).max().unwrap_or(0);
         let Some(largest) = those().find(|one| one.bytes == most) else { continue };
         let window = window_bytes(largest);
@@ -111,7 +112,7 @@ fn forecast(model: &FileModel, direction: Direction, bytes: u64) -> Option<Forec
     })
 }
 
-/// Returns what was seen of transfers by FTP, each from its command to its last reply.
+/// Returns the observation of transfers by FTP, each from its command to its last reply.
 fn observed(seen: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
     let flow = |one: &&FileTransfer| Flow {
         direction: one.direction,
@@ -135,11 +136,12 @@ fn observed(seen: &[&FileTransfer], connect_ns: Option<u64>) -> Observation {
     observed
 }
 
-/// A kernel whose windows grow by themselves offers 64 KiB at first, less what headers take: a smaller
-/// window stays.
+/// Minimum window of a kernel with window auto-tuning, in bytes: it starts with 64 KiB less
+/// overhead. A smaller window does not grow.
 const GROWING_WINDOW: u64 = 50_000;
 
-/// Returns what TCP has counted of lost segments, and the window if it is so small that it limits longer transfers.
+/// Returns TCP's counters of lost segments, and the window if it is small enough to limit longer
+/// transfers.
 fn counts(transfer: &FileTransfer) -> FlowCounts {
     let tcp = &transfer.tcp;
     let window_bytes = match transfer.direction {
@@ -155,10 +157,10 @@ fn counts(transfer: &FileTransfer) -> FlowCounts {
     }
 }
 
-/// Returns the model that the windows of a file show which came whole, of its first `most` bytes.
+/// Returns the model derived from the complete windows within the first `most` bytes of a file.
 fn of_windows(file: &FileTransfer, most: u64) -> Option<FileModel> {
     let window = window_bytes(file)?;
-    // Less would be a window that is cut in two.
+    // Fewer than two windows would mean an incomplete one.
     let wanted = window.saturating_mul(Some(most / window).filter(|count| *count >= 2)?);
     let mut bytes = 0_u64;
     let is_within = |arrival: &&records::verdict::Arrival| {
@@ -170,13 +172,14 @@ fn of_windows(file: &FileTransfer, most: u64) -> Option<FileModel> {
     FileModel::in_lock_step(&arrivals, window)
 }
 
-/// Returns the bytes after which a transfer by TFTP waits for an answer.
+/// Returns the number of bytes after which a TFTP transfer waits for an answer.
 fn window_bytes(transfer: &FileTransfer) -> Option<u64> {
     transfer.window_blocks?.checked_mul(transfer.block_bytes?).filter(|bytes| *bytes > 0)
 }
 
-/// Returns what the smallest and the largest of `files`, which are `(bytes, ns)`, foretell; `None`
-/// where all of them have no wait for an answer, of which a longer one has many.
+/// Predicts a transfer from the smallest and the largest of `files`, which are `(bytes, ns)`.
+/// Returns `None` if all files are shorter than two windows: they do not show the wait for an
+/// answer, which a longer transfer has many times.
 fn of_sizes(
     files: &[(u64, u64)],
     window_bytes: Option<u64>,
@@ -205,7 +208,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Returns a file that comes 60 ms after its command, 1 ms for each 1,000 bytes.
+    /// Returns a file that arrives 60 ms after its command, 1 ms for each 1,000 bytes.
     fn file(bytes: u64) -> FileTransfer {
         let packet = |at: u64| Arrival { at_ns: (60 + at) * MS, bytes: 1_000 };
         FileTransfer {
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_first_windows_of_a_file_foretell_the_rest_of_it() {
-        // After each window there is an answer to be waited for.
+        // An answer is awaited after each window.
         let window = |at: u64| Arrival { at_ns: 60 * MS + at * 5 * MS, bytes: 1_000 };
         let whole = FileTransfer {
             bytes: 160_000,

@@ -1,8 +1,8 @@
-//! What the beginning of a login foretells of the rest of it.
+//! Predictions of a login from its beginning.
 //!
-//! Short pieces of text foretell the screenful that was asked for after them; an output beside which
-//! keys were struck foretells the echo of those beside the longer one that followed. Each model is
-//! made of what had been seen by then, and of nothing else.
+//! Short outputs predict the screenful that was requested after them; the echo times during one
+//! output predict those during the longer output that followed. Each model uses only earlier
+//! observations.
 
 use super::beside::Loaded;
 use super::command::SCREENFUL_CELLS;
@@ -14,7 +14,7 @@ use records::measurement::Phases;
 use records::prediction::{self, Forecast, Model, Prediction, What};
 use records::verdict::{Arrival, Flow, Observation, Path};
 
-/// Returns what was foretold in the walk, beside what was then measured.
+/// Returns the predictions of the walk together with the measured values.
 pub(super) fn of_walk(
     findings: &Findings,
     circumstances: &Circumstances,
@@ -25,7 +25,8 @@ pub(super) fn of_walk(
     screenful.into_iter().chain(echo).collect()
 }
 
-/// Returns the way as the carrier knew it then; a line has no round trip beyond itself.
+/// Returns the path as the carrier knew it at that time; a serial line has no additional round-trip
+/// time.
 fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
     let mut path = observed_walk::path(status, circumstances);
     if matches!(circumstances.carrier, Carrier::Line(_)) {
@@ -34,8 +35,8 @@ fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances) -> Path {
     path
 }
 
-/// Returns what was seen before the screenful was asked for: the pieces, in the order in which they
-/// came, are its transfers.
+/// Returns the observation before the screenful was requested. Its transfers are the short outputs
+/// in chronological order.
 fn before_screenful(
     findings: &Findings,
     circumstances: &Circumstances,
@@ -55,7 +56,7 @@ fn before_screenful(
     before
 }
 
-/// Foretells the screenful from what was seen `before` it.
+/// Predicts the screenful from the observation `before` it.
 fn screenful(before: &Observation, findings: &Findings) -> Option<Prediction> {
     let longest = findings.pieces.iter().max_by_key(|piece| piece.cells)?;
     let bytes = (longest.bytes * SCREENFUL_CELLS).checked_div(longest.cells)?;
@@ -74,8 +75,8 @@ fn probe(findings: &Findings) -> Option<&Loaded> {
     longer.or(findings.loaded.as_ref())
 }
 
-/// Returns what was seen before the last output: the one that filled the buffers, and the keys
-/// beside it.
+/// Returns the observation before the last output: the output that filled the buffers, and the keys
+/// typed during it.
 fn before_sustained(
     findings: &Findings,
     circumstances: &Circumstances,
@@ -101,7 +102,7 @@ fn before_sustained(
     before
 }
 
-/// Foretells the echo beside the longer output from what was seen `before` it.
+/// Predicts the echo time during the longer output from the observation `before` it.
 fn echo(before: &Observation, findings: &Findings) -> Option<Prediction> {
     let sustained = findings.sustained.as_ref().filter(|sustained| sustained.is_settled)?;
     let (first, then) = (probe(findings)?, &sustained.loaded);

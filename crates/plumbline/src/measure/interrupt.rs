@@ -1,4 +1,4 @@
-//! Ctrl-C, and the request to end, as a descriptor that becomes readable.
+//! Termination signals (SIGINT, SIGTERM, SIGHUP) as a descriptor that becomes readable.
 
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Watches for signals that ask this program to end.
+/// Watches for signals that ask the process to terminate.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     notice: UnixStream,
     is_interrupted: Arc<AtomicBool>,
 }
 
-/// What a shell says of a program that Ctrl-C has ended.
+/// Exit status that a shell reports for a process terminated by SIGINT.
 const ENDED_BY_INTERRUPT: i32 = 130;
 
 impl Interrupts {
-    /// Begins to watch, in a thread of its own. A second signal ends the program at once.
+    /// Starts to watch in a separate thread. A second signal terminates the process at once.
     ///
     /// # Errors
     ///
-    /// If there are no descriptors or threads left.
+    /// Returns an error if no descriptors or threads are left.
     pub(crate) fn watch() -> Result<Self> {
-        let (notice, mut teller) = UnixStream::pair().context("no descriptors are left")?;
+        let (notice, mut teller) = UnixStream::pair().context("no file descriptors are left")?;
         notice.set_nonblocking(true)?;
         let is_interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_interrupted);
@@ -45,25 +45,25 @@ impl Interrupts {
                 if flag.swap(true, Ordering::SeqCst) {
                     std::process::exit(ENDED_BY_INTERRUPT);
                 }
-                // Where nobody listens any more, the flag is enough.
+                // Ignored: without a reader the flag is sufficient.
                 _ = teller.write_all(b"!");
             }
         };
         let named = thread::Builder::new().name("interrupts".to_owned());
-        named.spawn(move || runtime.block_on(wait)).context("no threads are left")?;
+        named.spawn(move || runtime.block_on(wait)).context("cannot start a thread")?;
         Ok(Self { notice, is_interrupted })
     }
 
-    /// Returns a descriptor that becomes readable, and stays so.
+    /// Returns a descriptor that becomes readable after a signal and stays readable.
     ///
     /// # Errors
     ///
-    /// If there are no descriptors left.
+    /// Returns an error if no descriptors are left.
     pub(crate) fn descriptor(&self) -> Result<UnixStream> {
-        self.notice.try_clone().context("no descriptors are left")
+        self.notice.try_clone().context("no file descriptors are left")
     }
 
-    /// Returns whether the program has been asked to end.
+    /// Returns whether a termination signal was received.
     pub(crate) fn has_come(&self) -> bool {
         self.is_interrupted.load(Ordering::SeqCst)
     }

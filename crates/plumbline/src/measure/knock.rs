@@ -1,9 +1,9 @@
-//! A short session that only finds out whether a login can be used, and how exactly what is typed
-//! there comes back.
+//! A short session that only determines whether a login can be used, and how accurately typed
+//! characters are echoed.
 //!
-//! It connects, waits for the first prompt and leaves. With a pattern to type it types that in short
-//! lines, compares each echo with what was typed, and takes the line back before the next one.
-//! Return is never pressed.
+//! It connects, waits for the first prompt and disconnects. If a pattern is requested, it types the
+//! pattern in short lines, compares each echo with the typed text, and erases the line before the
+//! next one. Return is never pressed.
 
 use super::console::Console;
 use super::echo::KILL_LINE;
@@ -17,35 +17,35 @@ use records::accuracy::{Accuracy, Comparison, printable_pattern};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// Characters of a line: no login's buffer is shorter.
+/// Characters per line; shorter than the buffer of any login.
 const LINE_KEYS: u64 = 16;
-/// How long a line may say nothing before it is typed on: its prompt has been said long ago.
+/// Silence after which a serial line is typed on; its prompt was printed long ago.
 const LINE_GREETING: Duration = Duration::from_secs(1);
-/// How long a line that is taken back may say nothing: it may have been empty.
+/// Time limit without output after a line is erased; it may have been empty.
 const CLEARING: Duration = Duration::from_secs(1);
 
-/// What the session is to find out.
+/// Parameters of the session.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
-    /// How many characters of the pattern are typed.
+    /// Number of characters of the pattern to type.
     pub(super) keys: u64,
-    /// How long nothing at all may come.
+    /// Time limit without any data.
     pub(super) patience: Duration,
-    /// How a shell's prompt ends.
+    /// Endings of a shell's prompt.
     pub(super) prompts: Prompts,
 }
 
-/// What it has found out.
+/// Result of the session.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// Since when somebody waits: when the connection stood, or on a line, where nothing is said
-    /// unasked, when the first key was struck.
+    /// Start of the wait: the time at which the connection opened or, on a serial line, which
+    /// prints nothing unasked, the time of the first key.
     pub(super) since: Option<Instant>,
-    /// When the far side could be worked with.
+    /// Time at which the remote host became usable.
     pub(super) usable_at: Option<Instant>,
-    /// How exactly what was typed came back.
+    /// Accuracy of the echo.
     pub(super) accuracy: Option<Accuracy>,
-    /// Whether it was ended by an interrupt.
+    /// Whether the session was interrupted.
     pub(super) is_interrupted: bool,
 }
 
@@ -53,17 +53,17 @@ pub(super) struct Answer {
 enum Stage {
     Opening,
     Prompt(Wait),
-    /// A line is typed, and its echo is waited for.
+    /// A line is typed, and its echo is awaited.
     Line {
         wait: Wait,
         keys: u64,
     },
-    /// It is taken back.
+    /// The line is being erased.
     Clearing(Wait),
     Over,
 }
 
-/// The session.
+/// A session that probes a login.
 pub(super) struct Knock {
     console: Console,
     question: Question,
@@ -76,7 +76,7 @@ pub(super) struct Knock {
 }
 
 impl Knock {
-    /// Makes one that speaks Telnet.
+    /// Creates a session with Telnet.
     pub(super) fn new(question: Question, interrupts: Option<UnixStream>) -> Self {
         Self {
             console: Console::new(),
@@ -90,13 +90,13 @@ impl Knock {
         }
     }
 
-    /// Makes one for a serial line.
+    /// Creates a session for a serial line.
     pub(super) fn on_line(question: Question, interrupts: Option<UnixStream>) -> Self {
         let knock = Self::new(question, interrupts);
         Self { console: Console::on_line(), is_line: true, ..knock }
     }
 
-    /// Returns what it has found out.
+    /// Returns the result.
     pub(super) fn into_answer(mut self) -> Answer {
         self.give_up();
         self.answer
@@ -121,7 +121,7 @@ impl Knock {
                     self.answer.usable_at = Some(at);
                 }
                 if self.is_line {
-                    // What somebody else has left there, and its echo, is none of ours.
+                    // Text left on the line by another user, and its echo, must not be counted.
                     self.clear_line(cx);
                 } else {
                     self.type_line(cx);
@@ -162,18 +162,18 @@ impl Knock {
         self.stage = Stage::Line { wait: Wait::new(cx.now, self.question.patience), keys };
     }
 
-    /// Compares what has come of a line, and takes it back.
+    /// Compares the received echo of a line and erases the line.
     fn end_line(&mut self, keys: u64, cx: &mut Cx<'_>) {
         let echo = self.console.end_capture();
         let accuracy = compared(self.typed, keys, &echo);
         if !echo.is_empty() {
-            // A line has no other sign that somebody is there.
+            // On a serial line an echo is the only sign of a remote host.
             self.answer.usable_at = self.answer.usable_at.or(self.console.data_at());
         }
         self.answer.accuracy = Some(self.answer.accuracy.unwrap_or_default().and(accuracy));
         self.typed += keys;
         if echo.is_empty() {
-            // What is not echoed at all is not typed on.
+            // Without any echo no more is typed.
             self.stage = Stage::Over;
             return;
         }
@@ -186,7 +186,7 @@ impl Knock {
         self.stage = Stage::Clearing(Wait::new(cx.now, patience));
     }
 
-    /// Counts what was typed last as far as it came back.
+    /// Ends the session; the echo of an incomplete line is counted as far as it was received.
     fn give_up(&mut self) {
         if let Stage::Line { keys, .. } = self.stage {
             let echo = self.console.end_capture();
@@ -197,11 +197,12 @@ impl Knock {
     }
 }
 
-/// Compares the echo of a line with the `keys` characters from the place `from` of the pattern on.
+/// Compares the echo of a line with the `keys` characters of the pattern from position `from`.
 fn compared(from: u64, keys: u64, echo: &[u8]) -> Accuracy {
     let wanted: Vec<u8> = (from..from + keys).map(printable_pattern).collect();
     let mut comparison = Comparison::new(printable_pattern, keys);
-    // The comparison counts places from 0; both are moved there by what they differ in.
+    // The comparison counts positions from 0, so each byte is translated by its difference from the
+    // expected one.
     let moved = echo.iter().enumerate().map(|(at, byte)| {
         let place = u64::try_from(at).unwrap_or(u64::MAX);
         byte ^ wanted.get(at).copied().unwrap_or(!byte) ^ printable_pattern(place)
@@ -283,15 +284,17 @@ impl Session for Knock {
     }
 }
 
-/// Returns why a session that has ended by `outcome` is of no use, if its answer says nothing.
+/// Returns the reason why a session that ended with `outcome` is unusable, if there is one.
 pub(super) fn why_unusable(answer: &Answer, outcome: Outcome) -> Option<&'static str> {
     match (answer.usable_at, outcome) {
         (Some(_), _) => None,
         (None, Outcome::Reset | Outcome::Refused) => {
-            Some("the far side reset the connection before it said anything")
+            Some("the remote host reset the connection before it sent any data")
         }
-        (None, Outcome::Closed) => Some("the far side closed before it said anything"),
-        (None, _) => Some("the far side says nothing"),
+        (None, Outcome::Closed) => {
+            Some("the remote host closed the connection before it sent any data")
+        }
+        (None, _) => Some("the remote host sent no data"),
     }
 }
 
@@ -301,7 +304,7 @@ mod tests {
     use protocols::chance::Chance;
     use protocols::meter::{Clock, Meter};
 
-    /// Lets a knock type `keys` characters to somebody who answers each with `echo` of it.
+    /// Runs a probe with `keys` characters against a host that answers each with `echo` of it.
     fn typed_to(keys: u64, echo: impl Fn(u8) -> Vec<u8>) -> Answer {
         let patience = Duration::from_secs(5);
         let question = Question { keys, patience, prompts: Prompts::default() };
@@ -350,6 +353,6 @@ mod tests {
         let answer = typed_to(32, |_| Vec::new());
         assert_eq!(answer.usable_at, None);
         assert_eq!(answer.accuracy.unwrap().bytes_wrong, LINE_KEYS);
-        assert_eq!(why_unusable(&answer, Outcome::Left), Some("the far side says nothing"));
+        assert_eq!(why_unusable(&answer, Outcome::Left), Some("the remote host sent no data"));
     }
 }

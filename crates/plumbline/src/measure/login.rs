@@ -1,4 +1,4 @@
-//! Logins that are measured: by Telnet, in TLS or not, and over a serial line.
+//! Measured logins: over Telnet, with or without TLS, and over a serial line.
 
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
@@ -20,26 +20,26 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::SystemTime;
 
-/// Where a login is.
+/// Location of a login.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
-    /// At a host, in TLS from the first byte on or not.
+    /// Host; the flag selects TLS from the first byte.
     Host(&'a Target, bool),
-    /// At the other end of a serial line.
+    /// Other end of a serial line.
     Line(&'a Line),
 }
 
-/// Who measures logins.
+/// Measures logins at one place.
 pub(super) struct Logins<'a> {
     pub(super) place: Place<'a>,
-    /// The target as it is shown.
+    /// Target as displayed.
     pub(super) name: String,
     pub(super) arguments: &'a Arguments,
     pub(super) interrupts: &'a Interrupts,
     pub(super) login: Option<Login>,
 }
 
-/// A session that was carried to its end.
+/// A session that has ended.
 struct Ended<S> {
     session: S,
     outcome: Outcome,
@@ -47,16 +47,17 @@ struct Ended<S> {
     resolve: Option<Duration>,
     connecting_at: Option<Instant>,
     tls: Option<Duration>,
-    /// Why it was not opened, if it was not.
+    /// Reason why the connection did not open, if it did not.
     not_opened: Option<Failed>,
 }
 
 impl Logins<'_> {
-    /// Walks through the login.
+    /// Measures one complete login.
     ///
     /// # Errors
     ///
-    /// If this machine refuses what is needed; inside, why nothing could be measured.
+    /// Returns an error if this machine refuses a resource. The inner error is the reason why
+    /// nothing could be measured.
     pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
         let (started_at, calibration) = (SystemTime::now(), Calibration::start());
         let (plan, interrupt) = (self.plan(), Some(self.interrupts.descriptor()?));
@@ -93,14 +94,14 @@ impl Logins<'_> {
         Ok(Ok(measured(findings, &circumstances, accuracy.and_then(|answer| answer.accuracy))))
     }
 
-    /// Finds out whether the login can be used, and returns the time until it could be, ns.
+    /// Determines whether the login can be used, and returns the time until it could, ns.
     ///
     /// # Errors
     ///
-    /// As [`Logins::measure`].
+    /// Returns the errors of [`Logins::measure`].
     pub(super) fn knock(&self) -> Result<Result<u64, Failed>> {
         let began = std::time::Instant::now();
-        // A line has no other sign that somebody is there than an echo.
+        // On a serial line an echo is the only sign of a remote host.
         let keys = if matches!(self.place, Place::Line(_)) { 1 } else { 0 };
         Ok(self.ask(self.question(keys))?.map(|answer| {
             let waited = answer.usable_at.zip(answer.since).map(|(at, since)| at - since);
@@ -112,7 +113,7 @@ impl Logins<'_> {
         Question { keys, patience: self.patience(), prompts: self.prompts() }
     }
 
-    /// Holds a short session, and returns what it has found out.
+    /// Runs a short session and returns its result.
     fn ask(&self, question: Question) -> Result<Result<Answer, Failed>> {
         let interrupt = Some(self.interrupts.descriptor()?);
         let knock = match self.place {
@@ -134,7 +135,7 @@ impl Logins<'_> {
         if let Some(why) = why_unusable(&answer, ended.outcome) {
             return Ok(Err(Failed::new(TryOutcome::NotUsable, Failure::FarSide, why)));
         }
-        // It is since the name was asked for that somebody waits.
+        // The user's wait starts with the lookup of the name.
         if let Some(connecting_at) = ended.connecting_at {
             let resolve = ended.resolve.unwrap_or_default();
             let began = (connecting_at - Instant::ZERO).saturating_sub(resolve);
@@ -143,7 +144,7 @@ impl Logins<'_> {
         Ok(Ok(answer))
     }
 
-    /// Carries a session to the place and back.
+    /// Runs a session over the carrier of the place.
     fn carry<S: Session>(&self, session: S, bench: &mut Bench) -> Result<Result<Ended<S>, Failed>> {
         let (target, is_in_tls) = match self.place {
             Place::Host(target, is_in_tls) => (target, is_in_tls),
@@ -246,7 +247,7 @@ fn measured(
     let before = steps.into_iter().flatten().fold(0, u64::saturating_add);
     let response_ns = match (phases.login_prompt_ns, &record.echo) {
         (Some(prompt_ns), _) if record.address.is_some() => Some(before.saturating_add(prompt_ns)),
-        // Where nobody asks, an echo is the first sign that somebody is there.
+        // Without a prompt, an echo is the first sign of a remote host.
         (_, Some(echo)) => echo.times_ns.first().map(|first| before.saturating_add(*first)),
         _ => None,
     };

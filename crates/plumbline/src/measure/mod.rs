@@ -1,5 +1,5 @@
-//! `plumb measure`: says where the time of a login, of transfers, of a line or of a recorded session
-//! goes, and what limits it.
+//! `plumb measure`: determines where the time of a login, a file transfer, a serial line or a
+//! recorded session goes, and what limits it.
 //!
 //! ```text
 //! series      the tries at a target; what is left of them is a record
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     })
 }
 
-/// Returns who logs in where, with his password.
+/// Returns the user with the password: of a login, or as part of the URL of a file server.
 fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
     match &arguments.target {
         Subject::Login { .. } | Subject::Line(_) => {
@@ -108,21 +108,21 @@ fn result(ended: &Ended) -> exit::Result {
     match (&ended.measured, &ended.failed) {
         (Some(measured), _) if measured.is_incomplete => Err(Failure::FarSide),
         (Some(measured), _) if measured.has_measured => Ok(()),
-        // Nothing was measured, and the verdict says what the server or the path did.
+        // Nothing was measured, and the verdict names the fault of the server or the path.
         (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::FarSide),
         (None, Some(failed)) => Err(failed.failure),
         _ => Err(Failure::NothingMeasured),
     }
 }
 
-/// Writes the record, the page, and what could not be done.
+/// Writes the record and the page, and reports incomplete measurements.
 fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
     let Ended { measured, record, failed } = ended;
-    // One try that failed is a sentence; of several there is something to tell.
+    // A single failed try is reported as one message; several tries have a report.
     if measured.is_some() || record.tries.len() > 1 {
         let text =
             if arguments.json { record.to_json() + "\n" } else { summary::text(record, style()) };
-        // Where the reader has gone there is nobody to tell.
+        // Ignored: the reader of the output has gone.
         _ = io::stdout().write_all(text.as_bytes());
     }
     let notes = measured.iter().flat_map(|measured| &measured.notes);
@@ -139,12 +139,12 @@ fn report(arguments: &Arguments, ended: &Ended) -> Result<()> {
         let at = at.unwrap_or(page.sections.len());
         page.sections.splice(at..at, measured.sections.iter().cloned());
         std::fs::write(file, page.render())
-            .with_context(|| format!("the report cannot be written to {}", file.display()))?;
+            .with_context(|| format!("cannot write the report to {}", file.display()))?;
     }
     Ok(())
 }
 
-/// Returns what the terminal on stdout can show.
+/// Returns the capabilities of the terminal at stdout.
 pub(crate) fn style() -> Style {
     let is_terminal = tty::is_stdout_terminal();
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -174,11 +174,11 @@ fn login(user: &str, arguments: &Arguments) -> Result<Login> {
 
 fn first_line_of(file: &Path) -> Result<String> {
     let text = std::fs::read_to_string(file)
-        .with_context(|| format!("the password cannot be read from {}", file.display()))?;
+        .with_context(|| format!("cannot read the password from {}", file.display()))?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Asks for the password on the terminal, without echo.
+/// Prompts for the password on the terminal, without echo.
 fn ask_password(user: &str) -> Result<String> {
     let mut stderr = io::stderr();
     write!(stderr, "Password of {} (Return for none): ", records::escape::terminal(user))?;
@@ -201,7 +201,7 @@ fn ask_password(user: &str) -> Result<String> {
     drop(raw);
     writeln!(stderr)?;
     if !is_given {
-        anyhow::bail!("no password was given");
+        anyhow::bail!("no password given");
     }
-    String::from_utf8(password).context("the password is no UTF-8")
+    String::from_utf8(password).context("the password is not valid UTF-8")
 }

@@ -1,7 +1,7 @@
-//! What a measurement has to say to the verdict.
+//! Observations of a measurement, as the input of the verdict.
 //!
-//! Of files it is the session as the client has seen it: commands with their replies, transfers with
-//! their data and TCP's counters, and the transfer that ended all of it.
+//! For files they consist of the session as seen by the client: commands with their replies,
+//! transfers with their data and TCP counters, and the transfer that ended the session.
 
 use super::record::nanos;
 use crate::files::ftp::{Found, Moment};
@@ -13,8 +13,8 @@ use records::verdict::{
     self, Echoes, FileSession, FileTransfer, Flow, Limit, Observation, Origin, Protocol, Whole,
 };
 
-/// Makes the causes that follow from `observed` the verdict of `record`. Without one, what the verdict
-/// says already stays, behind the statement that there is none.
+/// Makes the causes that follow from `observed` the verdict of `record`. Without a cause, the
+/// existing verdict is kept after the statement that there is none.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
     record.causes = causes.iter().map(NamedCause::from).collect();
@@ -24,13 +24,13 @@ pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     match causes.is_empty() {
         true if accuses => {}
         true => record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned(),
-        // What all sizes have in common is another rate and another time than those of one transfer.
+        // A statement about all sizes refers to other rates and times than those of one transfer.
         false if observed.files.is_none() || is_of_a_transfer => record.verdict = conclusion,
         false => record.verdict = format!("{conclusion} {}", record.verdict).trim().to_owned(),
     }
 }
 
-/// Returns what was seen of a session with an FTP server.
+/// Returns the observations of a session with an FTP server.
 pub(super) fn session_of_ftp(found: &Found) -> FileSession {
     let Moment { resolve, connect, tls, login, greeting, exchanges, own_wait, .. } = &found.opening;
     FileSession {
@@ -48,7 +48,7 @@ pub(super) fn session_of_ftp(found: &Found) -> FileSession {
     }
 }
 
-/// Returns what was seen of a session with a TFTP server.
+/// Returns the observations of a session with a TFTP server.
 pub(super) fn session_of_tftp(resolve_ns: u64, found: &tftp::probe::Found) -> FileSession {
     let seen = |number: usize, (direction, transfer, arrivals): &tftp::probe::Run| FileTransfer {
         direction: (*direction).into(),
@@ -78,11 +78,11 @@ pub(super) fn session_of_tftp(resolve_ns: u64, found: &tftp::probe::Found) -> Fi
     }
 }
 
-/// Returns what can be seen in a recording.
+/// Returns the observations in a recording.
 pub(super) fn of_recording(record: &Measurement) -> Observation {
     let echo = record.echo.as_ref();
     let echo = echo.map(|echo| Echoes { samples_ns: echo.times_ns.clone(), ..Echoes::default() });
-    // Without keys a wait of the person looks like one of the far side.
+    // Without recorded keys, a pause of the user looks like one of the remote host.
     let has_keys = record.recording.as_ref().is_some_and(|recording| recording.keys > 0);
     let screenful = record.screenful.as_ref().filter(|_| has_keys).map(|screenful| Flow {
         direction: verdict::Direction::Incoming,
@@ -95,8 +95,7 @@ pub(super) fn of_recording(record: &Measurement) -> Observation {
     Observation { echo, screenful, ..Observation::default() }
 }
 
-/// Returns `sequence` with its first arrival at `first_ns`: when that much time had passed since
-/// the command.
+/// Returns `sequence` shifted so that its first arrival is at `first_ns` after the command.
 pub(super) fn arrivals(sequence: &[Arrival], first_ns: u64) -> Vec<verdict::Arrival> {
     let from_ns = sequence.first().map_or(0, |first| first.at_ns);
     let moved = sequence.iter().map(|arrival| verdict::Arrival {

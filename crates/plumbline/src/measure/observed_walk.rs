@@ -1,4 +1,4 @@
-//! What a walk through a login has to say to the verdict.
+//! Observations of a measured login, as the input of the verdict.
 
 use super::answers::Answered;
 use super::beside::Loaded;
@@ -17,7 +17,7 @@ use records::verdict::{
 };
 use records::{Measurement, statistics};
 
-/// Returns what was seen by the walk of which `record` is the record.
+/// Returns the observations of the walk that `record` describes.
 pub(super) fn of_walk(
     findings: &Findings,
     circumstances: &Circumstances,
@@ -53,7 +53,7 @@ pub(super) fn of_walk(
             tls_ns: phases.tls_ns,
             tls_own_ns: None,
             negotiation_ns: phases.negotiation_ns,
-            // Words that are no question known to us may be anything.
+            // Text that matches no known prompt may be anything.
             prompt_ns: phases
                 .login_prompt_ns
                 .filter(|_| phases.prompt != Some(PromptKind::Silence)),
@@ -84,7 +84,8 @@ pub(super) fn of_walk(
     }
 }
 
-/// Returns the longest output beside which keys were struck: in a short one the queues are not full yet.
+/// Returns the longest output during which keys were typed: during a short one the queues are not
+/// full yet.
 fn longest_load(findings: &Findings) -> Option<&Loaded> {
     let sustained = findings.sustained.iter();
     let longer = sustained.flat_map(|one| one.probe.iter().chain([&one.loaded]));
@@ -92,25 +93,25 @@ fn longest_load(findings: &Findings) -> Option<&Loaded> {
     all.filter(|loaded| !loaded.echoes.is_empty()).max_by_key(|loaded| loaded.screens)
 }
 
-/// Returns the round trip of TCP beside the output beside which keys were struck, or the smoothed one at its
-/// end where that is not known of single keys.
+/// Returns the TCP round-trip time during that output, or the smoothed one at its end if single
+/// keys have no sample.
 fn rtt_under_load_ns(findings: &Findings) -> Option<u64> {
     let samples = longest_load(findings).map(|loaded| loaded.round_trips.as_slice());
     let samples = samples.unwrap_or_default().iter().copied().map(nanos).collect::<Vec<u64>>();
     let status = findings.loaded.as_ref().and(findings.status_sustained.as_ref());
     let status = status.or(findings.loaded.as_ref().and(findings.status.as_ref()));
-    // The first keys come before the queue is full.
+    // The first keys are typed before the queue is full.
     statistics::percentile(&samples, 75).or_else(|| status?.round_trip_ns())
 }
 
-/// Returns what this side waited for its processor in each of `keys`; nothing if that is not known of
-/// every one.
+/// Returns the time that this process waited for a CPU in each of `keys`; empty if it is unknown
+/// for any of them.
 fn own_waits_ns(keys: &[Keystroke]) -> Vec<u64> {
     let waits: Option<Vec<u64>> = keys.iter().map(|key| key.run_queue_wait.map(nanos)).collect();
     waits.unwrap_or_default()
 }
 
-/// Returns what TCP has counted while keys were echoed: until the one that was not, if there is one.
+/// Returns TCP's counters during the echoes, up to the missing one, if there is one.
 fn counts_of_echoes(findings: &Findings) -> FlowCounts {
     let [before, after] = &findings.status_of_echoes;
     let is_silent = findings.unfinished.is_some_and(|unfinished| unfinished.is_echo);
@@ -130,7 +131,7 @@ pub(super) fn echoes(times: &[Duration]) -> Option<Echoes> {
     (!samples_ns.is_empty()).then_some(Echoes { samples_ns, ..Echoes::default() })
 }
 
-/// Returns what was shown as a flow, from Return to its last byte.
+/// Returns the displayed output as a flow, from Return to its last byte.
 fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
     let watch = &shown.watch;
     let arrivals: Vec<Arrival> = watch
@@ -154,12 +155,12 @@ fn flow(shown: &Shown, origin: Origin, rates: Rates) -> Option<Flow> {
     })
 }
 
-/// A piece of text that takes longer was held up.
+/// Minimum duration of a delayed short output, ns.
 const HELD_UP_NS: u64 = 1_000_000_000;
 
-/// Returns the piece of text that was held up and then came in shorter segments than `mss_bytes`,
-/// where another one was quick for its size: where long packets vanish, the first of them makes the far
-/// side send shorter ones, and no later text shows it.
+/// Returns the short output that was delayed and then arrived in segments shorter than `mss_bytes`,
+/// if another one was fast for its size. If the path drops long packets, the first loss makes the
+/// remote host send shorter segments, so that later output does not show the cause.
 fn held_up(findings: &Findings, mss_bytes: Option<u64>) -> Option<Flow> {
     let ended_ns = |piece: &Watch| piece.arrivals.last().map(|last| last.at_ns);
     let is_slow = |piece: &&Watch| {
@@ -190,7 +191,8 @@ pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances
         Some(CarrierStatus::Kernel(info, _)) => Path {
             rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
             min_rtt_ns: info.min_round_trip_us.map(|us| u64::from(us) * 1_000),
-            // It is estimated from what has come, and a screenful may have been too short for that.
+            // The MSS is estimated from received segments, and a screenful may have been too short
+            // for that.
             mss_bytes: Some(u64::from(info.receive_mss_bytes.max(info.send_mss_bytes))),
             mtu_bytes: Some(info.path_mtu_bytes.into()),
             own_ack_delay_ns: Some(0),
@@ -208,7 +210,7 @@ pub(super) fn path(status: Option<&CarrierStatus>, circumstances: &Circumstances
     }
 }
 
-/// Returns what TCP has counted between two moments.
+/// Returns the difference of TCP's counters between two statuses.
 fn counts(before: &CarrierStatus, after: &CarrierStatus) -> FlowCounts {
     let since = |old: Option<u32>, new: Option<u32>| Some(u64::from(new?.saturating_sub(old?)));
     match (before, after) {

@@ -1,4 +1,4 @@
-//! What a try at a target has come to.
+//! Outcome of a try at a target.
 
 use crate::carry::NoAddress;
 use crate::exit::Failure;
@@ -8,32 +8,33 @@ use records::accuracy::Accuracy;
 use records::html::Section;
 use records::measures::TryOutcome;
 
-/// What was measured.
+/// Results of a successful try.
 #[derive(Debug)]
 pub(super) struct Measured {
     /// The record, without the tries and the six measures.
     pub(super) record: Measurement,
-    /// What could not be done, each a sentence without its end.
+    /// Incomplete parts of the measurement, each a sentence without a full stop.
     pub(super) notes: Vec<String>,
-    /// Pictures that the record does not hold.
+    /// Report sections that are not part of the record.
     pub(super) sections: Vec<Section>,
-    /// How exactly what was sent came back.
+    /// Accuracy of the returned data.
     pub(super) accuracy: Option<Accuracy>,
-    /// How long it took until the target could be used, ns.
+    /// Time until the target was usable, ns.
     pub(super) response_ns: Option<u64>,
-    /// Whether it holds anything that was asked for.
+    /// Whether any requested value was measured.
     pub(super) has_measured: bool,
-    /// Whether the far side refused something or cut it off, so that not all was measured.
+    /// Whether the remote host refused a part or ended the session early, so that the results are
+    /// incomplete.
     pub(super) is_incomplete: bool,
 }
 
-/// Why a try has failed.
+/// Reason for which a try has failed.
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
     pub(super) outcome: TryOutcome,
-    /// What the exit code is to tell.
+    /// Failure that determines the exit status.
     pub(super) failure: Failure,
-    /// Why, in a sentence.
+    /// Explanation, as a sentence.
     pub(super) why: String,
 }
 
@@ -42,13 +43,13 @@ impl Failed {
         Self { outcome, failure, why: why.to_owned() }
     }
 
-    /// Somebody here has ended it.
+    /// Returns the result of a try that the user has interrupted.
     pub(super) fn interrupted() -> Self {
         let why = NoAddress::Interrupted.to_string();
         Self::new(TryOutcome::ThisMachine, Failure::NothingMeasured, &why)
     }
 
-    /// Sorts why a file server cannot be used.
+    /// Classifies the reason for which a file server is unusable.
     pub(super) fn of_files(refused: Refused) -> Self {
         let Refused { failure, reached, why } = refused;
         let outcome = match (failure, reached) {

@@ -1,9 +1,9 @@
-//! Short pieces of text, from which the time of a screenful is foretold before it is asked for.
+//! Short outputs, from which the time of the screenful is predicted before it is requested.
 //!
-//! One line, six and eighteen, by turns: what all take alike is fixed, and what the longer ones take
-//! more is the line's. The longest does not fit into one segment, so that it shows whether the far
-//! side keeps a short last one back (Nagle's algorithm). All are asked for and acknowledged as the
-//! screenful will be.
+//! Outputs of one, six and eighteen lines alternate: the common part of their times is fixed, and
+//! the additional time of the longer ones is that of the line. The longest does not fit into one
+//! segment, so that it shows whether the remote host delays a short last segment (Nagle's
+//! algorithm). All are requested and acknowledged like the screenful.
 
 use super::command::{Screen, Showing};
 use super::console::{Console, Watch};
@@ -11,16 +11,16 @@ use super::prompt::Prompts;
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// The lines of the pieces, by turns.
+/// Number of lines of the outputs, in turn.
 const LINES: [u64; 3] = [1, 6, 18];
 /// Cells of a line.
 const COLUMNS: u64 = 80;
-/// The most pieces.
+/// Maximum number of outputs.
 const PIECES_MAX: usize = 12;
-/// From then on none is begun, if there is one of each size.
+/// Duration after which no further output is started, once there is one of each size.
 const LONG: Duration = Duration::from_secs(2);
 
-/// The pieces that are asked for, one after the other.
+/// A sequence of short outputs.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     showing: Showing,
@@ -30,18 +30,18 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// Asks for the first one.
+    /// Requests the first output.
     pub(crate) fn begin(patience: Duration, console: &mut Console, cx: &mut Cx<'_>) -> Self {
         let showing = piece(0, patience, console, cx);
         Self { showing, shown: Vec::new(), began: cx.now, patience }
     }
 
-    /// Returns all that came whole, when there are enough or one did not come whole, and that one if
-    /// the rest of it is still to come.
+    /// Returns all complete outputs, when there are enough or one was incomplete; also the
+    /// incomplete one if its rest may still arrive.
     ///
     /// # Errors
     ///
-    /// Until then: when to look again.
+    /// Returns the time of the next call while outputs are outstanding.
     pub(crate) fn look(
         &mut self,
         prompts: &Prompts,
@@ -66,7 +66,7 @@ impl Pieces {
     }
 }
 
-/// Asks for the piece at `index`.
+/// Requests the output at `index`.
 fn piece(index: usize, patience: Duration, console: &mut Console, cx: &mut Cx<'_>) -> Showing {
     let lines = LINES.iter().cycle().nth(index % LINES.len()).copied().unwrap_or(1);
     let numbers: String = (1..=lines).map(|line| format!(" {line}")).collect();

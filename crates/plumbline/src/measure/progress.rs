@@ -1,8 +1,9 @@
-//! One line on stderr that says what is being done, where stderr is a terminal.
+//! Progress line on stderr, if stderr is a terminal.
 
 use std::io::{IsTerminal, Write};
 
-/// The line. What it says is painted later, so that it takes no time from what is measured.
+/// The progress line. It is painted separately from its updates, so that it takes no time from the
+/// measurement.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressLine {
     is_on: bool,
@@ -10,30 +11,30 @@ pub(crate) struct ProgressLine {
     painted: String,
 }
 
-/// Between two counts that are shown.
+/// Interval between displayed counts.
 const COUNT_STEP: usize = 20;
 
 impl ProgressLine {
-    /// Makes a line on stderr, if that is a terminal.
+    /// Creates a line on stderr; it is disabled if stderr is not a terminal.
     pub(crate) fn on_stderr() -> Self {
         Self { is_on: std::io::stderr().is_terminal(), ..Self::default() }
     }
 
-    /// Says what is being done.
+    /// Sets the text of the line.
     pub(crate) fn show(&mut self, text: &str) {
         if self.is_on {
             text.clone_into(&mut self.text);
         }
     }
 
-    /// Says how much of it is done, in steps.
+    /// Sets the text to a count, once for every [`COUNT_STEP`].
     pub(crate) fn show_count(&mut self, what: &str, done: usize, all: usize) {
         if self.is_on && done.is_multiple_of(COUNT_STEP) {
             self.text = format!("{what} {done} of {all}");
         }
     }
 
-    /// Paints what is new.
+    /// Paints the line if its text has changed.
     pub(crate) fn paint(&mut self) {
         if self.text != self.painted {
             self.text.clone_into(&mut self.painted);
@@ -41,7 +42,7 @@ impl ProgressLine {
         }
     }
 
-    /// Takes the line away.
+    /// Erases the line.
     pub(crate) fn clear(&mut self) {
         if !self.painted.is_empty() {
             self.painted.clear();
@@ -53,7 +54,7 @@ impl ProgressLine {
 
 fn write(text: &str) {
     let mut stderr = std::io::stderr();
-    // Where stderr has gone there is nobody to tell.
+    // Ignored: stderr may be closed.
     _ = stderr.write_all(text.as_bytes());
     _ = stderr.flush();
 }

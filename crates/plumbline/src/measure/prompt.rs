@@ -1,25 +1,25 @@
-//! What the far side waits for, as far as its screen says: a name, a password, a command.
+//! Prompts of a remote host, recognized by its screen: user name, password, command.
 
 use super::console::Console;
 use protocols::time::{Duration, Instant};
 
-/// What the far side waits for.
+/// Kind of prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prompt {
-    /// A user's name.
+    /// User name.
     Login,
-    /// A password.
+    /// Password.
     Password,
-    /// A command.
+    /// Command.
     Shell,
-    /// Nothing that we know: it has only fallen silent.
+    /// No known prompt: the remote host has only stopped sending.
     Silence,
 }
 
-/// The ends of shell prompts, unless the user says otherwise.
+/// Default endings of shell prompts.
 const SHELL_ENDINGS: [&str; 4] = ["$ ", "# ", "% ", "> "];
 
-/// Knows the prompts by their ends.
+/// Recognizes prompts by their endings.
 #[derive(Clone, Debug)]
 pub(crate) struct Prompts {
     shell_endings: Vec<String>,
@@ -32,13 +32,13 @@ impl Default for Prompts {
 }
 
 impl Prompts {
-    /// Makes one that knows a shell's prompt by the texts that stand between bars in `endings`.
+    /// Creates a recognizer for shell prompts with the given `endings`, separated by `|`.
     pub(crate) fn ending_in(endings: &str) -> Self {
         let endings = endings.split('|').filter(|ending| !ending.is_empty());
         Self { shell_endings: endings.map(str::to_owned).collect() }
     }
 
-    /// Returns which prompt `line` is: the text from the left margin to the cursor.
+    /// Returns the kind of prompt in `line`, which is the text from the left margin to the cursor.
     pub(crate) fn recognize(&self, line: &str) -> Option<Prompt> {
         if self.shell_endings.iter().any(|ending| line.ends_with(ending)) {
             return Some(Prompt::Shell);
@@ -47,7 +47,7 @@ impl Prompts {
         let question = text.strip_suffix(':')?;
         let asks_name =
             ["login", "username", "user name"].iter().any(|ask| question.ends_with(ask));
-        // The greeting after a login says when the last one was.
+        // The greeting after a login contains the time of the last login.
         if asks_name && !question.ends_with("last login") {
             return Some(Prompt::Login);
         }
@@ -60,35 +60,35 @@ impl Prompts {
 /// A wait for the next prompt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// When it began.
+    /// Start of the wait.
     since: Instant,
-    /// How long nothing at all may come.
+    /// Time limit without any data.
     patience: Duration,
-    /// How long nothing more may come when something has.
+    /// Time limit without further data after some was received.
     silence: Duration,
 }
 
-/// A text that looks like a prompt is believed to be one when nothing follows it for so long.
+/// Time without further data after which a text that looks like a prompt is accepted.
 const SETTLING: Duration = Duration::from_millis(150);
-/// How long the far side must say nothing more until it is taken to wait for us.
+/// Time without further data after which the remote host is assumed to wait for input.
 const SILENCE: Duration = Duration::from_secs(2);
 
 impl Wait {
-    /// Begins to wait.
+    /// Starts a wait.
     pub(crate) fn new(since: Instant, patience: Duration) -> Self {
         Self { since, patience, silence: SILENCE }
     }
 
-    /// Begins to wait for one that must come: a login may take its time after its first words.
+    /// Starts a wait for an expected prompt: a login may pause after its first output.
     pub(crate) fn for_known(since: Instant, patience: Duration) -> Self {
         Self { since, patience, silence: patience }
     }
 
-    /// Returns the prompt and when its last character came, or when to look again.
+    /// Returns the prompt and the time of its last character.
     ///
     /// # Errors
     ///
-    /// While it is not known yet: when to look again.
+    /// Returns the time of the next call while the prompt is undetermined.
     pub(crate) fn look(
         &self,
         console: &Console,
@@ -100,7 +100,7 @@ impl Wait {
             None => (Prompt::Silence, self.since + self.patience),
             Some(at) => match prompts.recognize(&console.line()) {
                 Some(prompt) => (prompt, at + SETTLING),
-                // Text that ends with its line is a greeting, and the question is still to come.
+                // Text that ends with a line end is a greeting; the prompt is still to come.
                 None if console.line().trim().is_empty() => {
                     (Prompt::Silence, at + self.silence.max(self.patience))
                 }
@@ -111,16 +111,16 @@ impl Wait {
         if now < settled_at { Err(settled_at) } else { Ok((prompt, came_at.unwrap_or(now))) }
     }
 
-    /// Returns when something came last, or when the wait began.
+    /// Returns the time of the latest data, or the start of the wait.
     pub(crate) fn latest(&self, console: &Console) -> Instant {
         console.data_at().map_or(self.since, |at| at.max(self.since))
     }
 
-    /// Returns the silence after something has come, or when to look again.
+    /// Succeeds once the output after the start of the wait has settled, or the wait has timed out.
     ///
     /// # Errors
     ///
-    /// While it is not silent yet: when to look again.
+    /// Returns the time of the next call until then.
     pub(crate) fn settle(&self, console: &Console, now: Instant) -> Result<(), Instant> {
         let came_at = console.data_at().filter(|at| *at >= self.since);
         let settled_at = came_at.map_or(self.since + self.patience, |at| at + SETTLING);
@@ -128,7 +128,7 @@ impl Wait {
         if now < settled_at { Err(settled_at) } else { Ok(()) }
     }
 
-    /// Returns `settled_at`, or the end of all patience: some hosts never stop talking.
+    /// Returns `settled_at`, limited by the total timeout: some hosts never stop sending.
     fn soonest(&self, settled_at: Instant) -> Instant {
         settled_at.min(self.since + self.patience.max(SILENCE))
     }

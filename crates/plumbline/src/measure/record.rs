@@ -1,4 +1,4 @@
-//! From what the walk has found to the record that is kept.
+//! Conversion of the findings of a walk to the stored record.
 
 use super::echo::Keystroke;
 use super::prompt::Prompt;
@@ -26,12 +26,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What carried the walk.
+/// Carrier of the walk.
 #[derive(Clone, Debug)]
 pub(crate) enum Carrier {
     /// A network.
     Network(Via),
-    /// A serial line, with nothing below the login.
+    /// A serial line without a network layer.
     Line(Line),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Carrier {
 }
 
 impl Carrier {
-    /// Returns the rate that a serial line is set to.
+    /// Returns the configured rate of a serial line.
     fn nominal_bps(&self) -> Option<u32> {
         match self {
             Self::Network(Via::Serial { rate_bps, .. }) => Some(*rate_bps),
@@ -54,8 +54,7 @@ impl Carrier {
         }
     }
 
-    /// Returns the rate of a serial line, unless it is one by name only: of a pseudo-terminal no
-    /// bit is ever on a line.
+    /// Returns the rate of a serial line; `None` for a pseudo-terminal, whose rate has no effect.
     fn line_bps(&self) -> Option<u32> {
         match self {
             Self::Network(Via::Serial { device, .. }) if device.starts_with("/dev/pts") => None,
@@ -65,7 +64,7 @@ impl Carrier {
         }
     }
 
-    /// Returns the bits of a byte: on a serial line with start and stop.
+    /// Returns the number of bits per byte, on a serial line including start and stop bits.
     fn bits_per_byte(&self) -> u64 {
         match self {
             Self::Line(line) => line.bits_per_byte(),
@@ -75,37 +74,37 @@ impl Carrier {
     }
 }
 
-/// What the walk itself does not know.
+/// Facts about a run that the walk itself does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Circumstances {
-    /// The target as the user named it.
+    /// Target as specified by the user.
     pub(crate) target: String,
-    /// Its address; a line has none.
+    /// Address of the target; a serial line has none.
     pub(crate) address: Option<SocketAddr>,
-    /// The carrier.
+    /// Carrier.
     pub(crate) carrier: Carrier,
-    /// When the run began.
+    /// Start of the run.
     pub(crate) started_at: SystemTime,
-    /// How long the name took.
+    /// Duration of the name lookup.
     pub(crate) resolve: Option<Duration>,
-    /// When the connection was begun, on the clock of the run; a line is there already.
+    /// Time of the connection attempt on the clock of the run; `None` for a serial line.
     pub(crate) connecting_at: Option<Instant>,
-    /// The handshake of TLS.
+    /// Duration of the TLS handshake.
     pub(crate) tls: Option<Duration>,
-    /// What a tick is worth.
+    /// Duration of a tick.
     pub(crate) tick: TickRate,
-    /// What shows that a serial line does not run at the rate that it is set to.
+    /// Evidence that a serial line does not run at its configured rate.
     pub(crate) refuting: Option<Passage>,
 }
 
 impl Circumstances {
-    /// Returns what turns ticks and bytes of this run into nanoseconds.
+    /// Returns the factors that convert ticks and bytes of this run to nanoseconds.
     pub(crate) fn rates(&self) -> Rates {
         let line_bps = self.carrier.line_bps().filter(|_| self.refuting.is_none());
         Rates { tick: self.tick, line_bps }
     }
 
-    /// Takes note if `findings` show that a serial line does not run at its rate.
+    /// Records whether `findings` show that a serial line does not run at its configured rate.
     pub(crate) fn judge_line(&mut self, findings: &Findings) {
         let Some(rate_bps) = self.carrier.nominal_bps() else { return };
         let tick = self.tick;
@@ -116,7 +115,7 @@ impl Circumstances {
         let echo = median.map(|key| {
             let bytes = match self.carrier {
                 Carrier::Line(_) => ECHO_BYTES,
-                // Segments pass each other: a line carries both ways at once.
+                // Segments pass each other, because a line carries both directions at once.
                 Carrier::Network(_) => key.line_bytes / 2,
             };
             Passage { bytes, ns: ns(key) }
@@ -131,7 +130,7 @@ impl Circumstances {
         self.refuting = nominal::refuting(&passages, bits_per_byte, rate_bps.into());
     }
 
-    /// Returns the rate at which a line does not run, with a sentence that says so.
+    /// Returns the refuted rate of the line, with a sentence about it.
     fn refuted(&self) -> Option<(u64, String)> {
         let rate_bps = u64::from(self.carrier.nominal_bps()?);
         let bits_per_byte = self.carrier.bits_per_byte();
@@ -139,10 +138,10 @@ impl Circumstances {
     }
 }
 
-/// A key and its echo on a line without a network: one after the other.
+/// Number of bytes of a key and its echo on a line without a network, where they are sequential.
 const ECHO_BYTES: u64 = 2;
 
-/// Returns a record in which nothing is known yet.
+/// Returns a record without any measured values.
 pub(crate) fn blank(target: String, via: String, started_at: SystemTime) -> Measurement {
     Measurement {
         schema: SCHEMA,
@@ -197,7 +196,8 @@ pub(crate) fn measurement(findings: &Findings, circumstances: &Circumstances) ->
     measured.predictions = foretold_walk::of_walk(findings, circumstances, &measured.phases);
     measured.verdict = verdict::verdict(&measured);
     let samples = measured.echo.as_ref().map(|echo| echo.samples);
-    // Too few echoes say nothing, and the verdict has said so. Why there are no more is still to be said.
+    // The verdict already reports that there are too few echoes. The observation adds the reason if
+    // the session ended early.
     let is_enough = |count| count >= verdict::FEWEST_SAMPLES;
     let is_concluded = samples.map_or(measured.screenful.is_some(), is_enough);
     if is_concluded || findings.unfinished.is_some() {
@@ -227,11 +227,11 @@ pub(super) fn host() -> HostInfo {
 
 fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
     let opened = findings.opened_at;
-    // Where the far side negotiates nothing, the prompt follows the connection.
+    // Without a negotiation, the prompt follows the opening of the connection.
     let before_prompt = findings.negotiated_at.or(opened);
     let between = |from: Option<Instant>, to: Option<Instant>| Some(nanos(to? - from?));
     let prompt = findings.prompt;
-    // What begins in TLS is open when TLS is.
+    // A connection that starts in TLS is reported as open after the handshake.
     let connected = opened.map(|at| match circumstances.tls {
         Some(tls) if at - Instant::ZERO >= tls => Instant::ZERO + (at - Instant::ZERO - tls),
         _ => at,
@@ -253,7 +253,7 @@ fn phases(findings: &Findings, circumstances: &Circumstances) -> Phases {
     }
 }
 
-/// Returns the rate of the slowest line that brought a screenful.
+/// Returns the rate of the slowest line that carried a screenful.
 fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
     let bits_per_byte = match carrier {
         Carrier::Line(_) => carrier.bits_per_byte(),
@@ -295,7 +295,7 @@ fn screenful(findings: &Findings, rates: Rates) -> Option<Screenful> {
     })
 }
 
-/// Returns whether the segments passed through our own TCP, where they are counted.
+/// Returns whether the user-space TCP was used, which counts the segments.
 fn knows_segments(findings: &Findings) -> bool {
     matches!(findings.status, Some(CarrierStatus::Own(_)))
 }
@@ -338,7 +338,7 @@ fn own_figures(status: &Status) -> TcpFigures {
     }
 }
 
-/// Returns the way of the median key through the layers, if there was a key.
+/// Returns the passage of the median key through the layers, if any key was measured.
 pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> {
     let mut keys: Vec<_> = findings.keystrokes.iter().collect();
     keys.sort_by_key(|key| rates.total_ns(&key.whole()));
@@ -363,8 +363,8 @@ pub(crate) fn waterfall(findings: &Findings, rates: Rates) -> Option<Waterfall> 
         title: "One keystroke, from key to cell".to_owned(),
         spans,
         note: format!(
-            "The median of {} echoes. Within a direction the layers stand in the order of the \
-             stairs; a layer that is entered twice has one span.",
+            "The median of {} echoes. Layers are drawn in call order within a direction, with one \
+             span per layer.",
             keys.len()
         ),
     })
@@ -379,7 +379,7 @@ pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time of day in UTC as RFC 3339 has it, to the second.
+/// Returns a time in UTC in the format of RFC 3339, with a resolution of one second.
 pub(crate) fn rfc_3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let moment = Moment::of(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));

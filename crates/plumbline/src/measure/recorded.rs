@@ -1,12 +1,11 @@
 //! A recorded session: the echoes of its keys, the gaps in its output, its longest output.
 //!
-//! An echo is the time from a character that was typed alone to the first output with that
-//! character in it. A key that something else was typed after before it was echoed, and one that is
-//! not echoed within [`ECHO_MAX_NS`], is none: passwords have no echo. A gap is the time between
-//! two outputs with nothing typed between them. Where the keys were not recorded
-//! (`--record-input`), gaps hold the pauses of the person too: there is no echo, and a screenful is
-//! only what flows on for a good part of a screen without a rest as long as the shortest one
-//! between two keys.
+//! An echo is the time from a character that was typed alone to the first output that contains it.
+//! A key is not counted if another was typed before its echo, or if it was not echoed within
+//! [`ECHO_MAX_NS`]: passwords have no echo. A gap is the time between two outputs without typed
+//! keys between them. If the keys were not recorded (`--record-input`), the gaps include pauses of
+//! the user. There are then no echoes, and only output that continues for a large part of a screen,
+//! without a pause as long as the shortest interval between two keys, counts as a screenful.
 
 use crate::carry::Bench;
 use crate::recording::{self, Event, Kind, Lines, ReadError};
@@ -20,36 +19,36 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// What comes later than that is no echo.
+/// Maximum time of an echo, ns.
 const ECHO_MAX_NS: u64 = 5_000_000_000;
-/// Output that follows after such a time is another output.
+/// Pause after which output belongs to the next output, ns.
 const REST_NS: u64 = 1_000_000_000;
-/// Shorter than the rest between two keys, however fast they are struck or repeat.
+/// Pause shorter than the interval between two keys at any typing or repeat rate, ns.
 const FLOW_REST_NS: u64 = 25_000_000;
 /// A quarter of a screen: more than the echo of a line with its answer.
 const FLOW_CELLS: u64 = 480;
-/// Gaps that are kept.
+/// Maximum number of reported gaps.
 const GAPS_MAX: usize = 20;
-/// Keys that wait for their echo.
+/// Maximum number of keys with an outstanding echo.
 const KEYS_MAX: usize = 64;
-/// Echoes that are kept.
+/// Maximum number of stored echoes.
 const ECHOES_MAX: usize = 100_000;
-/// Arrivals that are kept of an output.
+/// Maximum number of stored arrivals of an output.
 const ARRIVALS_MAX: usize = 4096;
-/// A recording lasts less than a year.
+/// Maximum duration of a recording: one year, in seconds.
 const SECONDS_MAX: f64 = 31_536_000.0;
 
-/// What a recording holds.
+/// Results of the analysis of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// With whom the session was, as the recording says it.
+    /// Description of the session in the recording.
     pub(super) title: Option<String>,
-    /// When it began, in seconds since 1970.
+    /// Start of the session, in seconds since 1970.
     pub(super) timestamp: Option<u64>,
     pub(super) recording: Recording,
     pub(super) echo: Option<Echo>,
     pub(super) screenful: Option<Screenful>,
-    /// What could not be told, each a sentence without its end.
+    /// Missing parts of the analysis, each a sentence without a full stop.
     pub(super) notes: Vec<String>,
 }
 
@@ -57,26 +56,27 @@ pub(super) struct Found {
 ///
 /// # Errors
 ///
-/// If the file cannot be read; inside, if it is no recording, in a sentence.
+/// Returns an error if the file cannot be read. The inner error explains why the file is not a
+/// valid recording.
 pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
     let name = path.display();
     let mut lines = Lines::open(path)?;
-    let first = lines.next_line().with_context(|| format!("{name} cannot be read"))?;
+    let first = lines.next_line().with_context(|| format!("cannot read {name}"))?;
     let header = first.map_or(Err(ReadError::NoHeader), |line| recording::read_header(&line));
     let header = match header {
         Ok(header) => header,
-        Err(error) => return Ok(Err(format!("{name} is no recording: {error}"))),
+        Err(error) => return Ok(Err(format!("{name} is not a recording: {error}"))),
     };
     let mut reader = Reader::new(header.width.clamp(1, 500), header.height.clamp(1, 500))?;
     let mut notes = Vec::new();
-    while let Some(line) = lines.next_line().with_context(|| format!("{name} is broken"))? {
+    while let Some(line) = lines.next_line().with_context(|| format!("{name} is damaged"))? {
         if line.trim().is_empty() {
             continue;
         }
         match recording::read_event(&line) {
             Ok(event) => reader.take(&event),
             Err(error) => {
-                notes.push(format!("it is broken in line {}: {error}", lines.number()));
+                notes.push(format!("line {} is invalid: {error}", lines.number()));
                 break;
             }
         }
@@ -85,14 +85,14 @@ pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
     (found.title, found.timestamp) = (header.title, header.timestamp);
     if found.recording.keys == 0 {
         notes.push(
-            "the recording is without keys (plumb login --record-input keeps them): what the person \
-             typed cannot be told from what the far side took, so there are no echoes and no causes"
+            "the recording has no typed keys (plumb login --record-input saves them): input cannot \
+             be distinguished from other output, so no echoes and no causes are reported"
                 .to_owned(),
         );
         if found.screenful.is_none() {
             notes.push(
-                "none of its output flows on without rests as long as a person's, so which of it is \
-                 a screenful cannot be told"
+                "all of its output has pauses as long as a user's, so no screenful can be \
+                 identified"
                     .to_owned(),
             );
         }
@@ -101,7 +101,7 @@ pub(super) fn read(path: &Path) -> Result<Result<Found, String>> {
     Ok(Ok(found))
 }
 
-/// One output without a rest in it.
+/// An output without a pause.
 #[derive(Debug)]
 struct Output {
     began_ns: u64,
@@ -118,17 +118,17 @@ struct Reader {
     keys: VecDeque<(char, u64)>,
     echoes: Vec<EchoSample>,
     found: Recording,
-    /// When the last output came, if nothing was typed since.
+    /// Time of the latest output, if no key was typed since.
     output_at_ns: Option<u64>,
-    /// Outputs, as far as one can tell them by what was typed between.
+    /// Outputs separated by pauses of [`REST_NS`] or by typed keys.
     outputs: Outputs,
-    /// Outputs without any rest in which a key could have been struck.
+    /// Outputs without any pause in which a key could have been typed.
     flows: Outputs,
 }
 
-/// The outputs of a recording, of which the longest is kept.
+/// The outputs of a recording; the longest is kept.
 struct Outputs {
-    /// Output that follows after such a time is another output.
+    /// Pause after which output belongs to the next output, ns.
     rest_ns: u64,
     current: Option<Output>,
     longest: Option<Output>,
@@ -209,7 +209,7 @@ impl Reader {
                 }
             }
             (None, _) => {}
-            // What follows is the answer to something else.
+            // Subsequent output is the answer to this input.
             _ => {
                 self.found.keys += 1;
                 self.keys.clear();
@@ -227,7 +227,7 @@ impl Reader {
         let mut cx = self.bench.cx();
         cx.now = Instant::ZERO + Duration::from_nanos(at_ns);
         let cells = self.terminal.receive(text.as_bytes(), &mut cx).cells;
-        // What the terminal answers was answered when it was recorded.
+        // The responses of the terminal are part of the recorded input already.
         let answers = self.terminal.output().len();
         self.terminal.sent(answers);
         self.outputs.came(at_ns, bytes, cells);
@@ -264,7 +264,7 @@ impl Reader {
         self.flows.end();
         let mut echo = Echo::from_samples(&self.echoes, None);
         if let Some(echo) = &mut echo {
-            // Nothing is known of what took the time.
+            // The distribution of the time over layers is unknown.
             echo.layers.clear();
         }
         let longest = match self.found.keys {

@@ -1,4 +1,4 @@
-//! A running plumb, by its meters: what it did in the time between two readings.
+//! A running plumb, measured by its meters: its activity between two readings.
 
 use super::interrupt::Interrupts;
 use crate::meters::{Report, ask_process};
@@ -9,14 +9,15 @@ use protocols::Instant;
 use protocols::time::Duration;
 use records::running::{Part, Running};
 
-/// How long it is looked at unless it is said.
+/// Default observation time.
 pub(super) const LOOK: Duration = Duration::from_secs(2);
 
-/// Reads the meters of process `pid` twice, so long apart unless somebody interrupts.
+/// Reads the meters of process `pid` twice, separated by the requested time unless interrupted.
 ///
 /// # Errors
 ///
-/// If this machine refuses what is needed; inside, if there is no such plumb, in a sentence.
+/// Returns an error if this machine refuses a resource. The inner error reports that there is no
+/// such plumb.
 pub(super) fn look(
     pid: u32,
     length: Duration,
@@ -38,14 +39,14 @@ pub(super) fn look(
         .map_err(|error| format!("{error:#}")))
 }
 
-/// Returns what was done between two readings.
+/// Returns the activity between two readings.
 fn between(before: &Report, after: &Report, looked_ns: u64) -> Running {
     let (from, to) = (&before.all, &after.all);
     let of = |name: &str| from.primitives.iter().find(|one| one.name == name);
     let mut primitives: Vec<Part> = to
         .primitives
         .iter()
-        // The wait alone has no part of the work.
+        // Waiting is not part of the work.
         .filter(|one| one.share.is_some())
         .map(|one| Part {
             name: one.name.clone(),
@@ -59,7 +60,7 @@ fn between(before: &Report, after: &Report, looked_ns: u64) -> Running {
         pid: after.pid,
         command: after.command.clone(),
         uptime_ns: after.uptime_ns,
-        // Between the readings it is the running one's own clock that counts.
+        // The clock of the running process determines the time between the readings.
         looked_ns: match after.uptime_ns.saturating_sub(before.uptime_ns) {
             0 => looked_ns,
             uptime_ns => uptime_ns,

@@ -1,39 +1,40 @@
-//! How often a target is tried, and how long lies between two tries: `--count`, `--every`, `--for`.
+//! Number and interval of the tries at a target: `--count`, `--every`, `--for`.
 
 use anyhow::{Context, Result, bail};
 use protocols::time::Duration;
 
-/// Between the beginnings of two tries, unless it is said.
+/// Default interval between the starts of two tries.
 const EVERY: Duration = Duration::from_secs(60);
-/// Whoever asks more often, asks too often.
+/// Minimum interval, which limits the load on the target.
 const EVERY_MIN: Duration = Duration::from_millis(100);
-/// The longest run.
+/// Maximum duration of a run.
 const FOR_MAX: Duration = Duration::from_secs(31 * 86_400);
-/// The most tries of a run: each is a line of its record.
+/// Maximum number of tries of a run: each is a line of its record.
 const COUNT_MAX: u64 = 100_000;
 
-/// When a target is tried.
+/// Schedule of the tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
-    /// How often.
+    /// Number of tries.
     pub(super) count: u64,
-    /// From the beginning of one try to that of the next.
+    /// Interval between the starts of two tries.
     pub(super) every: Duration,
 }
 
 impl Schedule {
-    /// Makes one of what was said; each try stands for the time up to the next.
+    /// Creates a schedule from the options. A time limit is converted to a number of tries: each
+    /// occupies one interval.
     ///
     /// # Errors
     ///
-    /// If that is no run with an end, in a sentence.
+    /// Returns an error with an explanation if the run has no end or exceeds a limit.
     pub(super) fn new(
         count: Option<u64>,
         every: Option<Duration>,
         length: Option<Duration>,
     ) -> Result<Self> {
         if every.is_some() && count.is_none() && length.is_none() {
-            bail!("--every needs an end: say how long by --for, or how often by --count");
+            bail!("--every needs an end: use --for or --count");
         }
         let every = every.unwrap_or(EVERY);
         if every < EVERY_MIN {
@@ -50,17 +51,19 @@ impl Schedule {
             (count, Some(within)) => count.unwrap_or(u64::MAX).min(within),
         };
         if count > COUNT_MAX {
-            bail!("that is {count} tries, and a run has at most {COUNT_MAX}: say a longer --every");
+            bail!(
+                "these are {count} tries, and a run has at most {COUNT_MAX}: use a longer --every"
+            );
         }
         Ok(Self { count, every })
     }
 }
 
-/// Reads `60s`, `500ms`, `5m`, `1h`; a number alone is seconds.
+/// Parses `60s`, `500ms`, `5m`, `1h`; a number without a unit is in seconds.
 ///
 /// # Errors
 ///
-/// If it is none of these, in a sentence.
+/// Returns an error with an explanation if `text` is not a duration.
 pub(super) fn duration(text: &str) -> Result<Duration> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
@@ -74,32 +77,32 @@ pub(super) fn duration(text: &str) -> Result<Duration> {
     let number = number.parse::<u64>().ok().filter(|number| *number > 0 && factor_ms > 0);
     let ms = number.and_then(|number| number.checked_mul(factor_ms));
     let ms = ms.with_context(|| {
-        format!("'{}' is no time: there are 500ms, 60s, 5m and 1h", text.escape_debug())
+        format!("invalid time '{}': use e.g. 500ms, 60s, 5m or 1h", text.escape_debug())
     })?;
     Ok(Duration::from_millis(ms))
 }
 
-/// Reads `64K`, `16M`, `1G`: a size in bytes, by powers of 1024.
+/// Parses a size in bytes such as `64K`, `16M`, `1G`, with powers of 1024.
 ///
 /// # Errors
 ///
-/// If it is no size, or one above a gigabyte.
+/// Returns an error if `text` is not a size from 1 byte to 1 GiB.
 pub(super) fn size(text: &str) -> Result<u64> {
     let bytes = any_size(text).filter(|bytes| (1..=1 << 30).contains(bytes));
     bytes.with_context(|| {
-        format!("'{}' is no size from 1 to 1G, as 64K or 16M", text.escape_debug())
+        format!("invalid size '{}': use 1 to 1G, e.g. 64K or 16M", text.escape_debug())
     })
 }
 
-/// Reads the size of what is not moved: as [`size`], and larger.
+/// Parses a size like [`size`], with a higher limit, for files that are not transferred.
 ///
 /// # Errors
 ///
-/// If it is no size, or one above a million gigabytes.
+/// Returns an error if `text` is not a size from 1 byte to 1024 TiB.
 pub(super) fn large_size(text: &str) -> Result<u64> {
     let bytes = any_size(text).filter(|bytes| (1..=1 << 50).contains(bytes));
     bytes.with_context(|| {
-        format!("'{}' is no size from 1 to 1024T, as 700M or 10G", text.escape_debug())
+        format!("invalid size '{}': use 1 to 1024T, e.g. 700M or 10G", text.escape_debug())
     })
 }
 
@@ -118,9 +121,9 @@ fn any_size(text: &str) -> Option<u64> {
     bytes.and_then(|(number, shift)| number.checked_mul(1 << shift))
 }
 
-/// The first size of a row.
+/// First size of a sequence, in bytes.
 const SIZE_FIRST: u64 = 1024;
-/// How many times as large the next one is.
+/// Ratio of consecutive sizes.
 const SIZE_FACTOR: u64 = 4;
 
 /// Returns sizes that grow by powers up to `most`, which is the last.

@@ -1,5 +1,5 @@
-//! The tries at a target, one after the other: the first that succeeds measures, the others only ask
-//! whether it can be used.
+//! Consecutive tries at a target: the first that succeeds performs the measurement, the others only
+//! determine whether the target is usable.
 
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
@@ -25,32 +25,32 @@ use records::measures::{Measures, Try, TryOutcome};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is tried.
+/// Target and options of a series.
 pub(super) struct Series<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) interrupts: &'a Interrupts,
-    /// Who logs in, if a login is measured.
+    /// Login credentials, if a login is measured.
     pub(super) login: Option<Login>,
-    /// The target with its password, if files are.
+    /// URL of the target with its password, if files are measured.
     pub(super) url: Option<Url>,
 }
 
-/// What all tries have come to.
+/// Result of a series.
 pub(super) struct Ended {
-    /// What was measured, if any try succeeded.
+    /// Results of the measurement, if any try succeeded.
     pub(super) measured: Option<Measured>,
-    /// The record, with the tries and the six measures.
+    /// Record with the tries and the six measures.
     pub(super) record: Measurement,
-    /// Why the last try failed, if none succeeded.
+    /// Reason for the failure of the last try, if none succeeded.
     pub(super) failed: Option<Failed>,
 }
 
 impl Series<'_> {
-    /// Makes all tries, or those up to an interrupt.
+    /// Makes all tries, or those before an interrupt.
     ///
     /// # Errors
     ///
-    /// If this machine refuses what is needed for the first one.
+    /// Returns an error if this machine refuses a resource for the first try.
     pub(super) fn run(&self, schedule: Schedule) -> Result<Ended> {
         let (clock, started_at) = (Monotonic::start(), SystemTime::now());
         let (mut tries, mut measured, mut last) = (Vec::new(), None, None);
@@ -69,7 +69,7 @@ impl Series<'_> {
                 Some(_) => self.knock()?.map(Some),
             };
             if self.interrupts.has_come() && outcome.is_err() && number > 0 {
-                // What was cut off says nothing of the target.
+                // An interrupted try gives no information about the target.
                 break;
             }
             tries.push(match &outcome {
@@ -84,7 +84,7 @@ impl Series<'_> {
             });
             last = outcome.err().or(last);
             if last.as_ref().is_some_and(|failed| failed.failure == Failure::WrongArguments) {
-                // They are as wrong at the next try.
+                // Wrong arguments would fail at every further try.
                 break;
             }
         }
@@ -107,13 +107,13 @@ impl Series<'_> {
                 let (target, via) = (arguments.target.to_string(), arguments.via.to_string());
                 let mut record = blank(target, via, started_at);
                 record.verdict = format!(
-                    "It could not be used in {} tries, so what limits it is unknown.",
+                    "It was not usable in any of {} tries, so the limiting factor is unknown.",
                     tries.len()
                 );
                 record
             }
         };
-        // Neither a recording nor a program of ours is tried.
+        // Recordings and running plumbs have no tries.
         if record.recording.is_none() && record.running.is_none() {
             record.tries = tries;
             let accuracy = measured.as_ref().and_then(|one| one.accuracy);
@@ -125,7 +125,7 @@ impl Series<'_> {
         Ended { failed: last.filter(|_| measured.is_none()), measured, record }
     }
 
-    /// Waits until it is time, and returns whether nobody has interrupted.
+    /// Waits until the try is due; returns `false` after an interrupt.
     fn wait_until(&self, due: Instant, clock: &Monotonic) -> Result<bool> {
         let notice = self.interrupts.descriptor()?;
         while clock.now() < due && !self.interrupts.has_come() {
@@ -144,7 +144,7 @@ impl Series<'_> {
         }
     }
 
-    /// Returns what a running plumb does.
+    /// Measures a running plumb.
     fn measure_running(&self, pid: u32) -> Result<Result<Measured, Failed>> {
         let length = self.arguments.length.unwrap_or(running::LOOK);
         let started_at = SystemTime::now();
@@ -191,7 +191,7 @@ impl Series<'_> {
     }
 }
 
-/// Returns what to say first where some tries have failed.
+/// Returns a sentence about the failed tries, if any.
 fn unavailable(tries: &[Try]) -> Option<String> {
     let failed = tries.iter().filter(|one| one.outcome != TryOutcome::Ok);
     let count = failed.clone().count();
@@ -206,7 +206,7 @@ fn saturating(every: Duration, times: u64) -> Duration {
     every.saturating_mul(u32::try_from(times).unwrap_or(u32::MAX))
 }
 
-/// Returns what a recording holds.
+/// Measures a recorded session.
 fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let found = match recorded::read(path)? {
         Ok(found) => found,
@@ -219,7 +219,7 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let name = path.display().to_string();
     let mut record = blank(name, "recording".to_owned(), began);
     record.started_at = rfc_3339(began);
-    // It is another machine's, or another time's.
+    // The recording may come from another machine or time.
     record.host = HostInfo::default();
     (record.echo, record.screenful) = (found.echo, found.screenful);
     record.recording = Some(found.recording);
@@ -229,7 +229,7 @@ fn measure_recording(path: &Path) -> Result<Result<Measured, Failed>> {
     let has_measured = record.echo.is_some() || record.screenful.is_some();
     let title = found
         .title
-        .map(|title| format!("the recording is of '{}'", records::escape::terminal(title)));
+        .map(|title| format!("the recording is titled '{}'", records::escape::terminal(title)));
     Ok(Ok(Measured {
         record,
         notes: title.into_iter().chain(found.notes).collect(),

@@ -1,9 +1,10 @@
-//! Stamps of the meter, and the time that lies between two of them.
+//! Stamps of the meter, and the time between two of them.
 //!
-//! A stamp made beside the engines by another clock says when this program looked, not what took
-//! the time. So a keystroke is stamped by the clock of the meter itself: the accounts at a moment.
-//! What passed between two stamps is the sum of what the accounts grew by, exactly, and what no
-//! account of ours has is waiting: for the far side, for the network and for the processor.
+//! A timestamp from another clock outside the engines would show when this program looked, not
+//! where the time went. A keystroke is therefore stamped with the clock of the meter: the values of
+//! all accounts at a moment. The time between two stamps is exactly the sum of the increases of the
+//! accounts. Time that is in no account of plumb is waiting: for the remote host, the network or a
+//! CPU.
 
 use super::record::nanos;
 use os::clock::TickRate;
@@ -22,7 +23,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Stamps this moment.
+    /// Creates a stamp of the current moment.
     pub(crate) fn now(cx: &mut Cx<'_>) -> Self {
         cx.meter.settle();
         Self {
@@ -32,7 +33,7 @@ impl Stamp {
         }
     }
 
-    /// Returns what passed since `earlier`.
+    /// Returns the time since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Spent {
         let mut ticks = self.accounts;
         for (now, before) in ticks.iter_mut().zip(earlier.accounts) {
@@ -46,18 +47,18 @@ impl Stamp {
     }
 }
 
-/// What passed between two stamps, by account.
+/// Time between two stamps, by account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     ticks: [u64; Account::COUNT],
-    /// Bytes that went and came on a serial line.
+    /// Bytes sent and received on a serial line.
     pub(crate) line_bytes: u64,
-    /// Segments with data that our own TCP received.
+    /// Segments with data received by the user-space TCP.
     pub(crate) data_segments: u64,
 }
 
 impl Spent {
-    /// Returns both times together.
+    /// Returns the sum of both times.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         for (sum, more) in self.ticks.iter_mut().zip(other.ticks) {
             *sum += more;
@@ -67,7 +68,7 @@ impl Spent {
         self
     }
 
-    /// Returns all of the time, in ticks.
+    /// Returns the total time in ticks.
     pub(crate) fn total_ticks(&self) -> u64 {
         self.ticks.iter().sum()
     }
@@ -77,35 +78,35 @@ impl Spent {
     }
 }
 
-/// What turns ticks and bytes into nanoseconds.
+/// Factors for the conversion of ticks and bytes to nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
-    /// What a tick of the meter is worth.
+    /// Duration of a tick of the meter.
     pub(crate) tick: TickRate,
-    /// Bits per second of a serial line, each byte being 10 bits on it.
+    /// Rate of a serial line in bits per second, with 10 bits per byte.
     pub(crate) line_bps: Option<u32>,
 }
 
-/// Start bit, eight bits of data, stop bit.
+/// Start bit, eight data bits, stop bit.
 const BITS_PER_BYTE: u64 = 10;
 
 impl Rates {
-    /// Returns all of `spent` in nanoseconds.
+    /// Returns the total of `spent` in nanoseconds.
     pub(crate) fn total_ns(&self, spent: &Spent) -> u64 {
         self.tick.to_nanos(spent.total_ticks())
     }
 
-    /// Returns what the clock of the meter tells apart, in whole nanoseconds.
+    /// Returns the resolution of the meter's clock, rounded up to whole nanoseconds.
     pub(crate) fn resolution_ns(&self) -> u64 {
         1_000_000_000_u64.div_ceil(self.tick.ticks_per_second().max(1))
     }
 
-    /// Returns what was charged to one account, in nanoseconds.
+    /// Returns the time charged to one account, in nanoseconds.
     pub(crate) fn account_ns(&self, spent: &Spent, account: Account) -> u64 {
         self.tick.to_nanos(spent.ticks(account))
     }
 
-    /// Returns `spent` with `time` charged to the account `to` instead of `from`, as far as `from` has it.
+    /// Returns `spent` with up to `time` moved from the account `from` to the account `to`.
     pub(crate) fn moved(&self, spent: &Spent, time: Duration, from: Account, to: Account) -> Spent {
         let ticks = u128::from(self.tick.ticks_per_second()) * time.as_nanos() / 1_000_000_000;
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX).min(spent.ticks(from));
@@ -118,8 +119,8 @@ impl Rates {
         moved
     }
 
-    /// Returns what each of our layers took, in the order of the stairs; a layer that did nothing
-    /// is not among them, as TCP where it is the kernel's.
+    /// Returns the time of each of plumb's layers, from the line up. Layers without time are
+    /// omitted, such as TCP if the kernel's is used.
     pub(crate) fn parts(&self, spent: &Spent) -> Vec<LayerTime> {
         let line = self.line_bps.map(|rate_bps| {
             let bits = u128::from(spent.line_bytes * BITS_PER_BYTE);
@@ -132,13 +133,13 @@ impl Rates {
         line.into_iter().chain(charged).collect()
     }
 
-    /// Returns an echo that took `spent`, of which this program waited for a processor for so long.
+    /// Returns an echo that took `spent`, of which the process `waited` for a CPU.
     pub(crate) fn echo_sample(&self, spent: &Spent, waited: Option<Duration>) -> EchoSample {
         EchoSample { total_ns: self.total_ns(spent), parts: self.parts_with(spent, waited) }
     }
 
-    /// Returns the parts of `spent` with the wait for a processor. A wait in the midst of a layer's
-    /// work is in the account of that layer, so what counts here is at most what no layer has.
+    /// Returns the parts of `spent` with the wait for a CPU. A wait in the middle of a layer's work
+    /// is in the account of that layer, so the separate part is at most the time that no layer has.
     pub(crate) fn parts_with(&self, spent: &Spent, waited: Option<Duration>) -> Vec<LayerTime> {
         let waited = waited.map(|waited| LayerTime {
             layer: Layer::RunQueue,
@@ -148,7 +149,7 @@ impl Rates {
     }
 }
 
-/// The accounts of our own layers, from the line up. Waiting has none.
+/// Accounts of plumb's layers, from the line up. Waiting has none.
 pub(crate) const LAYERS: [(Account, Layer); 7] = [
     (Account::Interrupt, Layer::InterruptOrSystemCall),
     (Account::Link, Layer::Link),

@@ -1,12 +1,13 @@
-//! Longer outputs with keys struck beside them, until one is so long that the buffers of both ends are
-//! full in it; and then another, which that one foretells.
+//! Long outputs during which keys are typed: each is longer than the previous, until one is long
+//! enough to fill the buffers of both ends. Another one follows, whose echo times are predicted
+//! from that one.
 //!
-//! As long as an output fits into the buffers, a key waits for all that is left of it, and the echo
-//! says how long the output is and nothing of the way. An output is long enough when there are
-//! three echoes beside it, of which the longest takes less than half of its time, and the later ones are
-//! no longer than the earlier ones.
+//! While an output fits into the buffers, the echo of a key waits for the whole rest of the output,
+//! and the echo time shows the length of the output instead of the properties of the path. An
+//! output is long enough if there are at least three echoes, the longest takes less than half of
+//! the duration, and the later ones are not longer than the earlier ones.
 //!
-//! The keys that were struck beside an output are in the far side's line by then, and are taken back
+//! After an output, the keys typed during it are on the remote host's command line; they are erased
 //! before anything else is typed.
 
 use super::beside::{Load, Loaded};
@@ -15,38 +16,38 @@ use super::prompt::{Prompts, Wait};
 use protocols::Cx;
 use protocols::time::{Duration, Instant};
 
-/// How many outputs are tried until one fills the buffers, with the first.
+/// Maximum number of outputs until one fills the buffers, including the first.
 const PROBES_MAX: usize = 4;
-/// Each is so many times as long as the one before.
+/// Ratio of the lengths of consecutive outputs.
 const TIMES: u32 = 3;
-/// With fewer keys beside it an output has not shown that echoes are as long as each other.
+/// Minimum number of echoes that can show equal echo times.
 const FEWEST_ECHOES: usize = 3;
-/// A line with nothing in it has no echo of what takes it back.
+/// Time limit for clearing the line; on an empty line the erasing keys have no echo.
 const CLEARING: Duration = Duration::from_millis(500);
-/// No output is begun that would take longer than this.
+/// Maximum estimated duration of an output.
 const LONG: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
 enum State {
-    /// The prompt after the last one is waited for.
+    /// Wait for the prompt after the last output.
     Resting(Wait),
     /// The line is being cleared.
     Clearing(Wait),
     Loading(Box<Load>),
 }
 
-/// What came of them.
+/// Result of the long outputs.
 #[derive(Debug)]
 pub(crate) struct Sustained {
-    /// The one that was long enough, if it is not the first.
+    /// The output that was long enough, if it was not the first.
     pub(crate) probe: Option<Loaded>,
-    /// The one after it, or else the longest.
+    /// The output after it, or else the longest.
     pub(crate) loaded: Loaded,
-    /// Whether there is one that was long enough, and one after it.
+    /// Whether an output was long enough and another one followed it.
     pub(crate) is_settled: bool,
 }
 
-/// The outputs that are asked for.
+/// A sequence of long outputs.
 #[derive(Debug)]
 pub(crate) struct Sustaining {
     state: State,
@@ -61,8 +62,8 @@ pub(crate) struct Sustaining {
 }
 
 impl Sustaining {
-    /// Begins after `first`, of which `eraser` takes a key back; `None` if nothing can be learned
-    /// from more.
+    /// Starts a sequence after `first`; `eraser` is the key that erases a character. Returns `None`
+    /// if longer outputs would give no more information.
     pub(crate) fn after(
         first: &Loaded,
         eraser: u8,
@@ -83,11 +84,11 @@ impl Sustaining {
         sustaining.goes_on(first, cx).then_some(sustaining)
     }
 
-    /// Returns what came, when all of it has; `None` if one did not come whole.
+    /// Returns the result when all outputs are complete; `None` if one was incomplete.
     ///
     /// # Errors
     ///
-    /// Until then: when to look again.
+    /// Returns the time of the next call while outputs are outstanding.
     pub(crate) fn look(
         &mut self,
         prompts: &Prompts,
@@ -126,7 +127,7 @@ impl Sustaining {
         }
     }
 
-    /// Returns the output that comes.
+    /// Returns the current output.
     pub(crate) fn load(&self) -> Option<&Load> {
         match &self.state {
             State::Loading(load) => Some(load),
@@ -134,7 +135,7 @@ impl Sustaining {
         }
     }
 
-    /// Returns the output that comes, to be changed.
+    /// Returns the current output for modification.
     pub(crate) fn load_mut(&mut self) -> Option<&mut Load> {
         match &mut self.state {
             State::Loading(load) => Some(load),
@@ -142,7 +143,7 @@ impl Sustaining {
         }
     }
 
-    /// Chooses what comes after `last`, and returns whether there is anything to be learned.
+    /// Selects the output after `last`; returns whether another one is useful.
     fn goes_on(&mut self, last: &Loaded, cx: &Cx<'_>) -> bool {
         let arrivals = &last.shown.watch.arrivals;
         let ends = arrivals.first().zip(arrivals.last());
@@ -167,11 +168,12 @@ impl Sustaining {
     }
 }
 
-/// Later echoes that are longer by one part in so many, and by so much, still grow.
+/// Minimum relative (1/n) and absolute increase of later echoes that counts as growth.
 const GROWN_ONE_IN: u32 = 4;
 const GROWN: Duration = Duration::from_millis(10);
 
-/// Returns whether the later half of `echoes` is longer than the earlier one: the queue fills.
+/// Returns whether the later half of `echoes` is longer than the earlier one, because the queue
+/// fills.
 fn are_growing(echoes: &[Duration]) -> bool {
     let (early, late) = echoes.split_at(echoes.len() / 2);
     let middle = |half: &[Duration]| {

@@ -1,5 +1,5 @@
-//! What is measured: a login by Telnet or over a serial line, files of a server, a recorded session,
-//! a running plumb.
+//! Target of a measurement: a login over Telnet or a serial line, files of a server, a recorded
+//! session, or a running plumb.
 
 use crate::carry::{self, Target};
 use crate::files::url::Url;
@@ -10,42 +10,42 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port of Telnet in TLS.
+/// Port of Telnet over TLS.
 const TELNETS_PORT: u16 = 992;
-/// How a recording's name ends.
+/// File name extension of a recording.
 const RECORDING: &str = ".cast";
 
-/// A target as it was typed.
+/// A target as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// A login by Telnet.
+    /// A login over Telnet.
     Login {
-        /// The host and its port.
+        /// Host and port.
         target: Target,
-        /// Whether it is in TLS from the first byte on.
+        /// Whether TLS is used from the first byte.
         is_in_tls: bool,
     },
     /// A login over a serial line of this machine.
     Line(Line),
     /// Files of a server.
     Files(Url),
-    /// A session that was recorded.
+    /// A recorded session.
     Recording(PathBuf),
-    /// A plumb that runs on this machine, by the number of its process.
+    /// A plumb running on this machine, by its process ID.
     Running(u32),
 }
 
 /// A serial line of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// The device.
+    /// Device path.
     pub(crate) device: PathBuf,
-    /// How it is set.
+    /// Line parameters.
     pub(crate) settings: LineSettings,
 }
 
 impl Line {
-    /// Returns the bits of a byte on the line, with start and stop.
+    /// Returns the number of bits per byte on the line, including start and stop bits.
     pub(crate) fn bits_per_byte(&self) -> u64 {
         let data = match self.settings.data_bits {
             DataBits::Five => 5,
@@ -58,8 +58,7 @@ impl Line {
         1 + data + parity + stop
     }
 
-    /// Returns the rate, unless it is a rate by name only: of a pseudo-terminal no bit is ever on a
-    /// line.
+    /// Returns the rate; `None` for a pseudo-terminal, whose rate has no effect.
     pub(crate) fn rate_bps(&self) -> Option<u32> {
         let is_pseudo = self.device.starts_with("/dev/pts");
         (!is_pseudo).then_some(self.settings.bits_per_second)
@@ -79,7 +78,10 @@ impl FromStr for Subject {
         if let Some(rest) = text.strip_prefix("serial:") {
             let (device, settings) = rest.split_once('?').unwrap_or((rest, ""));
             if device.is_empty() {
-                bail!("'{}' names no device: serial:/dev/ttyUSB0?baud=9600", text.escape_debug());
+                bail!(
+                    "no device in '{}': use e.g. serial:/dev/ttyUSB0?baud=9600",
+                    text.escape_debug()
+                );
             }
             let settings = line_settings(settings)?;
             return Ok(Self::Line(Line { device: PathBuf::from(device), settings }));
@@ -88,7 +90,7 @@ impl FromStr for Subject {
             let number = process.parse().ok().filter(|number| *number > 0);
             return number.map(Self::Running).with_context(|| {
                 format!(
-                    "'pid:{}' is no number of a process: plumb meters --list shows which plumbs run",
+                    "invalid process number 'pid:{}': plumb meters --list lists the running ones",
                     process.escape_debug()
                 )
             });
@@ -99,8 +101,8 @@ impl FromStr for Subject {
             }
             if text.contains('/') {
                 bail!(
-                    "'{}' is no target: a recording's name ends with {RECORDING}, a serial line is \
-                     serial:/dev/..., and a server is a URL",
+                    "'{}' is not a target: a recording's name ends with {RECORDING}, a serial line \
+                     is serial:/dev/..., and a server is a URL",
                     text.escape_debug()
                 );
             }
@@ -112,8 +114,8 @@ impl FromStr for Subject {
             "telnets" => (true, TELNETS_PORT),
             "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
             _ => bail!(
-                "'{}://' is not a kind of target that plumb measures: there are telnet, telnets, \
-                 ftp, ftpes, ftps, tftp, serial:DEVICE, pid:NUMBER and a recording, FILE{RECORDING}",
+                "'{}://' cannot be measured: use telnet, telnets, ftp, ftpes, ftps, tftp, \
+                 serial:DEVICE, pid:NUMBER and a recording, FILE{RECORDING}",
                 scheme.escape_debug()
             ),
         };
@@ -177,13 +179,13 @@ mod tests {
     #[test]
     fn each_kind_of_bad_target_has_its_sentence() {
         let sentence = |text: &str| text.parse::<Subject>().unwrap_err().to_string();
-        assert!(sentence("ssh://host").contains("is not a kind of target"));
-        assert!(sentence("serial:").contains("names no device"));
-        assert!(sentence("serial:/dev/x?baud=fast").contains("no setting of a line"));
+        assert!(sentence("ssh://host").contains("cannot be measured: use"));
+        assert!(sentence("serial:").contains("no device in"));
+        assert!(sentence("serial:/dev/x?baud=fast").contains("invalid setting of a serial line"));
         assert!(sentence("pid:me").contains("plumb meters --list"));
-        assert!(sentence("/etc/passwd").contains("is no target"));
-        assert!(sentence("telnet://").contains("not a host name"));
-        assert!(sentence("ftp://host/%zz").contains("two digits"));
+        assert!(sentence("/etc/passwd").contains("is not a target"));
+        assert!(sentence("telnet://").contains("invalid host name"));
+        assert!(sentence("ftp://host/%zz").contains("two hex digits"));
         assert!(sentence("host:0").contains("port"));
     }
 

@@ -1,4 +1,4 @@
-//! Files that are measured: transfers of growing sizes by FTP, in TLS or not, and by TFTP.
+//! Measured files: transfers of increasing sizes over FTP, with or without TLS, and over TFTP.
 
 use super::arguments::Arguments;
 use super::foretold;
@@ -27,17 +27,17 @@ use records::verdict::Observation;
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
-/// What TFTP is asked for, as `plumb get` does.
+/// TFTP options requested, the same as by `plumb get`.
 const TFTP_BLOCK_BYTES: u16 = 1428;
 const TFTP_WINDOW_BLOCKS: u16 = 16;
 
-/// Who measures files.
+/// Measures the files at a URL.
 pub(super) struct Files<'a> {
     pub(super) url: &'a Url,
     pub(super) arguments: &'a Arguments,
 }
 
-/// What either protocol has found.
+/// Results of either protocol.
 struct Found {
     address: Option<SocketAddr>,
     phases: Phases,
@@ -52,11 +52,12 @@ struct Found {
 }
 
 impl Files<'_> {
-    /// Moves files of growing sizes.
+    /// Transfers files of increasing sizes.
     ///
     /// # Errors
     ///
-    /// If this machine refuses what is needed; inside, why nothing could be measured.
+    /// Returns an error if this machine refuses a resource. The inner error is the reason why
+    /// nothing could be measured.
     pub(super) fn measure(&self) -> Result<Result<Measured, Failed>> {
         let started_at = SystemTime::now();
         let mut progress = ProgressLine::on_stderr();
@@ -72,11 +73,11 @@ impl Files<'_> {
         Ok(found?.map(|found| self.measured(found, started_at)))
     }
 
-    /// Finds out whether files can be had, and returns the time until they could be, ns.
+    /// Determines whether files can be transferred, and returns the time until they could, ns.
     ///
     /// # Errors
     ///
-    /// As [`Files::measure`].
+    /// Returns the errors of [`Files::measure`].
     pub(super) fn knock(&self) -> Result<Result<u64, Failed>> {
         let began = Instant::now();
         match self.url.scheme {
@@ -240,7 +241,7 @@ fn opening_ns(opening: &ftp::Moment) -> u64 {
     nanos(steps.into_iter().flatten().sum())
 }
 
-/// Returns what is measured of a transfer.
+/// Returns the measured values of a transfer.
 fn sample(direction: Direction, transfer: &Transfer, spans: &ftp::Spans) -> Option<Sample> {
     let time = &transfer.time;
     Some(Sample {
@@ -260,8 +261,8 @@ fn sample(direction: Direction, transfer: &Transfer, spans: &ftp::Spans) -> Opti
     })
 }
 
-/// Returns what is measured of a transfer by TFTP: from its last block on its last acknowledgment is
-/// what it waits for.
+/// Returns the measured values of a TFTP transfer: after its last block it waits for the last
+/// acknowledgment.
 fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) -> Option<Sample> {
     let sample = sample(direction, transfer, &ftp::Spans::default())?;
     let last_ns = arrivals.last().map(|last| last.at_ns.min(sample.total_ns));
@@ -275,14 +276,14 @@ fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) 
     })
 }
 
-/// Returns the first `bytes` of a transfer, if it had more of them.
+/// Returns the first `bytes` of a transfer, if it was longer.
 fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
     let mut sum = 0_u64;
     let reached = arrivals.iter().find(|arrival| {
         sum = sum.saturating_add(arrival.bytes);
         sum >= bytes
     })?;
-    // What is reached by the last of it is no beginning.
+    // A beginning that includes the last arrival would be the whole transfer.
     let is_last = arrivals.last() == Some(reached);
     (!is_last).then_some(Sample {
         direction: Direction::Received,
@@ -301,7 +302,7 @@ fn beginning(bytes: u64, arrivals: &[Arrival]) -> Option<Sample> {
     })
 }
 
-/// Returns what TCP knew of a data connection at its end.
+/// Returns TCP's values of a data connection at its end.
 fn tcp_figures(transfer: &Transfer) -> TcpFigures {
     let tcp = &transfer.tcp;
     let ns = |us: Option<u64>| us.map(|us| us.saturating_mul(1_000));

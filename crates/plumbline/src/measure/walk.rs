@@ -1,4 +1,4 @@
-//! The walk through a login: the session without a keyboard that measures.
+//! A measured login: the session without a keyboard that performs the measurement.
 //!
 //! ```text
 //! connect ─► prompt ─► name, password ─► errands ─► echo ─► pieces ─► screenful
@@ -7,10 +7,10 @@
 //!            (a shell, all four)
 //! ```
 //!
-//! Each part is a small machine that looks at the console whenever something has come or its time
-//! has run out, and says until when there is nothing to see. What a part could not do is noted,
-//! and the walk goes on with the next; so a report holds all that could be measured. Return is
-//! never pressed but where a shell waits for a command, or a name and a password were given.
+//! Each part is a small state machine that processes the console whenever data has arrived or its
+//! deadline has passed, and returns its next deadline. If a part fails, this is noted and the next
+//! part runs, so that the report contains everything that could be measured. Return is pressed only
+//! when a shell waits for a command, or when a user name and a password were given.
 
 use super::answers::{Answered, Answers};
 use super::beside::{Load, Loaded, TRAIN_KEYS, Train};
@@ -33,97 +33,97 @@ use records::verdict::Unfinished;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// How long a line may be quiet at first: whoever is there has said his prompt long ago.
+/// Initial silence after which a serial line is used; its prompt was printed long ago.
 const LINE_GREETING: Duration = Duration::from_secs(1);
 
-/// What the walk is to do.
+/// Parameters of the walk.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    /// How many echoes are wanted.
+    /// Number of echoes to measure.
     pub(crate) keys: usize,
-    /// Whom to log in as, where a name is asked for.
+    /// Credentials for a login prompt.
     pub(crate) login: Option<Login>,
-    /// How a shell's prompt ends.
+    /// Endings of a shell's prompt.
     pub(crate) prompts: Prompts,
-    /// The command for the screenful, if not ours.
+    /// User-defined command for the screenful, instead of the default one.
     pub(crate) command: Option<String>,
-    /// Commands whose output is wanted, before anything is measured.
+    /// Commands whose output is requested before the measurement.
     pub(crate) errands: Vec<String>,
-    /// How long nothing at all may come.
+    /// Time limit without any data.
     pub(crate) patience: Duration,
     /// Reads the CPU time of this process.
     pub(crate) cpu_time: fn() -> Duration,
-    /// Reads for how long the threads of this process have waited for a processor.
+    /// Reads the time that the threads of this process have waited for a CPU.
     pub(crate) run_queue_wait: fn() -> Option<Duration>,
 }
 
-/// A user's name and password.
+/// User name and password.
 #[derive(Clone)]
 pub(crate) struct Login {
-    /// The name.
+    /// User name.
     pub(crate) user: String,
-    /// The password, if there is one.
+    /// Password, if there is one.
     pub(crate) password: Option<String>,
 }
 
-/// What the walk has found.
+/// Results of the walk.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// When the connection stood.
+    /// Time at which the connection opened.
     pub(crate) opened_at: Option<Instant>,
-    /// When the far side said anything at first.
+    /// Time of the first data from the remote host.
     pub(crate) heard_at: Option<Instant>,
-    /// When negotiation had become quiet.
+    /// Time at which the negotiation was complete.
     pub(crate) negotiated_at: Option<Instant>,
-    /// The first prompt, and when its last character came.
+    /// First prompt, and the time of its last character.
     pub(crate) prompt: Option<(Prompt, Instant)>,
-    /// Whether nothing at all had been said by then: it is only this side that waited.
+    /// Whether no data at all had arrived by then, so that the time is only this side's timeout.
     pub(crate) is_silent: bool,
-    /// Commands and their output.
+    /// Commands with their output.
     pub(crate) errands: Vec<(String, Vec<u8>)>,
-    /// The echoes.
+    /// Echoes.
     pub(crate) keystrokes: Vec<Keystroke>,
-    /// The echoes of the keys that took those back.
+    /// Echo times of the keys that erased those.
     pub(crate) erasures: Vec<Duration>,
     /// Empty intervals between two stamps.
     pub(crate) empty: Vec<Spent>,
-    /// CPU time for one key.
+    /// CPU time per key.
     pub(crate) cpu_per_key: Option<Duration>,
-    /// Short pieces of text, before the screenful.
+    /// Short outputs before the screenful.
     pub(crate) pieces: Vec<Watch>,
-    /// The screenful, and whether a command showed it.
+    /// Screenful, and whether a command produced it.
     pub(crate) screenful: Option<(Shown, bool)>,
-    /// Echoes of keys struck at a steady pace.
+    /// Echo times of keys typed at a steady pace.
     pub(crate) train: Vec<Duration>,
-    /// A screenful that was acknowledged as most programs do: late.
+    /// A screenful with delayed acknowledgments, as in most programs.
     pub(crate) unhurried: Option<Shown>,
-    /// Short answers, acknowledged at once and late.
+    /// Short answers with immediate and with delayed acknowledgments.
     pub(crate) answered: Answered,
-    /// A long output, and the echoes of keys struck beside it.
+    /// A long output, and the echo times of keys typed during it.
     pub(crate) loaded: Option<Loaded>,
-    /// Longer ones after it.
+    /// Longer outputs after it.
     pub(crate) sustained: Option<Sustained>,
-    /// Whether the far side refused the login.
+    /// Whether the remote host refused the login.
     pub(crate) is_refused: bool,
-    /// Whether the far side ended the session, or fell silent in it, before all was measured.
+    /// Whether the remote host ended the session or stopped answering before all was measured.
     pub(crate) is_cut_off: bool,
-    /// Output that did not come whole.
+    /// Incomplete output.
     pub(crate) unfinished: Option<Unfinished>,
-    /// From the last answer that a login asked for to the shell's prompt.
+    /// Time from the last answer to a login prompt until the shell's prompt.
     pub(crate) login: Option<Duration>,
-    /// For how long this program waited for a processor from the connection to the first key.
+    /// Time that this process waited for a CPU from the connection to the first key.
     pub(crate) login_wait: Option<Duration>,
-    /// What the carrier knew before the echoes, and after them.
+    /// Status of the carrier before and after the echoes.
     pub(crate) status_of_echoes: [Option<CarrierStatus>; 2],
-    /// What the carrier knew before the screenful, and after it.
+    /// Status of the carrier before and after the screenful.
     pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
-    /// What the carrier knew before the long output.
+    /// Status of the carrier before the long output.
     pub(crate) status_before: Option<CarrierStatus>,
-    /// What the carrier knew when the longest output had come.
+    /// Status of the carrier after the longest output.
     pub(crate) status_sustained: Option<CarrierStatus>,
-    /// What the carrier knew before that.
+    /// Latest status of the carrier, except for the one after the longest output.
     pub(crate) status: Option<CarrierStatus>,
-    /// What could not be done, each a sentence without its end.
+    /// Incomplete parts of the measurement, each a sentence without a full stop.
     pub(crate) notes: Vec<String>,
 }
 
@@ -147,16 +147,16 @@ enum Stage {
 pub(crate) struct Walk {
     console: Console,
     plan: Plan,
-    /// How long the first words may be waited for.
+    /// Time limit for the first output.
     greeting: Duration,
     stage: Stage,
     is_in_shell: bool,
-    /// The key that takes one back, if it is known.
+    /// Key that erases a character, if known.
     eraser: Option<u8>,
     is_owed_answers: bool,
     wants_status: bool,
     deadline: Option<Instant>,
-    /// For how long this program had waited for a processor when the connection was established.
+    /// Wait times of this process when the connection was established.
     waited_before: Waits,
     interrupts: Option<UnixStream>,
     progress: ProgressLine,
@@ -164,7 +164,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Makes a walk that ends early when something can be read from `interrupts`.
+    /// Creates a walk that ends early when `interrupts` is readable.
     pub(crate) fn new(plan: Plan, interrupts: Option<UnixStream>, progress: ProgressLine) -> Self {
         let mut console = Console::new();
         console.account_run_queue(plan.run_queue_wait);
@@ -185,7 +185,7 @@ impl Walk {
         }
     }
 
-    /// Makes the same over a serial line, which has no Telnet, and says nothing by itself.
+    /// Creates a walk over a serial line, which has no Telnet and sends nothing by itself.
     pub(crate) fn on_line(
         plan: Plan,
         interrupts: Option<UnixStream>,
@@ -197,14 +197,16 @@ impl Walk {
         Self { console, greeting: LINE_GREETING, ..walk }
     }
 
-    /// Ends the walk, whose connection has ended by `outcome`, and returns what it has found.
+    /// Ends the walk after its connection ended with `outcome`, and returns the findings.
     pub(crate) fn into_findings(mut self, outcome: Outcome) -> Findings {
         if !matches!(self.stage, Stage::Opening | Stage::Over) {
             self.findings.is_cut_off = !matches!(outcome, Outcome::Closed | Outcome::Left);
             match outcome {
-                Outcome::Reset | Outcome::Refused => self.note("the far side reset the connection"),
-                Outcome::TimedOut => self.note("the far side has fallen silent"),
-                Outcome::Unreachable => self.note("there is no way to the far side any more"),
+                Outcome::Reset | Outcome::Refused => {
+                    self.note("the remote host reset the connection");
+                }
+                Outcome::TimedOut => self.note("the remote host no longer answers"),
+                Outcome::Unreachable => self.note("there is no route to the remote host any more"),
                 Outcome::Closed | Outcome::Left => {}
             }
         }
@@ -213,7 +215,7 @@ impl Walk {
         self.findings
     }
 
-    /// Lets the stage look at what has happened, and goes on to the next as long as one is done.
+    /// Runs the current stage and the following ones as far as possible.
     fn look(&mut self, cx: &mut Cx<'_>) {
         self.deadline = loop {
             match self.look_once(cx) {
@@ -223,11 +225,11 @@ impl Walk {
         };
     }
 
-    /// Does one step of the stage.
+    /// Runs one step of the current stage.
     ///
     /// # Errors
     ///
-    /// When there is nothing more to see: when to look again.
+    /// Returns the time of the next call if the stage has to wait.
     fn look_once(&mut self, cx: &mut Cx<'_>) -> Result<(), Option<Instant>> {
         match &mut self.stage {
             Stage::Opening | Stage::Over => return Err(None),
@@ -257,7 +259,7 @@ impl Walk {
                     self.on_echoed(erasers, cx);
                 }
                 Progress::Stopped(why) => self.stop_echoing(why, false),
-                Progress::Silent => self.stop_echoing("the far side stopped echoing", true),
+                Progress::Silent => self.stop_echoing("the remote host stopped echoing", true),
             },
             Stage::Train(train) => {
                 self.findings.train = train.look(&mut self.console, cx)?;
@@ -311,16 +313,16 @@ impl Walk {
                 return self.answer(&password, true, cx);
             }
             (Prompt::Password, Some(Login { password: None, .. })) => {
-                self.note("a password is asked for: give it by --password-file");
+                self.note("the remote host asks for a password: use --password-file");
             }
             (Prompt::Login | Prompt::Password, Some(_)) => {
                 self.findings.is_refused = true;
                 self.note("the login was refused");
-                // Keys at this prompt would be a name.
+                // Keys typed at this prompt would be taken for a user name.
                 return self.end();
             }
             (Prompt::Silence, Some(_)) => {
-                self.note("no shell prompt was recognized: say how it ends by --prompt");
+                self.note("no shell prompt was recognized: specify its ending with --prompt");
             }
             (_, None) => {}
         }
@@ -352,7 +354,7 @@ impl Walk {
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
     }
 
-    /// Goes on from the echoes to keys at a pace, if `erasers` take those back.
+    /// Continues from the echoes to keys at a steady pace, if `erasers` are available.
     fn on_echoed(&mut self, erasers: Option<Vec<u8>>, cx: &mut Cx<'_>) {
         self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
         self.keep_echoes();
@@ -365,7 +367,7 @@ impl Walk {
         }
     }
 
-    /// Keeps what has been measured of the echo so far.
+    /// Stores the echo measurements made so far.
     fn keep_echoes(&mut self) {
         let Stage::Echo { echo, cpu_before } = &mut self.stage else { return };
         let cpu = (self.plan.cpu_time)().saturating_sub(*cpu_before);
@@ -376,7 +378,7 @@ impl Walk {
         self.findings.empty = std::mem::take(&mut echo.empty);
     }
 
-    /// Begins what foretells the screenful, where it will be ours.
+    /// Starts the short outputs, from which the default screenful is predicted.
     fn begin_pieces(&mut self, cx: &mut Cx<'_>) {
         if !self.is_in_shell || self.plan.command.is_some() {
             return self.begin_screenful(cx);
@@ -395,7 +397,7 @@ impl Walk {
 
     fn begin_screenful(&mut self, cx: &mut Cx<'_>) {
         if self.asks_for_user() {
-            self.note("at a login prompt no screenful is typed: give --login");
+            self.note("a screenful needs a login: use --login");
             return self.end();
         }
         self.wants_status = true;
@@ -412,8 +414,8 @@ impl Walk {
         self.stage = Stage::Screenful { showing, is_command };
     }
 
-    /// Returns whether the far side waits for a name or a password, which many keys typed there would be
-    /// taken for.
+    /// Returns whether the remote host waits for a user name or a password, so that many typed keys
+    /// would be taken for one.
     fn asks_for_user(&self) -> bool {
         let prompt = self.findings.prompt.map(|(prompt, _)| prompt);
         !self.is_in_shell && matches!(prompt, Some(Prompt::Login | Prompt::Password))
@@ -425,17 +427,18 @@ impl Walk {
             self.on_stuck(&shown.watch);
         } else if !is_whole {
             let cells = shown.watch.cells;
-            self.findings.notes.push(format!("only {cells} cells of the screenful came"));
+            self.findings.notes.push(format!("only {cells} cells of the screenful were received"));
         }
-        // What was cut off enters no table.
+        // An incomplete screenful is not reported.
         if is_whole && shown.watch.first.is_some() {
             self.findings.screenful = Some((shown, is_command));
         }
-        // A command of somebody else's may do more than show something: it runs once.
+        // A user-defined command may have side effects, so it runs only once.
         if !is_whole || !is_command || self.plan.command.is_some() {
             return self.end();
         }
-        // The echo of Return leaves before the screen only if the shell takes a moment for that.
+        // The echo of Return is sent separately from the screen only if the command starts with a
+        // short delay.
         let text = format!("env true; {SCREENFUL_COMMAND}");
         let screen = Screen::Command { text, cells: Some(SCREENFUL_CELLS) };
         let showing = Showing::begin(screen, self.plan.patience, &mut self.console, cx);
@@ -443,8 +446,8 @@ impl Walk {
         self.wants_status = true;
     }
 
-    /// Ends where no key can be measured any more: what is left on the line would go to the shell with the
-    /// next command.
+    /// Ends the walk when no more keys can be measured: the characters left on the line would be
+    /// sent to the shell with the next command.
     fn stop_echoing(&mut self, why: &str, is_silent: bool) {
         self.note(why);
         self.keep_echoes();
@@ -461,12 +464,12 @@ impl Walk {
         self.stage = Stage::Over;
     }
 
-    /// Ends where output did not come whole: what is asked for next would not come either.
+    /// Ends the walk after incomplete output: further output would not arrive either.
     fn on_stuck(&mut self, watch: &Watch) {
         let Watch { cells, wanted_cells, .. } = watch;
         self.findings
             .notes
-            .push(format!("only {cells} of {wanted_cells} characters of output came"));
+            .push(format!("only {cells} of {wanted_cells} characters of output were received"));
         let whole = self.findings.pieces.iter().map(|piece| piece.bytes).max();
         self.findings.unfinished = Some(Unfinished {
             is_echo: false,
@@ -491,7 +494,7 @@ impl Walk {
     }
 
     fn begin_load(&mut self, cx: &mut Cx<'_>) {
-        // Of the two screens, the one that nothing held up says more.
+        // The faster of the two screens was not delayed and gives the better estimate.
         let first = self.findings.screenful.as_ref().map(|(shown, _)| shown);
         let last_at = |shown: &Shown| shown.watch.arrivals.last().map(|last| last.at_ns);
         let both = first.into_iter().chain(&self.findings.unhurried);
@@ -500,7 +503,7 @@ impl Walk {
         match took.and_then(|took| Load::begin(took, patience, console, cx)) {
             Some(load) => {
                 self.wants_status = true;
-                self.progress.show("echo beside other data");
+                self.progress.show("echo during other output");
                 self.stage = Stage::Load(Box::new(load));
             }
             None => self.end(),
@@ -531,8 +534,8 @@ impl Walk {
         self.findings.notes.push(what.to_owned());
     }
 
-    /// Takes note of a negotiation that belongs to the first ones: what comes before the first
-    /// data, and the answers that are owed to us then. Some hosts leave a few unanswered.
+    /// Records the time of the initial negotiation: everything before the first data, and the
+    /// answers that are outstanding then. Some hosts leave a few requests unanswered.
     fn on_negotiation(&mut self, now: Instant) {
         let has_prompt = self.findings.prompt.is_some();
         let is_owed = self.console.data_at().is_none() || self.is_owed_answers;
@@ -597,7 +600,7 @@ impl Stream for Walk {
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
         if !matches!(self.stage, Stage::Over) {
             self.findings.is_cut_off = true;
-            self.note("the far side closed the connection");
+            self.note("the remote host closed the connection");
         }
         self.keep_echoes();
         self.stage = Stage::Over;
@@ -672,7 +675,7 @@ impl Session for Walk {
             Stage::Screenful { .. } => *before = Some(status.clone()),
             Stage::Unhurried(_) => *after = Some(status.clone()),
             Stage::Load(_) => self.findings.status_before = Some(status.clone()),
-            // What the verdict is of has ended before it.
+            // The verdict is about output that ended before this status.
             Stage::Over if self.findings.sustained.is_some() => {
                 self.findings.status_sustained = Some(status.clone());
                 return;

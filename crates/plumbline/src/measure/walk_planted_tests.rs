@@ -1,8 +1,9 @@
-//! Logins in virtual time with one thing wrong each, which the walk itself measures, over our own TCP:
-//! what is tested is what a user runs, from the first prompt to the verdict.
+//! Logins in virtual time with one injected fault each, measured by the walk over the user-space
+//! TCP. The tests cover the code that a user runs, from the first prompt to the verdict.
 //!
-//! `cargo test -p plumbline --bin plumb walk_planted -- --nocapture` shows how often each was named
-//! first. What cannot be planted in a login, or needs TLS, is left to `crates/simulator/tests/causes`.
+//! `cargo test -p plumbline --bin plumb walk_planted -- --nocapture` prints how often each fault
+//! was named first. `crates/simulator/tests/causes` covers the faults that cannot be injected into
+//! a login or that need TLS.
 
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
@@ -33,47 +34,47 @@ mod way;
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 23;
-/// Every login is over long before.
+/// Time limit; every login ends long before.
 const LIMIT: Duration = Duration::from_secs(10_000);
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A far host with a shell.
+/// A remote host with a shell.
 #[derive(Clone, Copy, Debug)]
 struct Shell {
-    /// Until it asks for a name.
+    /// Time until the login prompt.
     prompt: Duration,
-    /// From the name until it lets somebody in.
+    /// Time from the user name until the shell's prompt.
     login: Duration,
-    /// Before it answers a key.
+    /// Delay before a key is answered.
     think: Duration,
-    /// What a program writes at a time, bytes.
+    /// Size of one write of a program, bytes.
     piece_bytes: usize,
 }
 
-/// What is to be written.
+/// Data to be written.
 #[derive(Debug)]
 enum Answer {
-    /// The echo of keys.
+    /// Echo of keys.
     Echo(Vec<u8>),
-    /// What a command writes, and the prompt behind it.
+    /// Output of a command, followed by the prompt.
     Output(Vec<u8>),
 }
 
-/// The shell at work: a terminal's line discipline in front of a few commands.
+/// A running shell: the line discipline of a terminal in front of a few commands.
 #[derive(Debug)]
 struct Serving {
     shell: Shell,
     line: Vec<u8>,
     has_name: bool,
     answers: VecDeque<(Instant, Answer)>,
-    /// What a command has still to write.
+    /// Remaining output of a command.
     rest: VecDeque<u8>,
     output: Vec<u8>,
     now: Instant,
-    /// Bytes of a Telnet command that are still to come.
+    /// Remaining bytes of a Telnet command.
     skipped: usize,
 }
 
@@ -96,7 +97,7 @@ impl Serving {
         self.answers.push_back((at + after, answer));
     }
 
-    /// Takes a key, `think` after which it is answered.
+    /// Processes a key, which is answered after `think`.
     fn key(&mut self, key: u8, think: Duration) {
         match key {
             b'\r' => {
@@ -120,7 +121,8 @@ impl Serving {
         }
     }
 
-    /// Has the next piece written once the one before has gone: an echo before the rest of an output.
+    /// Writes the next piece once the previous one was sent; an echo precedes the rest of an
+    /// output.
     fn fill(&mut self) {
         if !self.output.is_empty() {
             return;
@@ -129,7 +131,7 @@ impl Serving {
         match self.answers.pop_front_if(|_| is_due) {
             Some((_, Answer::Echo(bytes))) => {
                 self.output = bytes;
-                // A terminal's echoes of one moment are read together.
+                // Echoes of the same moment are read together.
                 while let Some((_, Answer::Echo(more))) =
                     self.answers.pop_front_if(|(at, answer)| {
                         *at <= self.now && matches!(answer, Answer::Echo(_))
@@ -150,7 +152,7 @@ impl Serving {
     }
 }
 
-/// Returns what the commands of a line write, as a terminal gets it.
+/// Returns the output of a command line, as a terminal receives it.
 fn written(line: &str) -> String {
     if let Some((_, looped)) = line.split_once("while [ $i -lt ") {
         let (times, rest) = looped.split_once(" ]; do ").unwrap();
@@ -173,7 +175,7 @@ impl Stream for Serving {
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         self.now = cx.now;
-        // What comes together is looked at together.
+        // Data that arrives together is processed together.
         let mut think = self.shell.think;
         for byte in data {
             if self.skipped > 0 {
@@ -209,7 +211,7 @@ impl Stream for Serving {
     }
 
     fn wants_to_run(&self) -> bool {
-        // Each piece is a write of its own, which TCP sees before the next one.
+        // Each piece is a separate write, which TCP sends before the next one.
         self.output.is_empty() && !self.rest.is_empty()
     }
 
@@ -218,7 +220,7 @@ impl Stream for Serving {
     }
 }
 
-/// A login, with one thing wrong or none.
+/// A login with one fault or none.
 #[derive(Clone, Debug)]
 struct Scene {
     way: Way,
@@ -279,7 +281,7 @@ impl Scene {
         world
     }
 
-    /// Walks through it, and returns the record.
+    /// Measures the login and returns the record.
     fn measure(&self) -> Measurement {
         let mut world = self.world();
         let driven = world.drive(|world| {
@@ -311,7 +313,7 @@ impl Scene {
     }
 }
 
-/// What can be planted in a login.
+/// Faults that can be injected into a login.
 const PLANTED: [Kind; 17] = [
     Kind::NameServer,
     Kind::SlowPrompt,
@@ -343,11 +345,11 @@ fn plant(kind: Kind, size: usize, scene: &mut Scene) {
         Kind::Distance => {
             way.delay = [ms(60), ms(150)][size];
             way.queue_bytes = 1 << 20;
-            // A buffer that does not grow would be a second cause.
+            // A send buffer of fixed size would be a second cause.
             far.send_limit = SendLimit::Tuned { start: 16 << 10, limit: 4 << 20 };
             near.receive_window = ReceiveWindow::Bytes(1 << 20);
         }
-        // So slow that no longer output is asked for, which would fill a queue.
+        // So slow that no longer output is requested, which would fill a queue.
         Kind::LineRate => way.rate_bps = [9_600, 19_200][size],
         Kind::Queue => {
             way.rate_bps = [2_000_000, 4_000_000][size];
@@ -384,7 +386,7 @@ fn plant(kind: Kind, size: usize, scene: &mut Scene) {
         Kind::HalfDuplex => way.turnaround = Some([ms(30), ms(60)][size]),
         Kind::Terminal => scene.near_costs = costs(Work::TerminalByte, [100_000, 692_000][size]),
         _ => {
-            // What it has not read yet finds room on the way.
+            // Data that the host has not read yet fits into the queue of the path.
             way.queue_bytes = 1 << 20;
             scene.near_costs = costs(Work::Segment, [20_000_000, 30_000_000][size]);
         }
@@ -419,7 +421,7 @@ fn the_walk_names_first_what_is_planted_in_logins() {
         PLANTED.len()
     );
     assert_eq!(named, PLANTED.len());
-    // So many sessions of 102.
+    // Out of 102 sessions.
     assert!(first_of_all >= 95, "{first_of_all}");
 }
 

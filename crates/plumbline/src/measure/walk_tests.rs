@@ -1,4 +1,4 @@
-//! The walk against far sides that answer in virtual time.
+//! Tests of the walk against remote hosts that answer in virtual time.
 
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 thread_local! {
-    /// The time of the test that runs in this thread, in nanoseconds.
+    /// Time of the test in this thread, in nanoseconds.
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -40,20 +40,20 @@ fn circumstances(carrier: Carrier) -> Circumstances {
     }
 }
 
-/// A far side: what it answers to a key.
+/// A remote host, defined by its answers to keys.
 struct Far {
     prompt: &'static str,
     line: Vec<u8>,
     erases_by: &'static [u8],
     echoes: bool,
-    /// Names and passwords that it asks for before there is a shell.
+    /// Login prompts before the shell, each with the expected answer.
     questions: VecDeque<(&'static str, &'static str)>,
     typed: Vec<u8>,
-    /// It says more ten times a second, whatever is typed.
+    /// Whether the host sends data ten times a second, independent of the input.
     chatters: bool,
-    /// After so many keys it closes.
+    /// Number of keys after which the host closes the connection.
     keys_left: usize,
-    /// The key whose answer comes late, counted from 1, and by how much.
+    /// Key with a delayed answer, counted from 1, and the delay.
     late: Option<(usize, Duration)>,
 }
 
@@ -136,7 +136,7 @@ fn plan(keys: usize) -> Plan {
     }
 }
 
-/// Walks to the end, and returns what was found and what was typed.
+/// Runs the walk to its end and returns the findings and the typed keys.
 fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
     let mut walk = Walk::new(plan, None, ProgressLine::default());
     let mut meter = Meter::new(Clock::Counter(|| NOW_NS.get()));
@@ -185,7 +185,7 @@ fn walk(plan: Plan, mut far: Far) -> (Findings, Vec<u8>) {
     panic!("the walk does not end");
 }
 
-/// Returns the keys in what Telnet sends, without its commands, which the far side ignores.
+/// Returns the keys in Telnet output, without the commands, which the remote host ignores.
 fn data_of(output: &[u8]) -> Vec<u8> {
     let mut keys = Vec::new();
     let mut bytes = output.iter();
@@ -264,7 +264,7 @@ fn a_line_from_which_nothing_is_taken_back_does_not_grow_for_ever_and_is_not_giv
     let (findings, typed) = walk(plan(500), Far { erases_by: &[], ..Far::shell() });
     assert_eq!(echo_times(&findings).len(), 65);
     assert!(!typed.contains(&b'\r'));
-    assert_eq!(findings.notes, ["the far side takes nothing back that was typed"]);
+    assert_eq!(findings.notes, ["the remote host does not erase typed characters"]);
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn a_wrong_password_is_said_once_and_the_refusal_is_noted() {
 fn a_far_side_that_does_not_echo_is_given_up_without_a_screenful() {
     let far = Far { prompt: "Password: ", echoes: false, ..Far::shell() };
     let (findings, _) = walk(plan(5), far);
-    assert_eq!(findings.notes, ["what is typed there is not echoed"]);
+    assert_eq!(findings.notes, ["the remote host does not echo typed characters"]);
     assert!(findings.screenful.is_none());
 }
 
@@ -388,7 +388,7 @@ fn a_far_side_that_never_stops_talking_is_waited_for_no_longer_than_patience_las
 fn what_was_measured_before_the_far_side_closed_is_kept() {
     let (findings, _) = walk(plan(200), Far { keys_left: 20, ..Far::shell() });
     assert_eq!(echo_times(&findings).len(), 10);
-    assert_eq!(findings.notes, ["the far side closed the connection"]);
+    assert_eq!(findings.notes, ["the remote host closed the connection"]);
 }
 
 #[test]
@@ -404,5 +404,5 @@ fn a_walk_that_a_reset_breaks_off_says_so() {
     let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(1));
     walk.opened(&mut Cx { now: Instant::ZERO, chance: &mut chance, meter: &mut meter });
     let findings = walk.into_findings(Outcome::Reset);
-    assert_eq!(findings.notes, ["the far side reset the connection"]);
+    assert_eq!(findings.notes, ["the remote host reset the connection"]);
 }

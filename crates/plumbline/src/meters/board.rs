@@ -1,5 +1,5 @@
-//! What a running plumb shows of its meters: the sheets of those that live, and the sums of those
-//! that have ended. What they have in common is a name.
+//! Registry of the meters of a running plumb: the sheets of live meters and the sums of those that
+//! have ended. Meters with a common name form a group.
 
 use super::report::{Figures, Group, Readings, Report};
 use os::clock::Calibration;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The meters of one plumb.
+/// The meters of one process.
 #[derive(Debug)]
 pub(crate) struct Board {
     command: String,
@@ -25,7 +25,7 @@ struct Entries {
 }
 
 impl Board {
-    /// Makes a board without meters, for what plumb was told to do.
+    /// Creates a registry without meters; `command` describes the command that runs.
     pub(crate) fn new(command: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
             command: command.into(),
@@ -35,14 +35,14 @@ impl Board {
         })
     }
 
-    /// Shows `meter` under `name`, until what is returned is dropped; then what it has measured is
-    /// kept as a part of the sum.
+    /// Publishes `meter` under `name` until the returned value is dropped; its measurements then
+    /// remain in the sum.
     #[must_use]
     pub(crate) fn show(self: &Arc<Self>, name: &'static str, meter: &Meter) -> Shown {
         self.show_sheet(name, meter.sheet())
     }
 
-    /// Does the same for a meter that is somewhere else.
+    /// Like [`Board::show`], for the sheet of a meter that is located elsewhere.
     #[must_use]
     pub(crate) fn show_sheet(self: &Arc<Self>, name: &'static str, sheet: Arc<Sheet>) -> Shown {
         let mut entries = self.entries();
@@ -56,7 +56,7 @@ impl Board {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the figures of now. It may take 10 ms, if the board is younger than that.
+    /// Returns the current figures. May take 10 ms if the registry is younger than that.
     pub(super) fn report(&self, readings: Readings) -> Report {
         let rate = self.calibration.finish();
         let mut groups: BTreeMap<&str, (u64, u64, Snapshot)> = BTreeMap::new();
@@ -94,7 +94,7 @@ impl Board {
     }
 }
 
-/// A meter on the board.
+/// Registration of a meter.
 #[derive(Debug)]
 pub(crate) struct Shown {
     board: Arc<Board>,

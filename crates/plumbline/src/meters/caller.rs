@@ -1,4 +1,4 @@
-//! Asks a running plumb for its meters.
+//! Client that requests the meters of a running plumb.
 
 use super::door::REQUEST;
 use super::place;
@@ -9,33 +9,33 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The longest answer that is believed.
+/// Maximum accepted length of an answer.
 const ANSWER_MAX_BYTES: u64 = 4 << 20;
-/// How long a plumb may take to answer; others may be before us.
+/// Time limit for an answer; other clients may be served first.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Returns the plumbs of this user that show their meters, by the number of the process.
+/// Returns the processes of this user that publish their meters, with their sockets.
 pub(crate) fn running() -> Vec<(u32, PathBuf)> {
     place::sockets(&place::folders())
 }
 
-/// Returns the meters of the plumb with this number of a process.
+/// Requests the meters of process `pid`.
 ///
 /// # Errors
 ///
-/// If there is none that shows them, or it does not answer.
+/// Returns an error if the process does not publish meters or does not answer.
 pub(crate) fn ask_process(pid: u32) -> Result<Report> {
     let Some((_, path)) = running().into_iter().find(|(number, _)| *number == pid) else {
-        bail!("process {pid} is no plumb of yours that shows its meters: see plumb meters --list");
+        bail!("no plumb process {pid} of this user publishes meters: see plumb meters --list");
     };
     ask(&path)
 }
 
-/// Returns the meters that are told at a socket.
+/// Requests the meters at a socket.
 ///
 /// # Errors
 ///
-/// If nobody answers, or something else than meters.
+/// Returns an error if the socket does not answer or the answer is not a report.
 pub(crate) fn ask(path: &Path) -> Result<Report> {
     let shown = path.display();
     let mut answer = Vec::new();
@@ -45,13 +45,17 @@ pub(crate) fn ask(path: &Path) -> Result<Report> {
         stream.write_all(REQUEST)?;
         stream.take(ANSWER_MAX_BYTES).read_to_end(&mut answer)
     })();
-    asked.with_context(|| format!("the plumb at {shown} does not answer"))?;
-    let report: Report = serde_json::from_slice(&answer)
-        .with_context(|| format!("what answers at {shown} is no plumb that we understand"))?;
+    asked.with_context(|| format!("no answer from plumb at {shown}"))?;
+    let report: Report = serde_json::from_slice(&answer).with_context(|| {
+        format!("invalid answer at {shown}: it may be another version of plumb")
+    })?;
     match report.format {
         Report::FORMAT => Ok(report),
         format => {
-            bail!("the plumb at {shown} tells format {format}, and we know {}", Report::FORMAT)
+            bail!(
+                "plumb at {shown} uses format {format}, and this version knows {}",
+                Report::FORMAT
+            )
         }
     }
 }

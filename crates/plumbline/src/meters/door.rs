@@ -1,9 +1,9 @@
-//! Where a running plumb tells its meters: a socket, and a thread that answers at it.
+//! Server for the meters of a running plumb: a socket, and a thread that answers requests.
 //!
-//! The thread reads the sheets and asks nothing of those who write them, so that whoever reads, and
-//! however slowly, holds nobody but the next who would read. One request is one short line, and has
-//! one document for an answer. Only the same user and root get one: the folder keeps others out, and
-//! the kernel says who has come.
+//! The thread reads the sheets without any synchronization with the threads that write them. A slow
+//! client therefore delays only the next client. A request is one short line, and its answer is one
+//! document. Only the same user and root receive one: the directory excludes other users, and the
+//! kernel reports the user of each client.
 
 use super::board::Board;
 use super::place;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What asks for the meters.
+/// The request for the meters.
 pub(super) const REQUEST: &[u8] = b"meters 1\n";
-/// The longest request; what is longer is another.
+/// Maximum length of a request; a longer one is invalid.
 const REQUEST_MAX_BYTES: usize = 64;
-/// How long one who has come may take for all of it.
+/// Time limit for the complete exchange with a client.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The document is made on it.
+/// Stack size of the thread, which builds the document.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The door. Dropped, it is shut, and its socket gone.
+/// The server. Dropping it stops the thread and removes the socket.
 #[derive(Debug)]
 pub(crate) struct Door {
     path: PathBuf,
@@ -35,11 +35,11 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Opens the door to `board`.
+    /// Starts to serve the meters of `board`.
     ///
     /// # Errors
     ///
-    /// If no folder for it can be had, or the kernel refuses.
+    /// Returns an error if no directory for the socket can be created, or the error of the kernel.
     pub(crate) fn open(board: &Arc<Board>) -> io::Result<Self> {
         Self::open_in(&place::folders(), board)
     }
@@ -60,12 +60,12 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         _ = fs::remove_file(&self.path);
-        // The thread is not waited for: somebody may be slow to read.
+        // The thread is not joined, because a client may be slow to read.
         _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
     }
 }
 
-/// Answers one after the other, until the bell is rung.
+/// Answers clients one after the other until `bell` is signaled.
 fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
     let mut readings = Readings::default();
     loop {
@@ -78,7 +78,7 @@ fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
         match waited {
             [_, true] => return,
             [true, _] => match listener.accept() {
-                // Who has gone, or is too slow, gets nothing.
+                // Ignored: the client has gone or is too slow.
                 Ok((stream, _)) => {
                     drop(answer(&stream, board, readings));
                     readings.count += 1;
@@ -86,7 +86,7 @@ fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
                     readings.cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // No descriptors are left: there may be some later.
+                // No descriptors are left; retry later.
                 Err(_) => thread::sleep(PATIENCE),
             },
             _ => {}
@@ -102,7 +102,7 @@ fn answer(stream: &UnixStream, board: &Board, readings: Readings) -> io::Result<
     stream.set_nonblocking(false)?;
     let mut request = [0; REQUEST_MAX_BYTES];
     stream.set_read_timeout(Some(PATIENCE))?;
-    // A request is so short that it comes in one piece.
+    // A request is short enough to arrive in one piece.
     let length = (&*stream).read(&mut request)?;
     let document = match request.get(..length) {
         Some(REQUEST) => serde_json::to_vec(&board.report(readings))?,
@@ -121,7 +121,7 @@ fn answer(stream: &UnixStream, board: &Board, readings: Readings) -> io::Result<
     Ok(())
 }
 
-/// Returns whether the meters of `own` are told to `peer`: to himself, and to root.
+/// Returns whether user `peer` may read the meters of user `own`: only the same user and root.
 fn is_welcome(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
 }
@@ -193,7 +193,7 @@ mod tests {
         let mut stream = connect(&door.path);
         stream.write_all(&[b'x'; 100 * REQUEST_MAX_BYTES]).unwrap();
         let mut answer = Vec::new();
-        // What was not read resets the connection, perhaps before the answer is.
+        // Unread data resets the connection, perhaps before the answer is read.
         _ = stream.read_to_end(&mut answer);
         assert!(caller::ask(&door.path).is_ok());
     }
@@ -224,7 +224,7 @@ mod tests {
         }
         let (door, _board) = open("others");
         let (path, folder) = (door.path.clone(), folder("others"));
-        // As if its owner had opened it to all.
+        // As if the owner had opened the directory to everyone.
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
         let heard = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The meters on a terminal, read again and again.
+//! Periodically updated display of the meters on a terminal.
 
 use super::caller;
 use super::report::Report;
@@ -15,16 +15,16 @@ use records::table::wrap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What the last line says.
-const KEYS: &str = "q leaves";
+/// Text of the last line.
+const KEYS: &str = "q: quit";
 
-/// Shows the meters that are told at `path` until somebody leaves, or the plumb ends.
+/// Displays the meters at `path` until the user quits or the process ends.
 ///
 /// # Errors
 ///
-/// If the terminal refuses.
+/// Returns an error if the terminal cannot be used.
 pub(super) fn show(path: &Path, first: Report, every: Duration) -> Result<()> {
-    let mut terminal = ratatui::try_init().context("the terminal cannot be taken")?;
+    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let shown = (|| {
         let mut view = View { report: first, before: None, has_ended: false };
         loop {
@@ -39,8 +39,8 @@ pub(super) fn show(path: &Path, first: Report, every: Duration) -> Result<()> {
     shown
 }
 
-/// Waits for `time`, and returns whether somebody wants to leave meanwhile. A new size of the
-/// terminal ends the wait.
+/// Waits for `time`; returns whether the user wants to quit. A change of the terminal size ends the
+/// wait.
 fn leaves_within(time: Duration) -> Result<bool> {
     let until = Instant::now() + time;
     loop {
@@ -64,7 +64,7 @@ fn leaves(key: KeyEvent) -> bool {
     )
 }
 
-/// What is shown.
+/// State of the display.
 struct View {
     report: Report,
     before: Option<Report>,
@@ -75,7 +75,7 @@ impl View {
     fn read(&mut self, path: &Path) {
         match caller::ask(path) {
             Ok(report) => self.before = Some(std::mem::replace(&mut self.report, report)),
-            // What it told last stays in sight.
+            // The last report stays visible.
             Err(_) => self.has_ended = true,
         }
     }
@@ -83,7 +83,7 @@ impl View {
     fn draw(&self, frame: &mut Frame<'_>) {
         let width = usize::from(frame.area().width);
         let rows = u16::try_from(self.report.all.primitives.len()).unwrap_or(u16::MAX);
-        // The last line first, then the primitives: what does not fit gives way to them.
+        // The last line has priority, then the primitives; other parts use the remaining space.
         let mut room = frame.area().height.saturating_sub(1);
         let table_height = rows.saturating_add(1).min(room);
         room -= table_height;
@@ -120,7 +120,7 @@ impl View {
         Table::new(rows, widths).header(header).column_spacing(1)
     }
 
-    /// Returns the largest of what was counted, as many as there is room for.
+    /// Returns the largest counters, as many as fit.
     fn counters(&self, room: usize) -> Paragraph<'_> {
         let mut counters: Vec<_> = self.report.all.counters.iter().collect();
         counters.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
@@ -130,8 +130,8 @@ impl View {
     }
 }
 
-/// Returns the first of `sentences` that fit into `room` lines of `width` columns, each of them
-/// whole, and takes their lines from `room`.
+/// Returns the first of `sentences` that fit completely into `room` lines of `width` columns, and
+/// subtracts their lines from `room`.
 fn fitting(sentences: &[String], width: usize, room: &mut u16) -> Text<'static> {
     let mut fitting = Text::default();
     for sentence in sentences {
@@ -146,7 +146,7 @@ fn fitting(sentences: &[String], width: usize, room: &mut u16) -> Text<'static> 
     fitting
 }
 
-/// A cell; the first column has names, and numbers stand right.
+/// Creates a cell; names in the first column are left-aligned, numbers right-aligned.
 fn cell(column: usize, text: &str) -> Cell<'static> {
     let alignment = if column == 0 { Alignment::Left } else { Alignment::Right };
     Cell::from(Text::from(text.to_owned()).alignment(alignment))
@@ -199,9 +199,9 @@ mod tests {
         let screen = screen(40, 19, &view);
         assert!((0..12).all(|number| screen.contains(&name(number))), "{screen}");
         assert!(screen.contains("CPU time of the   \"\n\"process 104 ms."), "{screen}");
-        // The head takes 2 of 19 lines, the table 13, the first sentence 2 and the keys 1: the last
-        // line is too few for the second sentence.
-        assert!(!screen.contains("transactions") && screen.contains("q leaves"), "{screen}");
+        // The head takes 2 of 19 lines, the table 13, the first sentence 2 and the keys 1. The
+        // remaining line is too little for the second sentence.
+        assert!(!screen.contains("transactions") && screen.contains("q: quit"), "{screen}");
     }
 
     #[test]

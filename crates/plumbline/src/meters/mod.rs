@@ -1,9 +1,10 @@
-//! `plumb meters`: the meters of a running plumb, and what a running plumb does to show them.
+//! `plumb meters`: displays the meters of a running plumb; also the server part in the running
+//! plumb.
 //!
-//! A command that runs for long has a [`Board`] with the sheets of its meters and a [`Door`] where
-//! they are told: a socket in a folder that only its user may enter. The sheets are written by the
-//! threads that work, all the time, and read by the thread of the door, when somebody asks; nobody
-//! is stopped, woken or asked for it.
+//! A long-running command has a [`Board`] with the sheets of its meters and a [`Door`] that serves
+//! them: a socket in a directory that only its user may enter. The working threads write the sheets
+//! all the time, and the thread of the server reads them on request. No working thread is stopped,
+//! woken or queried for that.
 
 mod board;
 mod caller;
@@ -27,32 +28,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A run that is shorter than this is over before anybody could look.
+/// Minimum run time for publishing meters; a shorter run ends before a user could read them.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Opens the door to `board` when the run has become a long one, and keeps it open until it is
-/// dropped.
+/// Serves the meters of `board` once the run has lasted [`LONG`], until the future is dropped.
 pub(crate) async fn show_long_run(board: Arc<Board>) {
     tokio::time::sleep(LONG).await;
-    // A machine that has no place for it is no reason to stop.
+    // Ignored: the command runs without published meters.
     let _door = Door::open(&board);
     std::future::pending::<()>().await;
 }
 
-/// What `plumb meters --help` says first.
+/// Introduction of `plumb meters --help`.
 pub(crate) const ABOUT: &str = "\
-Shows the meters of a running plumb: of serve, login, get, put, mirror and ftp.
+Display the meters of a running plumb serve, login, get, put, mirror or ftp.
 
-A row is a primitive: a layer, TLS as 'encryption', what a server does with its files, the system \
-calls that move bytes, the wait, and as 'application' all else that serves and carries sessions. Its count is how often it was entered and left; mean and p99 \
-are the time of such a visit, without what it called; busy is its part of all time that is not waited. \
-A wakeup is a return from a wait, a transaction a key, a line or a command that was done. Times \
-and shares are those of the clock: what other programs took of the processor meanwhile is in them, and not in \
-the CPU time of the process.
+Each row is a primitive: a protocol layer, TLS as 'encryption', the file access of a server, the \
+system calls that move bytes, the wait, and as 'application' all other work for sessions. count is \
+the number of calls; mean and p99 are the time per call, without nested components; busy is the \
+share of the time not spent waiting. A wakeup is a return from a wait; a transaction is a \
+completed key, line or command. Times and shares are clock time: they include the time that other \
+programs used the processor, which the CPU time of the process does not.
 
-On a terminal the table is kept up to date. Without a number of a process it is that of the only \
-plumb that runs. A reading takes some 70 µs of CPU time of the running program, in a thread of its own, and the \
-table prints what it took; the threads that work are neither stopped nor asked.";
+On a terminal the table is updated continuously. Without a process ID, plumb reads the only \
+running plumb process. A reading takes about 70 µs of CPU time of that process, in a separate \
+thread, and the table shows the actual cost; the working threads are not stopped.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,28 +61,28 @@ Examples:
   plumb meters 4711 --every 500ms
   plumb meters --json | jq .all.primitives
 
-Exit codes: 0 done; 2 the arguments are wrong, or it is not clear which plumb is meant; 3 there is
-no plumb that shows its meters.";
+Exit codes: 0 success; 2 invalid arguments, or several plumb processes match; 3 no plumb process
+publishes meters; 4 local error.";
 
 /// Arguments of `plumb meters`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The number of its process [default: the only one that runs]
+    /// Process ID [default: the only running one]
     #[arg(value_name = "PID")]
     pid: Option<u32>,
-    /// List the plumbs of this user that show their meters
+    /// List this user's plumb processes that publish their meters
     #[arg(long, conflicts_with_all = ["pid", "every"])]
     list: bool,
-    /// Write all of it as JSON, times in nanoseconds
+    /// Print everything as JSON, with times in nanoseconds
     #[arg(long)]
     json: bool,
-    /// How often it is read, as 1s or 500ms [default: once; on a terminal 1s]
+    /// Interval between readings, such as 1s or 500ms [default: once; on a terminal 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     every: Option<Duration>,
 }
 
-/// The shortest time between two readings.
+/// Minimum interval between two readings.
 const EVERY_MIN: Duration = Duration::from_millis(20);
 
 fn parse_time(text: &str) -> Result<Duration, String> {
@@ -93,7 +93,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let time = digits.parse::<u32>().ok();
     let time = time.map(|count| Duration::from_millis(u64::from(count) * unit_ms));
     let time = time.filter(|time| *time >= EVERY_MIN);
-    time.ok_or_else(|| "say a time as 1s or 500ms, of at least 20ms".to_owned())
+    time.ok_or_else(|| "use a time such as 1s or 500ms, at least 20ms".to_owned())
 }
 
 /// Runs the command.
@@ -121,32 +121,32 @@ fn complain(error: &anyhow::Error) -> Failure {
     Failure::ThisMachine
 }
 
-/// Returns the socket of the plumb that is meant.
+/// Returns the process and socket that the arguments select.
 fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result<PathBuf, Failure> {
     let found = match (pid, running) {
         (Some(pid), running) => running.iter().find(|(number, _)| *number == pid),
         (None, [one]) => Some(one),
         (None, []) => None,
         (None, _) => {
-            // A program that reads JSON has no use for them.
+            // A consumer of JSON output has no use for the list.
             if !is_json {
                 _ = list(running, false);
             }
-            exit::complain(&anyhow!("there are several: say which, as plumb meters PID"));
+            exit::complain(&anyhow!("several plumb processes are running: use plumb meters PID"));
             return Err(Failure::WrongArguments);
         }
     };
     found.map(|(_, path)| path.clone()).ok_or_else(|| {
         exit::complain(&match pid {
-            Some(pid) => anyhow!("process {pid} is no plumb of yours that shows its meters"),
-            None => anyhow!("no plumb of yours runs that shows its meters"),
+            Some(pid) => anyhow!("no plumb process {pid} of this user publishes meters"),
+            None => anyhow!("no plumb process of this user publishes meters"),
         });
         Failure::NothingMeasured
     })
 }
 
 fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
-    // One that ends meanwhile is not there any more.
+    // A process may end in the meantime.
     let reports: Vec<_> = running.iter().filter_map(|(pid, _)| ask_process(*pid).ok()).collect();
     let text = if is_json {
         let list = reports.iter().map(|report| {
@@ -171,7 +171,7 @@ fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
     write(&text)
 }
 
-/// Writes the meters, once or every so often, until the plumb ends.
+/// Writes the meters, once or periodically, until the process ends.
 fn write_all(
     path: &std::path::Path,
     first: Report,
@@ -195,7 +195,7 @@ fn write_all(
 }
 
 fn write(text: &str) -> Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("the standard output takes no more")
+    std::io::stdout().write_all(text.as_bytes()).context("cannot write to the standard output")
 }
 
 #[cfg(test)]

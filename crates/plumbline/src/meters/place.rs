@@ -1,7 +1,8 @@
-//! Where the sockets of the running plumbs are: `PID.sock` in a folder that only its user may enter.
+//! Location of the sockets of running plumbs: `PID.sock` in a directory that only its user may
+//! enter.
 //!
-//! A socket gets its name when somebody listens at it, so that one whose name is there and which
-//! refuses has lost its plumb: whoever comes by sweeps it away.
+//! A socket gets its final name only once its process listens on it. A named socket that refuses
+//! connections therefore belongs to a dead process, and the next plumb removes it.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -9,12 +10,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// All that others may do with a file.
+/// File mode bits for group and others.
 const OTHERS: u32 = 0o077;
-/// The end of a socket's name.
+/// File name extension of a socket.
 const SUFFIX: &str = ".sock";
 
-/// Returns where plumb looks, the first first.
+/// Returns the directories in the order in which they are searched.
 pub(super) fn folders() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid();
     let said = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -29,11 +30,11 @@ pub(super) fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Makes the first of `folders` that can be made and is ours alone.
+/// Creates or reuses the first of `folders` that can be created and is private to this user.
 ///
 /// # Errors
 ///
-/// What the last of them says.
+/// Returns the error for the last of them.
 pub(super) fn make_one(folders: &[PathBuf]) -> io::Result<PathBuf> {
     let mut why = ErrorKind::NotFound.into();
     for folder in folders {
@@ -56,23 +57,23 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns whether `folder` is a folder and no link, is owned by us, and closed to all others: in
-/// /tmp anybody could have made it.
+/// Returns whether `folder` is a directory, not a symbolic link, owned by this user and
+/// inaccessible to others: in /tmp any user could have created it.
 fn is_ours_alone(folder: &Path) -> io::Result<bool> {
     let about = fs::symlink_metadata(folder)?;
     let uid = rustix::process::geteuid().as_raw();
     Ok(about.is_dir() && about.uid() == uid && about.mode() & OTHERS == 0)
 }
 
-/// Listens in `folder` under the number of a process, and returns the name of the socket.
+/// Listens in `folder` under a process ID and returns the path of the socket.
 ///
 /// # Errors
 ///
-/// What the kernel says.
+/// Returns the error of the operating system.
 pub(super) fn listen(folder: &Path, pid: u32) -> io::Result<(UnixListener, PathBuf)> {
     sweep(folder);
     let (unfinished, path) = (folder.join(format!("{pid}.new")), path(folder, pid));
-    // What an earlier process of our number has left.
+    // A leftover of an earlier process with the same ID.
     _ = fs::remove_file(&unfinished);
     let listener = UnixListener::bind(&unfinished)?;
     fs::rename(&unfinished, &path)?;
@@ -83,18 +84,18 @@ fn path(folder: &Path, pid: u32) -> PathBuf {
     folder.join(format!("{pid}{SUFFIX}"))
 }
 
-/// Removes the sockets in `folder` whose plumb has gone without a word.
+/// Removes the sockets in `folder` whose process died without removing them.
 fn sweep(folder: &Path) {
     for (_, path) in sockets_in(folder) {
         let refused = UnixStream::connect(&path).err().map(|error| error.kind());
         if refused == Some(ErrorKind::ConnectionRefused) {
-            // Somebody else may sweep too.
+            // Ignored: another process may remove it at the same time.
             _ = fs::remove_file(path);
         }
     }
 }
 
-/// Returns the sockets of all plumbs of this user in `folders`, by the number of the process.
+/// Returns the sockets of all plumbs of this user in `folders`, by process ID.
 pub(super) fn sockets(folders: &[PathBuf]) -> Vec<(u32, PathBuf)> {
     let ours = folders.iter().filter(|folder| is_ours_alone(folder).unwrap_or(false));
     let mut sockets: Vec<_> = ours
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// A new folder beneath that for temporary files, which goes with it.
+    /// A new directory below that for temporary files, removed at the end of the test.
     struct Scratch(PathBuf);
 
     impl Scratch {

@@ -1,24 +1,24 @@
-//! What is told of the meters of a running plumb: one JSON document. Times are in nanoseconds, and
-//! what is not known is null.
+//! Report of the meters of a running plumb: one JSON document. Times are in nanoseconds; unknown
+//! values are null.
 
 use os::clock::TickRate;
 use protocols::meter::{Account, Counter, Distribution, Quantity, Snapshot, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// All that a plumb tells.
+/// Report of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) format: u32,
     pub(crate) version: String,
     pub(crate) pid: u32,
-    /// What it was told to do.
+    /// Command that the process runs.
     pub(crate) command: String,
-    /// For how long it has run.
+    /// Time since the start of the process.
     pub(crate) uptime_ns: u64,
     /// CPU time of all its threads, metered or not.
     pub(crate) cpu_ns: u64,
-    /// What the readings before this one cost; unknown of a plumb that does not report it.
+    /// Cost of the readings before this one; `None` from a plumb that does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) readings: Option<Readings>,
     /// All meters together.
@@ -27,7 +27,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The number of this format; it grows when a field is no longer what it was.
+    /// Version of this format; it increases when the meaning of a field changes.
     pub(crate) const FORMAT: u32 = 1;
 }
 
@@ -39,34 +39,34 @@ pub(crate) struct Readings {
     pub(crate) cpu_ns: u64,
 }
 
-/// The meters of one name.
+/// Meters with a common name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub(crate) name: String,
-    /// How many run.
+    /// Number of live meters.
     pub(crate) live: u64,
-    /// How many have ended; their figures are in the sum.
+    /// Number of ended meters; their figures are included in the sum.
     pub(crate) ended: u64,
     #[serde(flatten)]
     pub(crate) figures: Figures,
 }
 
-/// The figures of some meters.
+/// Figures of a set of meters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// Time that is charged, with the waiting.
+    /// Charged time, including waiting.
     pub(crate) total_ns: u64,
-    /// Without it.
+    /// Charged time without waiting.
     pub(crate) busy_ns: u64,
-    /// In the order of the stairs; those that were never visited are left out.
+    /// Accounts in layer order; those that were never entered are omitted.
     pub(crate) primitives: Vec<Primitive>,
     /// Returns from a wait.
     pub(crate) wakeups: u64,
-    /// Keys and commands that were done.
+    /// Completed keys and commands.
     pub(crate) transactions: u64,
-    /// The last whole hundred of them.
+    /// The last complete hundred transactions.
     pub(crate) last_hundred: Option<Hundred>,
-    /// Work in its units, and what was counted; zeros are left out.
+    /// Work in its units, and counters; zeros are omitted.
     pub(crate) work: BTreeMap<String, u64>,
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) quantities: Vec<Spread>,
@@ -76,20 +76,20 @@ pub(crate) struct Figures {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Primitive {
     pub(crate) name: String,
-    /// Visits that are over. One ends where another account is entered.
+    /// Completed visits. A visit ends when another account is entered.
     pub(crate) visits: u64,
-    /// All time that is charged, with the visit that goes on.
+    /// Total charged time, including the current visit.
     pub(crate) ns: u64,
     pub(crate) mean_ns: Option<u64>,
     pub(crate) p50_ns: Option<u64>,
     pub(crate) p99_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// Its part of the clock time that is not waited, from 0 to 1; null for the wait. Not of the CPU
-    /// time: what other programs took of the processor meanwhile is in it.
+    /// Share of the clock time without waiting, from 0 to 1; null for the wait. It is not a share
+    /// of the CPU time, because it includes the time that other programs used the CPU.
     pub(crate) share: Option<f64>,
 }
 
-/// Some transactions together: the cumulative ready message.
+/// A number of transactions together: the cumulative ready message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Hundred {
     pub(crate) transactions: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Hundred {
     pub(crate) total_ns: u64,
 }
 
-/// A quantity that is kept as a distribution, in its own unit.
+/// Distribution of a quantity, in its own unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Spread {
     pub(crate) name: String,
@@ -110,7 +110,7 @@ pub(crate) struct Spread {
 }
 
 impl Figures {
-    /// Turns ticks into nanoseconds, and leaves out what never was.
+    /// Converts ticks to nanoseconds and omits values that never occurred.
     pub(super) fn of(snapshot: &Snapshot, rate: TickRate) -> Self {
         let busy = snapshot.busy();
         let primitives = Account::ALL.iter().map(|account| primitive(snapshot, *account, rate));
@@ -160,7 +160,7 @@ fn primitive(snapshot: &Snapshot, account: Account, rate: TickRate) -> Primitive
     }
 }
 
-/// Returns the name of an account in a program of today, which has no interrupts of its own.
+/// Returns the display name of an account; a present-day program has no interrupts of its own.
 fn name(account: Account) -> &'static str {
     match account {
         Account::Outside => "wait",

@@ -1,15 +1,14 @@
-//! The meters as people read them: a row for each primitive, and below what there was for each
-//! transaction.
+//! The meters as text: a row for each primitive, and the totals per transaction below.
 
 use super::report::{Figures, Hundred, Primitive, Readings, Report};
 use records::figures::{UNKNOWN, count, duration, duration_or_unknown};
 use records::table::Table;
 
-/// From here on the average has a column too.
+/// Minimum width, in columns, with a column for the average.
 const MIDDLE: usize = 50;
-/// From here on all but the median have one.
+/// Minimum width, in columns, for all figures; tables with rates still omit the median.
 const WIDE: usize = 78;
-/// Here there is room for it beside the rates.
+/// Minimum width, in columns, for all figures including the rates.
 const WIDEST: usize = 90;
 
 /// A column.
@@ -25,7 +24,7 @@ pub(super) enum Column {
     Share,
 }
 
-/// The columns of a table of `width`; with a reading before, there are rates.
+/// Returns the columns of a table of `width`; with an earlier reading they include rates.
 pub(super) fn columns(width: usize, has_before: bool) -> &'static [Column] {
     use Column::{Max, Mean, Name, P50, P99, PerSecond, Share, Visits};
     match (width, has_before) {
@@ -74,14 +73,14 @@ impl Column {
     }
 }
 
-/// A reading before, and the time since then.
+/// An earlier reading, and the time since then.
 pub(super) struct Before<'a> {
     pub(super) figures: &'a Figures,
     pub(super) passed_ns: u64,
 }
 
 impl Before<'_> {
-    /// Returns the visits in each second since.
+    /// Returns the visits per second since then.
     fn rate(&self, now: &Primitive) -> Option<String> {
         let before = self.figures.primitives.iter().find(|one| one.name == now.name);
         let visits = now.visits.saturating_sub(before.map_or(0, |one| one.visits));
@@ -95,7 +94,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns all of a report as text of at most `width` columns.
+/// Returns a complete report as text of at most `width` columns.
 pub(super) fn text(report: &Report, width: usize) -> String {
     let chosen = columns(width, false);
     let mut table = Table::new();
@@ -119,7 +118,7 @@ pub(super) fn text(report: &Report, width: usize) -> String {
     out
 }
 
-/// Returns whose meters these are.
+/// Returns the description of the process and its meters.
 pub(super) fn head(report: &Report) -> Vec<String> {
     let Report { command, pid, uptime_ns, .. } = report;
     let groups = report.groups.iter().map(|group| match group.ended {
@@ -134,7 +133,7 @@ pub(super) fn head(report: &Report) -> Vec<String> {
     ]
 }
 
-/// Returns what was done in all, and for each transaction.
+/// Returns the totals, and the averages per transaction.
 pub(super) fn foot(report: &Report) -> Vec<String> {
     let all = &report.all;
     let mut lines = vec![format!(
@@ -157,7 +156,7 @@ pub(super) fn foot(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Returns what a reading has cost on average; `None` before the second one.
+/// Returns the average cost of a reading; `None` before the second one.
 fn cost_of_readings(readings: &Readings) -> Option<String> {
     let mean_ns = readings.cpu_ns.checked_div(readings.count)?;
     Some(format!(
@@ -167,7 +166,8 @@ fn cost_of_readings(readings: &Readings) -> Option<String> {
     ))
 }
 
-/// Returns what the last hundred came to, as a user of Multics saw it after each command.
+/// Returns the figures of the last hundred transactions, like the ready message of Multics after
+/// each command.
 fn ready_message(hundred: &Hundred) -> String {
     let Hundred { transactions, wakeups, busy_ns, total_ns } = hundred;
     format!(
@@ -183,7 +183,7 @@ fn ratio(part: u64, of: u64) -> String {
     format!("{:.2}", part as f64 / of.max(1) as f64)
 }
 
-/// Adds a sentence in lines of at most `width` columns.
+/// Appends a sentence wrapped to lines of at most `width` columns.
 fn push_wrapped(out: &mut String, sentence: &str, width: usize) {
     let mut column = 0;
     for word in sentence.split(' ') {

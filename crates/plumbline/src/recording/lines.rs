@@ -1,25 +1,25 @@
-//! The lines of a recording, one after the other.
+//! Reader for the lines of a recording.
 
 use anyhow::{Result, bail};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
-/// The longest line of a recording, in bytes; ours.
+/// Maximum length of a line in bytes; our own choice.
 const LINE_MAX_BYTES: u64 = 16 << 20;
 
-/// The lines of a recording.
+/// Lines of a recording, one after the other.
 pub(crate) struct Lines {
     reader: BufReader<Box<dyn Read>>,
     number: usize,
 }
 
 impl Lines {
-    /// Opens the recording at `path`, of which `-` is the standard input.
+    /// Opens the recording at `path`; `-` is the standard input.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, in a sentence.
+    /// Returns an error if the file cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let source: Box<dyn Read> = if path == Path::new("-") {
             Box::new(io::stdin())
@@ -27,25 +27,27 @@ impl Lines {
             let file = File::open(path);
             let name = path.display();
             let file = file.map_err(|error| match error.kind() {
-                ErrorKind::NotFound => anyhow::anyhow!("there is no file {name}"),
-                ErrorKind::PermissionDenied => anyhow::anyhow!("no permission to read {name}"),
-                _ => anyhow::anyhow!("{name} cannot be read: {error}"),
+                ErrorKind::NotFound => anyhow::anyhow!("no such file: {name}"),
+                ErrorKind::PermissionDenied => {
+                    anyhow::anyhow!("cannot open {name}: permission denied")
+                }
+                _ => anyhow::anyhow!("cannot open {name}: {error}"),
             })?;
             Box::new(file)
         };
         Ok(Self { reader: BufReader::new(source), number: 0 })
     }
 
-    /// Returns the number of the line that was read last, from 1.
+    /// Returns the number of the last line that was read, from 1.
     pub(crate) fn number(&self) -> usize {
         self.number
     }
 
-    /// Reads the next line; what is no UTF-8 in it is replaced.
+    /// Reads the next line; `None` at the end. Invalid UTF-8 is replaced.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is too long to be one.
+    /// Returns an error if the line cannot be read or is too long.
     pub(crate) fn next_line(&mut self) -> Result<Option<String>> {
         let mut line = Vec::new();
         let count = (&mut self.reader).take(LINE_MAX_BYTES).read_until(b'\n', &mut line)?;

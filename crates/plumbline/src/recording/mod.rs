@@ -1,8 +1,8 @@
-//! Recordings of sessions: asciicast, version 2. The first line is a header, each further one an event:
-//! the seconds since the beginning, its kind, and its text, in JSON.
+//! Recordings of sessions, in asciicast version 2. The first line is a header. Each further line is
+//! an event in JSON: the seconds since the start, its kind, and its text.
 //!
-//! What came is `o`, what was typed `i`, a new size of the window `r`, and what was negotiated `m`, a
-//! marker. Kinds that are not known are passed over.
+//! The kind `o` is received output, `i` typed input, `r` a new window size, and `m` a marker, used
+//! for negotiations. Events of unknown kinds are ignored.
 
 mod lines;
 mod recorder;
@@ -14,38 +14,38 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The first line of a recording.
+/// Header, in the first line of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// 2.
+    /// Version of the format: 2.
     pub(crate) version: u32,
     /// Columns of the window.
     pub(crate) width: u16,
-    /// Its rows.
+    /// Rows of the window.
     pub(crate) height: u16,
-    /// When it began, in seconds since 1970.
+    /// Start of the session, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timestamp: Option<u64>,
-    /// With whom the session was.
+    /// Title of the recording: the command and the remote host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
-    /// The name of the terminal, as TERM.
+    /// Environment, with the terminal type as TERM.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// What an event is.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Something came.
+    /// Data was received.
     Output,
-    /// Something was typed.
+    /// Data was typed.
     Input,
-    /// The window has another size.
+    /// The window size has changed.
     Resize,
-    /// Something was negotiated.
+    /// An option was negotiated.
     Marker,
-    /// Another program's.
+    /// A kind of another program.
     Other,
 }
 
@@ -61,45 +61,48 @@ impl Kind {
     }
 }
 
-/// One event.
+/// An event of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
-    /// Seconds since the beginning.
+    /// Seconds since the start.
     pub(crate) at_s: f64,
-    /// What it is.
+    /// Kind of the event.
     pub(crate) kind: Kind,
-    /// Its text.
+    /// Text of the event.
     pub(crate) text: String,
 }
 
-/// Why a line of a recording is of no use.
+/// Reason why a line of a recording is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadError {
-    /// The first line is no header.
+    /// The first line is not a header.
     NoHeader,
-    /// It is a recording of another version.
+    /// The recording has another version.
     Version(u32),
-    /// A line is no event.
+    /// A line is not an event.
     NoEvent,
 }
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoHeader => f.write_str("it does not begin as an asciicast"),
+            Self::NoHeader => f.write_str("it does not start with an asciicast header"),
             Self::Version(version) => {
-                write!(f, "it is an asciicast of version {version}, and plumb knows version 2")
+                write!(
+                    f,
+                    "it is an asciicast of version {version}, and plumb supports only version 2"
+                )
             }
-            Self::NoEvent => f.write_str("it is no event"),
+            Self::NoEvent => f.write_str("not an asciicast event"),
         }
     }
 }
 
-/// Reads the first line.
+/// Parses the first line.
 ///
 /// # Errors
 ///
-/// If it is no header of version 2.
+/// Returns an error unless it is a header of version 2.
 pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|_| ReadError::NoHeader)?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
@@ -110,11 +113,11 @@ pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
     }
 }
 
-/// Reads a further line.
+/// Parses a further line.
 ///
 /// # Errors
 ///
-/// If it is no event.
+/// Returns an error if it is not an event.
 pub(crate) fn read_event(line: &str) -> Result<Event, ReadError> {
     let (at_s, kind, text): (f64, String, String) =
         serde_json::from_str(line).map_err(|_| ReadError::NoEvent)?;

@@ -1,4 +1,4 @@
-//! Writes a recording, each event as it happens: what was recorded is there whatever happens next.
+//! Writes each event of a recording as it happens, so that a later failure does not lose it.
 
 use super::{Header, Kind};
 use protocols::time::Duration;
@@ -7,20 +7,20 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A recording that is being made.
+/// A recording in progress.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     file: File,
-    /// The beginning of a character of what came and of what was typed, whose rest has not come.
+    /// Incomplete characters at the end of the output and of the input.
     begun: [Vec<u8>; 2],
 }
 
 impl Recorder {
-    /// Begins a recording in a new file, which its owner alone can read; a device may be there.
+    /// Begins a recording in a new file that only its owner can read. An existing device is opened.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::AlreadyExists`], or what the file system says.
+    /// Returns [`io::ErrorKind::AlreadyExists`], or an error of the file system.
     pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Self> {
         let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
         let mut options = OpenOptions::new();
@@ -32,11 +32,12 @@ impl Recorder {
         Ok(Self { file, begun: Default::default() })
     }
 
-    /// Records `bytes` of text at that time; a character that is cut waits for its rest.
+    /// Records `bytes` of text at time `at`. An incomplete character is kept until its rest
+    /// arrives.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// Returns an error of the file system.
     pub(crate) fn put(&mut self, at: Duration, kind: Kind, bytes: &[u8]) -> io::Result<()> {
         let [output, input] = &mut self.begun;
         let begun = if kind == Kind::Input { input } else { output };
@@ -47,11 +48,11 @@ impl Recorder {
         if text.is_empty() { Ok(()) } else { self.put_text(at, kind, &text) }
     }
 
-    /// Records a whole text.
+    /// Records a complete text.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// Returns an error of the file system.
     pub(crate) fn put_text(&mut self, at: Duration, kind: Kind, text: &str) -> io::Result<()> {
         let (seconds, micros) = (at.as_secs(), at.subsec_micros());
         let text = serde_json::to_string(text)?;
@@ -60,7 +61,7 @@ impl Recorder {
     }
 }
 
-/// Takes all whole characters, and leaves one that is begun. What is no UTF-8 is replaced.
+/// Takes all complete characters, and leaves an incomplete one. Invalid UTF-8 is replaced.
 fn whole_characters(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
     let mut rest = bytes.as_slice();

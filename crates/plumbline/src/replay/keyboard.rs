@@ -1,4 +1,4 @@
-//! The keys of a replay.
+//! Keys that control a replay.
 
 use anyhow::Result;
 use os::clock::Monotonic;
@@ -6,26 +6,26 @@ use os::readiness::{self, PollFd, PollFlags, Wake};
 use protocols::time::Instant;
 use rustix::io::Errno;
 
-/// What a key asks for.
+/// Request of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
-    /// To stand still, or to go on.
+    /// Pause or continue.
     Pause,
-    /// To go faster.
+    /// Increase the speed.
     Faster,
-    /// To go slower.
+    /// Decrease the speed.
     Slower,
-    /// The next event, while it stands still.
+    /// Show the next event, during a pause.
     Step,
-    /// The end.
+    /// End the replay.
     Quit,
 }
 
-/// Waits until `due`, or for keys of a terminal in raw mode; without a time, for keys alone.
+/// Waits until `due` for keys of a terminal in raw mode; without `due`, indefinitely.
 ///
 /// # Errors
 ///
-/// If the keyboard cannot be read.
+/// Returns an error if the keyboard cannot be read.
 pub(super) fn wait(clock: &Monotonic, due: Option<Instant>) -> Result<Vec<Key>> {
     let stdin = rustix::stdio::stdin();
     let mut ready = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
@@ -47,7 +47,7 @@ fn meaning(key: u8) -> Option<Key> {
         b'+' | b'=' => Some(Key::Faster),
         b'-' => Some(Key::Slower),
         b'.' => Some(Key::Step),
-        // ^C and ^D are keys here.
+        // In raw mode ^C and ^D are ordinary keys.
         b'q' | 0x03 | 0x04 => Some(Key::Quit),
         _ => None,
     }

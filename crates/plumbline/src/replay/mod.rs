@@ -1,6 +1,6 @@
-//! `plumb replay`: shows a recording again, at its own pace or another.
+//! `plumb replay`: plays a recording, at its own speed or another.
 //!
-//! In a pipe nothing waits unless a speed is asked for, and there are no keys.
+//! In a pipe there are no delays unless a speed is given, and no keys.
 
 mod keyboard;
 mod pace;
@@ -17,16 +17,16 @@ use protocols::terminal::filter::Filter;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// How much faster a key makes it.
+/// Factor by which a key changes the speed.
 const FASTER: f64 = 1.5;
 
-/// What `plumb replay --help` says first.
+/// Introduction of `plumb replay --help`.
 pub(crate) const ABOUT: &str = "\
-Shows a recording of plumb login --record, or any other asciicast of version 2.
+Play back a recording of plumb login --record, or any other asciicast of version 2.
 
-On a terminal the space bar stops it and has it go on, + and - make it faster and slower, . shows \
-the next event while it stands still, and q ends it. In a pipe it is written at once, unless \
---speed is said.";
+On a terminal, the space bar pauses and resumes, + and - change the speed, . shows the next event \
+while paused, and q quits. In a pipe the recording is written without delays, unless --speed is \
+given.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,8 +34,8 @@ Examples:
   plumb replay --speed 4 --idle-limit 2 session.cast
   plumb replay --negotiation session.cast | less -R
 
-Exit codes: 0 shown to its end, or you ended it; 1 the recording is broken; 2 the arguments are
-wrong; 4 the file cannot be read.";
+Exit codes: 0 played to its end, or quit; 1 the recording is damaged; 2 invalid arguments; 4 the
+file cannot be read.";
 
 /// Arguments of `plumb replay`.
 #[derive(Debug, clap::Args)]
@@ -43,15 +43,15 @@ wrong; 4 the file cannot be read.";
 pub(crate) struct Arguments {
     /// The recording, or - for the standard input
     file: PathBuf,
-    /// How many times as fast as it was
+    /// Speed, as a multiple of the recorded one
     #[arg(long, value_name = "N", value_parser = pace::parse_speed)]
     speed: Option<f64>,
-    /// Wait at most so many seconds for the next event
+    /// Wait at most this many seconds for the next event
     #[arg(long, value_name = "SECONDS", value_parser = pace::parse_seconds)]
     idle_limit: Option<f64>,
     #[command(flatten)]
     terminal_filter: TerminalFilter,
-    /// Show what Telnet negotiated, each in a line of its own
+    /// Show the Telnet negotiation, each part on its own line
     #[arg(long)]
     negotiation: bool,
 }
@@ -68,19 +68,19 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     }
 }
 
-/// Shows the recording; returns what is broken in it.
+/// Plays the recording. Returns a message if the recording is broken.
 fn try_run(arguments: &Arguments) -> Result<Option<String>> {
     let name = arguments.file.display();
     let mut lines = Lines::open(&arguments.file)?;
     let is_stdin = arguments.file == Path::new("-");
     let is_paced = os::tty::is_stdout_terminal() || arguments.speed.is_some();
-    let header = match lines.next_line().with_context(|| format!("{name} cannot be read"))? {
+    let header = match lines.next_line().with_context(|| format!("cannot read {name}"))? {
         Some(line) => recording::read_header(&line),
         None => Err(recording::ReadError::NoHeader),
     };
     let header = match header {
         Ok(header) => header,
-        Err(error) => return Ok(Some(format!("{name} is no recording: {error}"))),
+        Err(error) => return Ok(Some(format!("{name} is not a recording: {error}"))),
     };
     let has_keys =
         os::tty::is_stdout_terminal() && os::tty::is_stdin_terminal() && !is_stdin && is_paced;
@@ -107,34 +107,34 @@ fn try_run(arguments: &Arguments) -> Result<Option<String>> {
     played
 }
 
-/// Says that the window is smaller than the one that was recorded.
+/// Warns if the window is smaller than the recorded one.
 fn warn_of_size(header: &Header) {
     let Some(window) = WindowSize::of(rustix::stdio::stdout()) else { return };
     if window.columns < header.width || window.rows < header.height {
         let text = format!(
-            "plumb: the recording is of {} by {} characters, and this window of {} by {}: some of \
-             it will look wrong\n",
+            "plumb: the recording has {} by {} characters, and this window {} by {}: some of it \
+             will look wrong\n",
             header.width, header.height, window.columns, window.rows
         );
-        // Where stderr is closed there is nobody to tell.
+        // A closed stderr is ignored.
         _ = io::stderr().write_all(text.as_bytes());
     }
 }
 
-/// Shows one event after the other.
+/// Plays one event after the other.
 struct Player<W> {
     has_keys: bool,
     clock: Monotonic,
-    /// None where nothing waits.
+    /// `None` if there are no delays.
     pace: Option<Pace>,
     shows_negotiation: bool,
     is_in_line: bool,
-    /// Between the recording and a terminal.
+    /// Filter between the recording and a terminal.
     filter: Option<Filter>,
     output: W,
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Show,
@@ -143,18 +143,18 @@ enum Next {
 
 impl<W: Write> Player<W> {
     fn play(&mut self, lines: &mut Lines, name: &str) -> Result<Option<String>> {
-        while let Some(line) = lines.next_line().with_context(|| format!("{name} is broken"))? {
+        while let Some(line) = lines.next_line().with_context(|| format!("{name} is damaged"))? {
             if line.trim().is_empty() {
                 continue;
             }
             let event = match recording::read_event(&line) {
                 Ok(event) => event,
                 Err(_) if !line.ends_with('\n') => {
-                    return Ok(Some(format!("{name} is cut off in line {}", lines.number())));
+                    return Ok(Some(format!("{name} is truncated in line {}", lines.number())));
                 }
                 Err(error) => {
                     return Ok(Some(format!(
-                        "{name} is broken in line {}: {error}",
+                        "{name} is damaged in line {}: {error}",
                         lines.number()
                     )));
                 }
@@ -166,7 +166,7 @@ impl<W: Write> Player<W> {
         Ok(None)
     }
 
-    /// Waits until it is time for an event, or for the person to say so.
+    /// Waits until an event is due, or until a key requests it.
     fn wait_for(&mut self, event: &Event) -> Result<Next> {
         let Some(pace) = &mut self.pace else { return Ok(Next::Show) };
         pace.expect(event.at_s, self.clock.now());
@@ -180,7 +180,7 @@ impl<W: Write> Player<W> {
                 os::readiness::wait(&mut [], &self.clock, due)?;
                 continue;
             }
-            // Keys are asked for before each event, even where the display has fallen behind.
+            // Keys are read before each event, even if the display has fallen behind.
             for key in keyboard::wait(&self.clock, due)? {
                 match key {
                     Key::Quit => return Ok(Next::Quit),
@@ -200,7 +200,7 @@ impl<W: Write> Player<W> {
         }
     }
 
-    /// Shows an event; returns whether anybody still looks.
+    /// Shows an event. Returns false if the reader has closed the output.
     fn show(&mut self, event: &Event) -> Result<bool> {
         match event.kind {
             Kind::Output => {
@@ -237,7 +237,7 @@ impl<W: Write> Player<W> {
         match self.output.write_all(text).and_then(|()| self.output.flush()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error).context("the standard output takes no more"),
+            Err(error) => Err(error).context("cannot write to the standard output"),
         }
     }
 }

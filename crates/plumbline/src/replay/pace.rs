@@ -1,23 +1,23 @@
-//! When each event of a recording is due.
+//! Due times of the events of a recording.
 
 use protocols::time::{Duration, Instant};
 
-/// The slowest and the fastest.
+/// Minimum and maximum speed.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 
-/// The longest wait that can be asked for: a day.
+/// Maximum wait that can be requested: a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// The pace of a replay.
+/// Timing of a replay.
 #[derive(Debug)]
 pub(super) struct Pace {
     speed: f64,
     idle_limit_s: Option<f64>,
-    /// The recording's time of the last event, in seconds.
+    /// Recorded time of the last event, in seconds.
     last_s: f64,
-    /// How much of the recording's time is left until the next one.
+    /// Recorded time left until the next event, in seconds.
     left_s: f64,
-    /// Since when that is waited for.
+    /// Time from which `left_s` counts.
     since: Instant,
     is_paused: bool,
 }
@@ -28,7 +28,7 @@ impl Pace {
         Self { speed, idle_limit_s, last_s, left_s, since, is_paused: false }
     }
 
-    /// Begins to wait for an event at `at_s` of the recording.
+    /// Starts to wait for an event at `at_s` of the recording.
     pub(super) fn expect(&mut self, at_s: f64, now: Instant) {
         let wait_s = (at_s - self.last_s).max(0.0);
         self.left_s = self.idle_limit_s.map_or(wait_s, |limit| wait_s.min(limit));
@@ -36,7 +36,7 @@ impl Pace {
         self.since = now;
     }
 
-    /// Returns when it is due, or `None` while it stands still.
+    /// Returns the due time of the event, or `None` during a pause.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.is_paused).then(|| self.since + seconds(self.left_s / self.speed))
     }
@@ -55,12 +55,12 @@ impl Pace {
         self.speed = (self.speed * factor).clamp(*SPEEDS.start(), *SPEEDS.end());
     }
 
-    /// Shows the next event, whenever it would be due.
+    /// Makes the next event due at once.
     pub(super) fn step(&mut self) {
         self.left_s = 0.0;
     }
 
-    /// Takes off what has been waited.
+    /// Subtracts the time that has been waited.
     fn take_time(&mut self, now: Instant) {
         if !self.is_paused {
             self.left_s = (self.left_s - (now - self.since).as_secs_f64() * self.speed).max(0.0);
@@ -70,28 +70,28 @@ impl Pace {
 }
 
 fn seconds(seconds: f64) -> Duration {
-    // A year is as good as for ever.
+    // A year is practically indefinite.
     Duration::from_secs_f64(seconds.clamp(0.0, 365.0 * SECONDS_MAX))
 }
 
-/// Reads a speed.
+/// Parses a speed.
 ///
 /// # Errors
 ///
-/// If it is none from 0.01 to 1000.
+/// Returns an error unless it is a number from 0.01 to 1000.
 pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
     let speed = text.parse().ok().filter(|speed| SPEEDS.contains(speed));
-    speed.ok_or_else(|| "it must be a number from 0.01 to 1000".to_owned())
+    speed.ok_or_else(|| "use a number from 0.01 to 1000".to_owned())
 }
 
-/// Reads a number of seconds.
+/// Parses a number of seconds.
 ///
 /// # Errors
 ///
-/// If it is none from 0 to a day.
+/// Returns an error unless it is a number from 0 to 86400, a day.
 pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
-    seconds.ok_or_else(|| "it must be a number from 0 to 86400".to_owned())
+    seconds.ok_or_else(|| "use a number from 0 to 86400".to_owned())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Who is let in: by prefix, by how many are here already, and how fast passwords may be tried.
+//! Admission control: address prefixes, session limits, and the rate of password checks.
 //!
-//! Sessions that have not logged in yet have a share of the places only. Behind a quarter of all
-//! places a new one is refused at random, the more likely the more there are; behind half of them
-//! always, so that connections alone never fill the server. A refusal at random keeps an attacker
-//! that connects as fast as it can from having every free place.
+//! Sessions without a login may use only part of the places. Above a quarter of all places a new
+//! one is refused at random, with a probability that grows with their number; above half it is
+//! always refused, so that connections alone never fill the server. Random refusal prevents an
+//! attacker that connects as fast as possible from taking every free place.
 
 use super::metrics::{Protocol, Traffic};
 use super::source::source;
@@ -14,21 +14,21 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// Of all places, one in so many may be used without a login before any is refused.
+/// Sessions without a login are refused at random above one place in this many.
 const EARLY_SHARE: usize = 4;
-/// And one in so many before every one is.
+/// Sessions without a login are always refused above one place in this many.
 const FULL_SHARE: usize = 2;
-/// How many in a million are refused behind the first share.
+/// Refusals per million when the first share is reached.
 const EARLY_REFUSALS_PPM: u64 = 300_000;
 
-/// Why somebody is not let in.
+/// Reason for refusing a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The prefix is denied, or none that is allowed.
+    /// The prefix is denied, or not among those allowed.
     Prefix,
-    /// There are as many sessions as may be.
+    /// The maximum number of sessions is reached.
     Full,
-    /// This source has as many sessions as it may have.
+    /// The maximum number of sessions of this source is reached.
     SourceFull,
     /// Too many sessions have not logged in yet.
     Unproved,
@@ -37,41 +37,41 @@ pub(super) enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Prefix => "this address is not served",
-            Self::Full => "all lines are busy",
+            Self::Prefix => "connections from this address are not allowed",
+            Self::Full => "too many sessions",
             Self::SourceFull => "too many sessions from this address",
-            Self::Unproved => "too many sessions that have not logged in",
+            Self::Unproved => "too many sessions waiting for a login",
         })
     }
 }
 
-/// What is admitted.
+/// Admission rules.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// If there are any, only these.
+    /// If not empty, only these prefixes are admitted.
     pub(super) allow: Vec<IpNet>,
-    /// Never these, whatever is allowed.
+    /// These prefixes are never admitted; takes precedence over `allow`.
     pub(super) deny: Vec<IpNet>,
     pub(super) sessions_max: usize,
     pub(super) sessions_per_source_max: usize,
 }
 
-/// Who has come, since the server began.
+/// Counts since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Sessions that were let in.
+    /// Admitted sessions.
     pub(super) sessions: u64,
-    /// Those that were not.
+    /// Refused sessions.
     pub(super) refusals: u64,
-    /// Who has proved who he is, or need not.
+    /// Successful logins, including those without a password.
     pub(super) logins: u64,
-    /// Who could not.
+    /// Failed logins.
     pub(super) failed_logins: u64,
     /// Logins that were refused unchecked, because too many were being checked.
     pub(super) busy_logins: u64,
 }
 
-/// Counts the sessions and remembers the failures.
+/// Counts sessions and remembers failed logins.
 #[derive(Debug)]
 pub(super) struct Admission {
     tally: Tally,
@@ -89,19 +89,20 @@ impl Admission {
         Self { tally, rules, sessions: 0, by_source, unproved, throttle }
     }
 
-    /// Has other rules from now on; who is here already stays.
+    /// Replaces the rules; open sessions are not affected.
     pub(super) fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
     }
 
-    /// Lets a session from `address` in, if there is room; [`Admission::leave`] gives it back.
+    /// Admits a session from `address` if there is room; [`Admission::leave`] releases its place.
     pub(super) fn enter(&mut self, address: IpAddr) -> Result<(), Refusal> {
         let entered = self.find_room(address);
         self.count_entry(entered)
     }
 
-    /// Lets a session in that has to log in; `random_ppm` is a random number below 1,000,000.
-    /// [`Admission::proved`] or [`Admission::leave_session`] ends its time without a login.
+    /// Admits a session that has to log in; `random_ppm` is a random number below 1,000,000.
+    /// [`Admission::proved`] marks it as logged in, [`Admission::leave_session`] releases its
+    /// place.
     pub(super) fn enter_unproved(
         &mut self,
         peer: SocketAddr,
@@ -126,7 +127,7 @@ impl Admission {
         entered
     }
 
-    /// Returns how many in a million are refused now for want of places without a login.
+    /// Returns the current probability of refusing a session without a login, in parts per million.
     fn early_refusals_ppm(&self) -> u64 {
         let (here, places) = (self.unproved.len(), self.rules.sessions_max);
         let (early, full) = (places.div_ceil(EARLY_SHARE), places.div_ceil(FULL_SHARE));
@@ -140,12 +141,12 @@ impl Admission {
         EARLY_REFUSALS_PPM + (1_000_000 - EARLY_REFUSALS_PPM) * behind / range
     }
 
-    /// Notes that the session with `peer` has logged in, or need not.
+    /// Records that the session with `peer` has logged in or needs no login.
     pub(super) fn proved(&mut self, peer: SocketAddr) {
         self.unproved.remove(&peer);
     }
 
-    /// Gives the place of a session back.
+    /// Releases the place of a session.
     pub(super) fn leave_session(&mut self, peer: SocketAddr) {
         self.proved(peer);
         self.leave(peer.ip());
@@ -185,14 +186,14 @@ impl Admission {
         self.sessions
     }
 
-    /// Gives the room back of somebody who was let in, and got nothing.
+    /// Releases the place of a session that was admitted but not served, and counts it as refused.
     pub(super) fn turn_away(&mut self, address: IpAddr) {
         self.leave(address);
         self.tally.sessions = self.tally.sessions.saturating_sub(1);
         self.tally.refusals += 1;
     }
 
-    /// Counts somebody who has proved who he is, or could not.
+    /// Counts a login attempt as successful or failed.
     pub(super) fn count_login(&mut self, is_proved: bool) {
         match is_proved {
             true => self.tally.logins += 1,
@@ -200,7 +201,7 @@ impl Admission {
         }
     }
 
-    /// Returns who is here, and who has come since the server began.
+    /// Returns the number of open sessions and the counts since the start.
     pub(super) fn traffic(&self, protocol: Protocol) -> Traffic {
         Traffic { protocol, open: self.sessions, tally: self.tally }
     }
@@ -210,7 +211,7 @@ impl Admission {
         self.tally.busy_logins += 1;
     }
 
-    /// Gives a password check its time ([`Throttle::reserve`]).
+    /// Reserves the time of a password check ([`Throttle::reserve`]).
     pub(super) fn reserve_check(
         &mut self,
         address: IpAddr,
@@ -220,12 +221,12 @@ impl Admission {
         self.throttle.reserve(address, name, now)
     }
 
-    /// Returns how many failures delay the checks of `name`.
+    /// Returns the number of failures that delay the checks of `name`.
     pub(super) fn failures(&self, address: IpAddr, name: &str) -> u32 {
         self.throttle.failures(address, name)
     }
 
-    /// Records a failed check, and returns how long its answer is held back.
+    /// Records a failed check. Returns the delay of its answer.
     pub(super) fn note_failure(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
         self.throttle.note_failure(address, name, now)
     }
@@ -318,7 +319,7 @@ mod tests {
         }
         assert_eq!(enter(&mut door, 999_999), Err(Refusal::Unproved));
         assert_eq!((door.sessions(), door.tally.refusals), (50, 2));
-        // Each login makes room for another session that has not.
+        // Each login makes room for another session without one.
         for number in 1..=25 {
             door.proved(SocketAddr::from(([192, 0, 2, 1], number)));
         }

@@ -1,7 +1,7 @@
-//! The certificate that the server shows: one that somebody gives, or one of our own making.
+//! TLS certificate of a server: configured by the administrator, or generated and self-signed.
 //!
-//! Our own is made once and kept beside the state of the program, its key for its owner alone, so
-//! that who pins it at first use finds the same one again.
+//! The self-signed certificate is generated once and kept in the state directory, with a key
+//! readable by its owner only, so that clients that pin it at first use find the same one again.
 
 use crate::carry::fingerprint;
 use crate::state::state_folder;
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Where a certificate and its key are, in PEM.
+/// Paths of a certificate and its key, in PEM.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) certificate: PathBuf,
@@ -25,17 +25,17 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Returns where our own is kept.
+    /// Returns the paths of the self-signed certificate.
     pub(super) fn of_our_own() -> Self {
         let folder = state_folder();
         Self { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
     }
 
-    /// Makes a certificate of our own, unless there is one already.
+    /// Generates a self-signed certificate, unless certificate and key exist.
     ///
     /// # Errors
     ///
-    /// If it cannot be written.
+    /// Returns an error if the files cannot be written.
     pub(super) fn make_if_missing(&self) -> Result<()> {
         if self.certificate.exists() && self.key.exists() {
             return Ok(());
@@ -44,40 +44,40 @@ impl Files {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
         if let Some(folder) = self.key.parent() {
             fs::create_dir_all(folder)
-                .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+                .with_context(|| format!("cannot create directory {}", folder.display()))?;
         }
         write(&self.key, &signing_key.serialize_pem(), 0o600)?;
         write(&self.certificate, &cert.pem(), 0o644)
     }
 
-    /// Reads them for a server. Returns that with the fingerprint by which people know it.
+    /// Reads certificate and key. Returns the TLS acceptor and the fingerprint of the certificate.
     ///
     /// # Errors
     ///
-    /// If they cannot be read or do not belong together.
+    /// Returns an error if the files cannot be read or do not match.
     pub(super) fn acceptor(&self) -> Result<(TlsAcceptor, String)> {
         let (configuration, fingerprint) = self.configuration()?;
         Ok((TlsAcceptor::from(Arc::new(configuration)), fingerprint))
     }
 
-    /// As [`Self::acceptor`], for who has more to say about TLS.
+    /// Like [`Self::acceptor`], but returns the configuration for further TLS settings.
     ///
     /// # Errors
     ///
-    /// If they cannot be read or do not belong together.
+    /// Returns an error if the files cannot be read or do not match.
     pub(super) fn configuration(&self) -> Result<(ServerConfig, String)> {
         let name = self.certificate.display();
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.certificate)
             .and_then(Iterator::collect)
-            .with_context(|| format!("the certificate {name} cannot be read"))?;
+            .with_context(|| format!("cannot read certificate {name}"))?;
         let key = PrivateKeyDer::from_pem_file(&self.key)
-            .with_context(|| format!("the key {} cannot be read", self.key.display()))?;
-        let first = chain.first().with_context(|| format!("there is no certificate in {name}"))?;
+            .with_context(|| format!("cannot read key {}", self.key.display()))?;
+        let first = chain.first().with_context(|| format!("no certificate found in {name}"))?;
         let fingerprint = fingerprint(first);
         let configuration = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(chain, key)
-            .context("the certificate and the key do not belong together")?;
+            .context("the certificate and the key do not match")?;
         Ok((configuration, fingerprint))
     }
 }
@@ -86,10 +86,10 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("{} cannot be written", path.display()))
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Returns the name of this machine, or `localhost`.
+/// Returns the host name of this machine, or `localhost`.
 pub(super) fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic());

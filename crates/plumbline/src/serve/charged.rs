@@ -1,11 +1,11 @@
-//! Streams and tasks whose work is charged to an account of the meter of who serves.
+//! Streams and tasks whose processor time is charged to an account of the server's meter.
 //!
 //! ```text
 //! session ── Charged(encryption) ── TLS ── Charged(interrupt) ── socket
 //! ```
 //!
-//! Each call enters its account and goes back to the one that was left: so what TLS does is told
-//! apart from the system calls below it, and what waits is charged to nobody.
+//! Each call enters its account and restores the previous one on return. TLS is thus separated from
+//! the system calls below it, and waiting is charged to neither.
 
 use crate::carry::Bench;
 use protocols::meter::Account;
@@ -18,12 +18,12 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Who serves, by a meter.
+/// Server with a meter.
 pub(super) trait Metered {
-    /// Returns the bench that has the meter.
+    /// Returns the engine context that contains the meter.
     fn metered_bench(&self) -> &RefCell<Bench>;
 
-    /// Makes a call on `account`.
+    /// Charges `call` to `account`.
     fn charge<T>(&self, account: Account, call: impl FnOnce() -> T) -> T {
         let left = self.metered_bench().borrow_mut().meter.enter(account);
         let result = call();
@@ -31,14 +31,14 @@ pub(super) trait Metered {
         result
     }
 
-    /// Waits for `work`, and charges what it does, but not its waits, to `account`.
+    /// Awaits `work` and charges its processing, but not its waits, to `account`.
     async fn charge_work<T>(&self, account: Account, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| self.charge(account, || work.as_mut().poll(context))).await
     }
 }
 
-/// A stream whose calls are charged to an account.
+/// Stream whose calls are charged to an account.
 pub(super) struct Charged<S, M> {
     stream: S,
     server: Rc<M>,
@@ -53,7 +53,7 @@ impl<S: fmt::Debug, M> fmt::Debug for Charged<S, M> {
 }
 
 impl<S, M> Charged<S, M> {
-    /// Charges the calls of `stream`.
+    /// Wraps `stream` and charges its calls to `account`.
     pub(super) const fn new(stream: S, server: Rc<M>, account: Account) -> Self {
         Self { stream, server, account }
     }
@@ -63,7 +63,7 @@ impl<S, M> Charged<S, M> {
         &self.stream
     }
 
-    /// Returns the stream, which is charged to nobody any more.
+    /// Returns the wrapped stream, without further charging.
     pub(super) fn into_inner(self) -> S {
         self.stream
     }

@@ -1,9 +1,9 @@
-//! `plumb serve --check`: whether the configuration makes sense, without serving anything.
+//! `plumb serve --check`: validates the configuration without serving.
 //!
-//! It is read and completed as it is for serving, with the files that it names: users, certificates,
-//! roots. Nothing is made, and nobody listens; whether an address is free shows when it is served. A
-//! folder that has rights of its own and is not there is said: it may come later, or its name is
-//! wrong and another one has not the rights that it should have.
+//! The configuration and the files that it names (users, certificates, roots) are read as for
+//! serving. Nothing is created and no socket is opened, so an address in use is found only when the
+//! server starts. A missing directory with rights of its own is reported: it may be created later,
+//! or its name is misspelled and another directory lacks the intended rights.
 
 use super::configuration::File;
 use super::{Arguments, ftp_settings, prepare_logins, tftp};
@@ -12,17 +12,17 @@ use crate::exit::{self, Failure};
 use anyhow::Result;
 use std::io::{self, Write};
 
-/// Looks, and says what comes of it.
+/// Runs the check and prints the result.
 pub(super) fn run(arguments: &Arguments) -> exit::Result {
     match look(arguments) {
         Ok(missing) => {
-            // Where the reader has gone there is nobody to tell.
+            // Nothing can be reported if standard output is closed.
             for line in missing {
                 _ = writeln!(io::stdout(), "{line}");
             }
             let name = arguments.config.as_ref().map(|path| path.display().to_string());
-            let what = name.unwrap_or_else(|| "what is said".to_owned());
-            _ = writeln!(io::stdout(), "{what} makes sense");
+            let what = name.unwrap_or_else(|| "arguments".to_owned());
+            _ = writeln!(io::stdout(), "{what}: configuration OK");
             Ok(())
         }
         Err(error) => {
@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &Arguments) -> exit::Result {
     }
 }
 
-/// Returns what is odd and no error.
+/// Returns warnings.
 fn look(arguments: &Arguments) -> Result<Vec<String>> {
     carry::check_host(&arguments.via)?;
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
@@ -81,7 +81,8 @@ mod tests {
         let (checked, started) = (look(&serial), super::super::prepare(&serial));
         let said =
             [checked.map(|_| ()), started.map(|_| ())].map(|one| format!("{:#}", one.unwrap_err()));
-        let why = "this needs a network, and a serial line leads to one host: use tun: or tap:";
+        let why = "a serial line leads to one host only, and this command needs a network: \
+                   use tun: or tap:";
         assert_eq!(said, [why, why]);
         assert_eq!(run(&serial), Err(Failure::WrongArguments));
         assert!(look(&arguments("tun:plumb9")).is_ok());

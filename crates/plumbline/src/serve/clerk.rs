@@ -1,10 +1,11 @@
-//! Who keeps the records of what is served.
+//! Writer of transfer records.
 //!
-//! A record waits a little for others, so that many small transfers are one write. What waits is
-//! written when the server ends; a crash loses it.
+//! Records are collected for a short time, so that many small transfers cost one write. Pending
+//! records are written when the server ends; a crash loses them.
 //!
-//! What a server has given to TCP is not with the far side yet. The record of a large file that went
-//! out waits with its connection, which is closed for writing, until all is acknowledged.
+//! Data accepted by TCP has not necessarily reached the client. The record of a large file that was
+//! sent therefore waits, together with its connection, which is closed for writing, until all data
+//! is acknowledged.
 
 use super::log::{Event, Log};
 use super::metrics::Metrics;
@@ -16,18 +17,18 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// How long a record waits for others.
+/// Time for which records are collected before they are written.
 const SOON: Duration = Duration::from_millis(200);
 
-/// How many records of refused transfers are kept at once, and how many a second after that; ours.
+/// Burst size of records of refused transfers, and the rate per second after it. Our choice.
 const REFUSALS_MAX: f64 = 1000.0;
 const REFUSALS_PER_SECOND: f64 = 10.0;
 
-/// How many connections wait at most, and how long.
+/// Maximum number of connections that wait for acknowledgment, and maximum time of each.
 const UNSETTLED_MAX: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file that has been given to TCP.
+/// A file that was handed to TCP and is not yet acknowledged.
 #[derive(Debug)]
 struct Unsettled {
     record: Record,
@@ -36,22 +37,22 @@ struct Unsettled {
     given: Instant,
 }
 
-/// Who keeps the records of what is served.
+/// Writer of transfer records.
 #[derive(Debug)]
 pub(super) struct Clerk {
     recorder: Recorder,
     metrics: RefCell<Metrics>,
     unsettled: RefCell<Vec<Unsettled>>,
-    /// Whether somebody will write what waits.
+    /// Whether a task that writes pending records is running.
     is_due: Cell<bool>,
-    /// Records of refused transfers that may still be kept, and since when.
+    /// Token bucket for records of refused transfers: tokens left, and time of the last update.
     refusals: Cell<(f64, Instant)>,
 }
 
 impl Clerk {
-    /// Makes one who keeps records in `folder`, if there is one.
+    /// Creates a writer for records in `folder`, or one that only counts metrics if it is `None`.
     pub(super) fn new(folder: Option<&Path>, log: Log) -> Self {
-        // It is an error, which those too are told who want to hear of nothing else.
+        // This is an error, so it is logged in quiet mode too.
         let log = Log { is_quiet: false, ..log };
         let tell = move |why: &str| log.say(&Event::NoTransferRecord { why: why.to_owned() });
         Self {
@@ -63,28 +64,28 @@ impl Clerk {
         }
     }
 
-    /// Lends what is counted for those who watch.
+    /// Borrows the metrics.
     pub(super) fn metrics(&self) -> RefMut<'_, Metrics> {
         self.metrics.borrow_mut()
     }
 
-    /// Begins a session.
+    /// Starts the records of a session.
     pub(super) fn session(&self) -> Session {
         self.recorder.session()
     }
 
-    /// Begins the record of a transfer whose command is given now.
+    /// Starts the record of a transfer; its command arrives now.
     pub(super) fn begin(&self, command: Option<Command>) -> Record {
         self.recorder.begin(Role::Server, Stack::Kernel, command)
     }
 
-    /// Returns what machine this is, for the first record of a session.
+    /// Returns the description of this machine for the first record of a session.
     pub(super) fn host(&self) -> Host {
         self.recorder.host()
     }
 
-    /// Keeps a record; it is written soon. Of transfers that were refused before anything moved, a
-    /// client may ask for any number at once: some of their records are kept, and the others counted.
+    /// Queues a record for writing. Records of transfers refused before any byte moved are
+    /// rate-limited, because a client can request any number of them; excess ones are only counted.
     pub(super) fn keep(self: &Rc<Self>, record: &Record) {
         let mut metrics = self.metrics.borrow_mut();
         metrics.observe(&record.transfer);
@@ -97,7 +98,7 @@ impl Clerk {
         self.write(record);
     }
 
-    /// Takes one of [`REFUSALS_MAX`] records, of which [`REFUSALS_PER_SECOND`] come back.
+    /// Takes a token from a bucket of [`REFUSALS_MAX`], refilled at [`REFUSALS_PER_SECOND`].
     fn may_keep_refusal(&self) -> bool {
         let (left, since) = self.refusals.get();
         let (now, earned) = (Instant::now(), since.elapsed().as_secs_f64() * REFUSALS_PER_SECOND);
@@ -113,8 +114,8 @@ impl Clerk {
         }
     }
 
-    /// Keeps the record of a file that has been given to `connection`, and is sent since `began`,
-    /// when all of it has arrived, or nobody can wait for it.
+    /// Keeps the record of a file sent over `connection` since `began`, once all of it is
+    /// acknowledged or can no longer be waited for.
     pub(super) fn keep_settled(
         self: &Rc<Self>,
         mut record: Record,
@@ -123,7 +124,7 @@ impl Clerk {
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
         if !self.recorder.is_on() || self.unsettled.borrow().len() >= UNSETTLED_MAX {
-            // Nobody knows when it arrives.
+            // The arrival time is unknown.
             record.transfer.time.ns_transfer = None;
             return self.write(&record);
         }
@@ -132,7 +133,7 @@ impl Clerk {
         self.rouse();
     }
 
-    /// Has somebody write what waits.
+    /// Starts the task that writes pending records, unless it is running.
     fn rouse(self: &Rc<Self>) {
         if self.is_due.replace(true) {
             return;
@@ -150,11 +151,12 @@ impl Clerk {
         });
     }
 
-    /// Takes up the records of files that have arrived.
+    /// Writes the records of files that are acknowledged or have waited too long.
     fn settle(&self) {
         self.unsettled.borrow_mut().retain_mut(|one| {
             if let Some((ago, tcp)) = of_settled(&one.connection) {
-                // What is nearer than a tick is known better already.
+                // TCP_INFO ages have tick resolution. One tick is subtracted, so that an arrival
+                // within a tick of the recorded end does not replace the more precise time.
                 let arrived = Instant::now().checked_sub(ago + TICK).unwrap_or(one.given);
                 one.record.last_until(arrived);
                 let transfer = &mut one.record.transfer;
@@ -171,11 +173,11 @@ impl Clerk {
         });
     }
 
-    /// Writes what waits, settled or not.
+    /// Writes all pending records, acknowledged or not.
     pub(super) fn close(&self) {
         self.settle();
         for mut one in self.unsettled.take() {
-            // Nobody will know when it arrives.
+            // The arrival time remains unknown.
             one.record.transfer.time.ns_transfer = None;
             self.recorder.keep(&one.record);
         }
@@ -198,7 +200,7 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let _far = listener.accept().unwrap();
         near.set_nonblocking(true).unwrap();
-        // Nobody reads it, so that some of it stays with us.
+        // Nothing reads the stream, so that some data stays in the send buffer.
         while near.write(&[0; 65_536]).is_ok() {}
         let mut record = clerk.begin(Some(Command::Retr));
         record.transfer.time.ns_transfer = Some(4_711);
@@ -225,7 +227,7 @@ mod tests {
         let _entered = here.enter();
         let mut record = clerk.begin(Some(Command::Retr));
         record.transfer.result.outcome = Some(Outcome::Refused);
-        // Fewer than the limit come back meanwhile.
+        // Fewer tokens than the limit are refilled meanwhile.
         (0..3000).for_each(|_| clerk.keep(&record));
         record.transfer.result.outcome = Some(Outcome::Complete);
         clerk.keep(&record);

@@ -1,4 +1,4 @@
-//! What the server is to do: from its file, and from flags, which beat the file.
+//! Configuration of the login server: the configuration file, overridden by command-line flags.
 
 use super::admission::Rules;
 use super::certificate::Files;
@@ -12,34 +12,35 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The port of Telnet in TLS (RFC 7590 and the registry of ports).
+/// Port of Telnet over TLS (RFC 7590, IANA port registry).
 const TELNETS_PORT: u16 = 992;
-/// What is added to a port where only root may have the usual one.
+/// Added to the port number when the server does not run as root.
 const HIGH: u16 = 2300;
 
-/// The file, as it is written.
+/// The configuration file as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
-    /// The login server; without this table there is one unless there is a table of another.
+    /// The login server. Without this table, logins are served only if no other server is
+    /// configured.
     pub(super) login: Option<Login>,
     pub(super) tftp: Option<super::tftp::Table>,
     pub(super) ftp: Option<super::ftp::Table>,
     pub(super) tls: Option<Tls>,
-    /// Whether records of the transfers are kept; they are, if it is not said.
+    /// Whether transfer records are kept; true by default.
     pub(super) record: Option<bool>,
-    /// Where it is told what the servers have done.
+    /// Address of the metrics endpoint.
     pub(super) metrics: Option<SocketAddr>,
-    /// By which names it is asked for, besides those of this machine.
+    /// Host names accepted by the metrics endpoint in addition to those of this machine.
     #[serde(default)]
     pub(super) metrics_hosts: Vec<String>,
-    /// Whether the meters are shown to `plumb meters`; they are, if it is not said.
+    /// Whether the meters are available to `plumb meters`; true by default.
     pub(super) meters_socket: Option<bool>,
     #[serde(default, rename = "console")]
     pub(super) consoles: Vec<ConsoleFile>,
 }
 
-/// The login server.
+/// Table `[login]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct Login {
@@ -58,7 +59,7 @@ pub(super) struct Login {
     pub(super) sessions_per_source_max: Option<usize>,
 }
 
-/// The certificate.
+/// Table `[tls]`: the certificate and its key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Tls {
@@ -67,29 +68,29 @@ pub(super) struct Tls {
 }
 
 impl File {
-    /// Reads the file.
+    /// Reads and parses the file.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has a word that means nothing.
+    /// Returns an error if the file cannot be read or contains an unknown key or an invalid value.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let name = path.display();
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("the configuration {name} cannot be read"))?;
+            .with_context(|| format!("cannot read configuration file {name}"))?;
         toml::from_str(&text)
             .map_err(|error| spelling::explained(&error))
-            .with_context(|| format!("the configuration {name} makes no sense"))
+            .with_context(|| format!("invalid configuration file {name}"))
     }
 }
 
-/// What the server is to do, with nothing left open.
+/// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(super) struct Configuration {
-    /// In cleartext.
+    /// Cleartext listen addresses.
     pub(super) listen: Vec<SocketAddr>,
-    /// In TLS.
+    /// TLS listen addresses.
     pub(super) listen_tls: Vec<SocketAddr>,
-    /// What of TLS those hear who come in cleartext; where it is not said, it depends on the place.
+    /// START_TLS policy of cleartext listeners; by default it depends on the listen address.
     pub(super) start_tls: Option<StartTls>,
     pub(super) consoles: Vec<Console>,
     pub(super) exec: Option<Vec<String>>,
@@ -100,25 +101,25 @@ pub(super) struct Configuration {
     pub(super) login_timeout: Duration,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) certificate: Files,
-    /// Whether the certificate is made if there is none.
+    /// Whether a missing certificate is generated.
     pub(super) makes_certificate: bool,
 }
 
 impl Configuration {
-    /// Completes what the file says.
+    /// Applies defaults to the configuration file.
     ///
     /// # Errors
     ///
-    /// If two things exclude each other, or a number is out of range.
+    /// Returns an error if two settings exclude each other or no listen address remains.
     pub(super) fn complete(file: File, is_root: bool) -> Result<Self> {
         let File { login, tls, consoles, .. } = file;
         let login = login.unwrap_or_default();
         let consoles = consoles.into_iter().map(Console::complete).collect::<Result<Vec<_>>>()?;
         if login.exec.is_some() && login.users.is_some() {
-            bail!("a login server has either users or one program for everybody, not both");
+            bail!("users and exec cannot be combined: set one of them for the login server");
         }
         if login.exec.as_ref().is_some_and(Vec::is_empty) {
-            bail!("exec names no program");
+            bail!("exec is empty: name a program");
         }
         let is_said = login.listen.is_some() || login.listen_tls.is_some();
         let is_login = is_said || login.exec.is_some() || login.users.is_some();
@@ -127,11 +128,11 @@ impl Configuration {
         } else if is_login || consoles.is_empty() {
             default_places(is_root)
         } else {
-            // Consoles alone.
+            // Only consoles are configured.
             (Vec::new(), Vec::new())
         };
         if listen.is_empty() && listen_tls.is_empty() && consoles.is_empty() {
-            bail!("the login server listens nowhere: give it an address");
+            bail!("no address for the login server: set listen or listen-tls");
         }
         let makes_certificate = tls.is_none();
         let certificate = match tls {
@@ -160,25 +161,25 @@ impl Configuration {
         })
     }
 
-    /// Returns whether anybody can log in, and not only look at consoles.
+    /// Returns whether the server accepts logins; false if it serves consoles only.
     pub(super) fn serves_logins(&self) -> bool {
         !self.listen.is_empty() || !self.listen_tls.is_empty()
     }
 
-    /// Returns what is said to everybody who comes.
+    /// Returns the greeting sent to every client.
     pub(super) fn greeting(&self) -> Vec<u8> {
         self.greeting.as_deref().map(lines).unwrap_or_default()
     }
 
-    /// Returns what is said to who has logged in; a file that is not there says nothing.
+    /// Returns the message of the day, sent after a login. A file that cannot be read yields no
+    /// message.
     pub(super) fn motd(&self) -> Vec<u8> {
         let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
         std::fs::read_to_string(path).map(|text| lines(&text)).unwrap_or_default()
     }
 }
 
-/// Returns where a server listens that was told nothing: in cleartext at loopback, in TLS
-/// everywhere.
+/// Returns the default listen addresses: cleartext on loopback only, TLS on all addresses.
 fn default_places(is_root: bool) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
     let add = if is_root { 0 } else { HIGH };
     let at_loopback = [
@@ -189,7 +190,7 @@ fn default_places(is_root: bool) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
     (at_loopback.to_vec(), everywhere.to_vec())
 }
 
-/// Returns text as a terminal wants it, which ends lines by CR LF.
+/// Returns text with CR LF line ends, as a terminal needs.
 fn lines(text: &str) -> Vec<u8> {
     let text = text.trim_end_matches('\n');
     if text.is_empty() {

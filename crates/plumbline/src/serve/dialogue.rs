@@ -1,21 +1,21 @@
-//! The dialogue that asks for a name and a password, where no program of the system does.
+//! Login prompt for a name and a password, used when no login program of the system asks for them.
 //!
-//! What is typed is taken a byte at a time as a terminal sends it, before there is a terminal to
-//! do it: a line ends by CR, LF or both, the last character can be rubbed out, and the line too.
-//! The name is echoed, the password is not. A line that is too long is taken to its end and is
-//! then no name.
+//! Input arrives one byte at a time, as a terminal sends it, because no terminal line discipline is
+//! active yet. A line ends with CR, LF or both. Backspace and DEL erase the last character, and ^U
+//! erases the line. The name is echoed, the password is not. A line that is too long is read to its
+//! end and then rejected.
 
-/// The longest name, in bytes; ours: that of the systems below.
+/// Maximum name length in bytes. Our choice, equal to that of the systems below.
 const NAME_LEN: usize = 32;
-/// The longest password, in bytes; ours.
+/// Maximum password length in bytes. Our choice.
 const PASSWORD_LEN: usize = 256;
 
 const RUBOUT: &[u8] = b"\x08 \x08";
 
-/// What somebody says of himself. The password is wiped when it is dropped.
+/// Name and password entered by a user. The password is zeroed on drop.
 #[derive(PartialEq, Eq)]
 pub(super) struct Claim {
-    /// Letters, digits, dots, lines; does not begin with `-`. `None` is nobody's name.
+    /// Letters, digits, `.`, `_` and `-`; does not begin with `-` or `.`. `None` matches no user.
     pub(super) name: Option<String>,
     pub(super) password: Vec<u8>,
 }
@@ -39,7 +39,7 @@ enum Asks {
     Password,
 }
 
-/// The dialogue of one session.
+/// Login prompt of one session.
 #[derive(Debug, Default)]
 pub(super) struct Dialogue {
     asks: Asks,
@@ -47,25 +47,25 @@ pub(super) struct Dialogue {
     line: Vec<u8>,
     is_too_long: bool,
     has_cr: bool,
-    /// Whether the client echoes what it sends.
+    /// Whether the client does its own echo.
     is_silent: bool,
 }
 
 impl Dialogue {
-    /// Sets whether the name is echoed; a client that refuses ECHO does that itself.
+    /// Sets whether the server echoes the name. A client that refuses ECHO echoes it itself.
     pub(super) fn set_echo(&mut self, is_on: bool) {
         self.is_silent = !is_on;
     }
 
-    /// Begins, or begins anew: writes the first question to `output`.
+    /// Starts or restarts the prompt: writes the first question to `output`.
     pub(super) fn ask(&mut self, output: &mut Vec<u8>) {
         let Self { has_cr, is_silent, .. } = *self;
         *self = Self { has_cr, is_silent, ..Self::default() };
         output.extend_from_slice(b"login: ");
     }
 
-    /// Takes one typed byte and writes what is shown for it to `output`. Returns what somebody
-    /// says of himself as soon as he has said it all.
+    /// Processes one typed byte and writes its echo to `output`. Returns the claim when name and
+    /// password are complete.
     pub(super) fn take(&mut self, byte: u8, output: &mut Vec<u8>) -> Option<Claim> {
         let follows_cr = std::mem::replace(&mut self.has_cr, byte == b'\r');
         match byte {
@@ -84,7 +84,8 @@ impl Dialogue {
                 self.clear();
                 None
             }
-            // A name is made of what can be seen; a password may be of any bytes but controls.
+            // Other control characters are ignored. The name check rejects further unprintable
+            // bytes; a password may contain any.
             0..b' ' => None,
             _ => {
                 self.add(byte, output);
@@ -122,7 +123,7 @@ impl Dialogue {
                 None
             }
             Asks::Password => {
-                // One that is too long is nobody's, as if the name were.
+                // A password that is too long fails like an unknown name.
                 let name = self.name.take().filter(|_| !self.is_too_long);
                 let claim = Claim { name, password: std::mem::take(&mut self.line) };
                 self.clear();
@@ -142,7 +143,7 @@ impl Dialogue {
     }
 }
 
-/// Returns the name that `line` is, if it is one that somebody may have.
+/// Returns `line` as a user name if it is valid.
 pub(super) fn name_in(line: &[u8]) -> Option<String> {
     let is_named = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let begins = line.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'_');

@@ -1,4 +1,4 @@
-//! Where people come in: a listening socket of the kernel's, or a port of a host of our own, each in
+//! Listeners of the login server: a kernel socket or a port of the user-space host, each in
 //! cleartext or in TLS.
 
 use super::Shop;
@@ -11,26 +11,26 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// How many connections the kernel keeps until they are accepted.
+/// Length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1024;
-/// How long an accept that fails for want of something waits for it.
+/// Delay after a failed accept, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A place where people come in.
+/// A listener.
 #[derive(Debug)]
 pub(super) enum Door {
-    /// Of the kernel's TCP.
+    /// Kernel TCP.
     Kernel(TcpListener),
-    /// Of our own.
+    /// User-space TCP.
     Own(os::host::Listener),
 }
 
 impl Door {
-    /// Opens a door at `place` of this machine.
+    /// Opens a kernel listener at `place`.
     ///
     /// # Errors
     ///
-    /// If nobody can listen there, in a sentence that says why.
+    /// Returns an error that names the address and the reason if the socket cannot be bound.
     pub(super) fn open(place: SocketAddr) -> Result<Self> {
         let socket = match place {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -41,19 +41,19 @@ impl Door {
         bound.map(Self::Kernel).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-                io::ErrorKind::AddrInUse => "somebody listens there already",
-                io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
-                _ => "the kernel refuses",
+                io::ErrorKind::AddrInUse => "the port is used by another program",
+                io::ErrorKind::AddrNotAvailable => "not an address of this machine",
+                _ => "system error",
             };
-            anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
+            anyhow::Error::new(error).context(format!("cannot listen on {place}: {why}"))
         })
     }
 
-    /// Returns where it is, for people.
+    /// Returns the address or port for display.
     pub(super) fn name(&self) -> Result<String> {
         Ok(match self {
             Self::Kernel(listener) => listener.local_addr()?.to_string(),
-            Self::Own(listener) => format!("port {} of our own TCP/IP", listener.port()),
+            Self::Own(listener) => format!("port {} of plumb's own TCP/IP stack", listener.port()),
         })
     }
 
@@ -70,15 +70,17 @@ impl Door {
         }
     }
 
-    /// Takes everybody who comes, for as long as anybody can; returns why nobody can any longer.
+    /// Accepts connections until the listener fails. Returns the error; only a listener of the
+    /// user-space host fails.
     pub(super) async fn attend(self, entrance: Entrance, shop: Rc<Shop>) -> io::Error {
         loop {
             let (arrival, peer) = match (self.accept().await, &self) {
                 (Ok(accepted), _) => accepted,
-                // Our own host has ended with its device.
+                // The user-space host has ended with its device.
                 (Err(error), Self::Own(_)) => return error,
                 (Err(_), Self::Kernel(_)) => {
-                    // No descriptors are left, or somebody has gone before he was let in.
+                    // No descriptors are left, or the client closed before the connection was
+                    // accepted.
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
@@ -89,7 +91,8 @@ impl Door {
                 let why = refusal.to_string();
                 shop.log.say(&Event::Refused { from: peer, why });
                 if let (Some(_), Arrival::Kernel(stream)) = (entrance.start_tls, &arrival) {
-                    // One try: who is refused has no claim on our time.
+                    // One attempt without blocking: a refused client gets no more of the server's
+                    // time.
                     _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
                 }
                 continue;

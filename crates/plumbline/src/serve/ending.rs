@@ -1,37 +1,37 @@
-//! How sessions of the login server and of consoles end.
+//! Outcomes of login and console sessions.
 
-/// How a session ended.
+/// Reason for the end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The far side closed.
+    /// The client closed the connection.
     Left,
     /// The program ended.
     Finished,
-    /// Nothing came for too long.
+    /// The idle timeout expired.
     Idle,
-    /// Nobody proved who he is in time.
+    /// No login before the login timeout.
     NoLogin,
-    /// Too many passwords were wrong.
+    /// Too many wrong passwords.
     Denied,
-    /// Too many passwords were being checked.
+    /// The queue of password checks was full.
     Busy,
-    /// The rest is TLS, and another session.
+    /// The session continues as a new session in TLS.
     StartsTls,
-    /// It went on in clear where it may not.
+    /// TLS is required, and the client did not negotiate it.
     InClear,
 }
 
 impl Ending {
     pub(super) fn sentence(self) -> &'static str {
         match self {
-            Self::Left => "the far side closed",
-            Self::Finished => "the program ended",
-            Self::Idle => "nothing was typed for too long",
-            Self::NoLogin => "nobody logged in in time",
-            Self::Denied => "too many attempts",
-            Self::Busy => "too many logins at once",
-            Self::StartsTls => "it goes on in TLS",
-            Self::InClear => "TLS is required, and it did not begin",
+            Self::Left => "the client closed the connection",
+            Self::Finished => "the program exited",
+            Self::Idle => "idle timeout",
+            Self::NoLogin => "login timed out",
+            Self::Denied => "too many failed logins",
+            Self::Busy => "too many concurrent logins",
+            Self::StartsTls => "session continues in TLS",
+            Self::InClear => "TLS is required, but the client did not start it",
         }
     }
 }

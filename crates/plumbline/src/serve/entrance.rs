@@ -1,8 +1,9 @@
-//! From a connection to what is served on it: TLS at once, or START_TLS on the way, or neither.
+//! Dispatch of accepted connections: TLS from the first byte, START_TLS after negotiation, or
+//! cleartext.
 //!
-//! A session in clear that agrees on START_TLS ends there, with everything that it was told: who
-//! can put words into the clear part puts them into a session that is thrown away, and what he
-//! puts behind the FOLLOWS is read by TLS, which refuses it. Another session begins inside.
+//! A cleartext session that agrees on START_TLS ends there with all its state. An attacker that
+//! injects data into the cleartext part reaches only a session that is discarded, and data injected
+//! after FOLLOWS is read by TLS, which rejects it. A new session begins inside TLS.
 
 use super::Shop;
 use super::charged::{Charged, Metered};
@@ -24,44 +25,44 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-/// How long the exchange of keys may take.
+/// Time limit of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 
-/// Whether a session that begins in clear goes on in TLS.
+/// START_TLS policy of a listener in cleartext.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum StartTls {
-    /// It is not offered.
+    /// START_TLS is not offered.
     #[default]
     Off,
-    /// Whoever can does.
+    /// Clients that support START_TLS use it.
     Offered,
-    /// Whoever cannot is sent away.
+    /// Clients that do not support START_TLS are rejected.
     Required,
 }
 
-/// How those who come by a door are served.
+/// Options of a listener.
 #[derive(Clone)]
 pub(super) struct Entrance {
-    /// For TLS from the first byte, or from START_TLS.
+    /// For TLS from the first byte or after START_TLS.
     pub(super) acceptor: Option<TlsAcceptor>,
-    /// None where all is TLS.
+    /// `None` if the listener uses TLS from the first byte.
     pub(super) start_tls: Option<StartTls>,
-    /// A serial line instead of a login.
+    /// Serial line served instead of logins.
     pub(super) console: Option<Rc<Console>>,
 }
 
-/// Somebody who has come.
+/// Accepted connection.
 pub(super) enum Arrival {
     Kernel(TcpStream),
     Own(os::host::Stream),
 }
 
-/// Serves somebody to the end, and says how it was.
+/// Serves a connection to its end.
 ///
 /// # Errors
 ///
-/// If the connection fails, or there is nothing to serve.
+/// Returns an error if the connection fails or there is nothing to serve.
 pub(super) async fn receive(
     arrival: Arrival,
     peer: SocketAddr,
@@ -97,18 +98,18 @@ async fn in_tls<S: AsyncRead + AsyncWrite + Unpin>(
     entrance: &Entrance,
     shop: &Rc<Shop>,
 ) -> Result<()> {
-    let acceptor = entrance.acceptor.as_ref().context("there is no certificate")?;
+    let acceptor = entrance.acceptor.as_ref().context("no TLS certificate")?;
     let stream = Charged::new(stream, Rc::clone(shop), Account::Interrupt);
     let accepted = shop.charge_work(Account::Encryption, acceptor.accept(stream));
     let stream = tokio::time::timeout(HANDSHAKE, accepted).await;
-    let stream = stream.context("the exchange of keys takes too long")?;
-    let stream = stream.context("this is no TLS")?;
+    let stream = stream.context("TLS handshake timed out")?;
+    let stream = stream.context("TLS handshake failed")?;
     let wire = Buffered::new(Charged::new(stream, Rc::clone(shop), Account::Encryption));
-    // START_TLS is off inside of TLS, so that nothing is left over.
+    // START_TLS is off inside TLS, so no stream is returned.
     hold(wire, peer, StartTls::Off, entrance.console.as_ref(), shop).await.map(drop)
 }
 
-/// Holds one session on a socket as [`hold`] does: a login where the executor polls it.
+/// Runs one session on a socket like [`hold`]; logins run on the executor.
 async fn hold_socket(
     stream: std::net::TcpStream,
     peer: SocketAddr,
@@ -126,11 +127,11 @@ async fn hold_socket(
         let wire = Socket::new(stream, &shop.waiter)?;
         Ok(hold(wire, peer, start_tls, None, &shop).await?.map(to_stream))
     });
-    held.await.context("the session has come to no end")?
+    held.await.context("the session was aborted")?
 }
 
-/// Holds one session, and says how it ended. One that is to go on in TLS is returned as its way,
-/// with what was read of it too much.
+/// Runs one session and logs its end. If it continues in TLS, returns its stream and the bytes read
+/// beyond its end.
 async fn hold<W: Wire>(
     wire: W,
     peer: SocketAddr,
@@ -166,7 +167,7 @@ async fn hold<W: Wire>(
     Ok(None)
 }
 
-/// A stream of which something was read already.
+/// Stream with bytes that were already read from it.
 #[derive(Debug)]
 struct Resumed<S> {
     rest: Vec<u8>,

@@ -1,14 +1,14 @@
-//! An executor for sessions on sockets of the kernel: one thread, one `epoll_wait`, many tasks.
+//! Executor for sessions on kernel sockets: one thread, one `epoll_wait`, many tasks.
 //!
-//! A key takes a session two wakes: the socket is read and the terminal written, the terminal is
-//! read and the socket written. The descriptors are registered once and edge-triggered: the wait
-//! tells of news alone, and does not ask the terminal whether it has any, which would make it wait
-//! for the kernel's thread that moves the echo. What is known of a descriptor is remembered until a
-//! call finds out that it no longer holds.
+//! A keystroke costs a session two wakeups: the socket is read and the terminal written, then the
+//! terminal is read and the socket written. Descriptors are registered once and edge-triggered. The
+//! wait thus reports only new events and does not poll the terminal, which would block on the
+//! kernel thread that moves the echo. The readiness of a descriptor is cached until a call would
+//! block.
 //!
-//! A task is polled when one of its descriptors has news, when its alarm rings, or when its waker
-//! is called, from any thread. It waits for descriptors without a waker: who asks is remembered at
-//! the registration. After [`BUDGET`] waits that ended at once it is the turn of others.
+//! A task is polled when one of its descriptors has an event, when its timer expires, or when its
+//! waker is called from any thread. Descriptors need no waker: the registration records the task.
+//! After [`BUDGET`] waits that completed immediately, other tasks are polled first.
 
 use os::readiness::OwnsDescriptor;
 use rustix::buffer::spare_capacity;
@@ -30,42 +30,42 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How many waits of a task may end at once before others have their turn.
+/// Number of waits of a task that may complete immediately before other tasks are polled.
 const BUDGET: u32 = 128;
-/// How much news one wait takes.
+/// Maximum number of events per wait.
 const EVENTS_LEN: usize = 256;
-/// The longest wait in milliseconds; the kernel counts them in 32 bits.
+/// Maximum wait in milliseconds; the kernel uses a 32-bit count.
 const LIMIT_MS: i64 = 3_600_000;
-/// Tells of mail instead of a descriptor.
+/// Event data of the eventfd that announces messages.
 const BELL: u64 = u64::MAX;
 
-/// What the tasks of a thread share, which is told when all of them wait.
+/// State shared by the tasks of a thread, notified before and after each wait.
 pub(super) trait Shared: 'static {
-    /// Nothing is to be done now.
+    /// Called before the thread waits for events.
     fn waits(&self) {}
 
-    /// Something is.
+    /// Called after a wait.
     fn wakes(&self) {}
 }
 
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 type Begin<W> = Box<dyn FnOnce(&Rc<W>) -> Work + Send>;
 
-/// What comes from other threads.
+/// Messages from other threads.
 enum Mail<W> {
     Begin(Begin<W>),
     Wake(TaskId),
     Stop,
 }
 
-/// A place among the tasks, and how many had it before.
+/// Index of a task slot, and the number of tasks that used it before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct TaskId {
     place: usize,
     generation: u32,
 }
 
-/// What a thread waits for: its mail, and the bell that tells of it.
+/// Message queue of the thread, and the eventfd that announces messages.
 struct Mailbox<W> {
     mail: Mutex<Vec<Mail<W>>>,
     bell: OwnedFd,
@@ -76,7 +76,7 @@ impl<W> Mailbox<W> {
         let mut waiting = self.lock();
         waiting.push(mail);
         if waiting.len() == 1 {
-            // Where it cannot be rung, it has been rung very often.
+            // The write fails only if the counter is full; then the thread is notified anyway.
             _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
@@ -91,19 +91,19 @@ impl<W> Mailbox<W> {
     }
 }
 
-/// The thread, from outside; its tasks share a `W`. Dropped, it ends, with all its tasks.
+/// Handle of the thread, whose tasks share a `W`. Dropping it ends the thread and all its tasks.
 pub(super) struct Executor<W> {
     mailbox: Arc<Mailbox<W>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<W: Shared> Executor<W> {
-    /// Starts the thread, which makes what its tasks share; they may also use the timers and tasks of
-    /// `runtime`.
+    /// Starts the thread, which creates the shared state of its tasks with `share`. The tasks may
+    /// also use timers and tasks of `runtime`.
     ///
     /// # Errors
     ///
-    /// If there are no descriptors or threads left.
+    /// Returns an error if there are no descriptors or threads left.
     pub(super) fn start(
         runtime: Handle,
         share: impl FnOnce(Rc<Registry>) -> W + Send + 'static,
@@ -122,8 +122,8 @@ impl<W: Shared> Executor<W> {
         Ok(Self { mailbox, thread: Some(thread) })
     }
 
-    /// Has the thread run the task that `begin` makes there; returns what it comes to, or `None` if
-    /// it did not come to its end.
+    /// Runs the task created by `begin` on the thread. Returns its result, or `None` if it did not
+    /// complete.
     pub(super) async fn run<T, F>(
         &self,
         begin: impl FnOnce(Rc<W>) -> F + Send + 'static,
@@ -135,7 +135,7 @@ impl<W: Shared> Executor<W> {
         let (result, awaited) = oneshot::channel();
         self.mailbox.post(Mail::Begin(Box::new(move |shared| {
             let work = begin(Rc::clone(shared));
-            // Nobody may wait for it any longer.
+            // The caller may no longer wait for the result.
             Box::pin(async move { _ = result.send(work.await) })
         })));
         awaited.await.ok()
@@ -145,7 +145,7 @@ impl<W: Shared> Executor<W> {
 impl<W> Drop for Executor<W> {
     fn drop(&mut self) {
         self.mailbox.post(Mail::Stop);
-        // One that has panicked has ended too.
+        // A thread that has panicked has ended too.
         _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -156,7 +156,7 @@ impl<W> std::fmt::Debug for Executor<W> {
     }
 }
 
-/// Wakes a task from anywhere.
+/// Wakes a task from any thread.
 struct TaskWaker<W> {
     id: TaskId,
     mailbox: Arc<Mailbox<W>>,
@@ -172,19 +172,19 @@ impl<W> Wake for TaskWaker<W> {
     }
 }
 
-/// What the tasks wait for.
+/// Registered descriptors and timers of all tasks.
 #[derive(Debug)]
 pub(super) struct Registry {
     epoll: OwnedFd,
     descriptors: RefCell<Vec<Descriptor>>,
     free: RefCell<Vec<usize>>,
     alarms: RefCell<BTreeSet<(Instant, TaskId)>>,
-    /// Who is polled.
+    /// Task being polled.
     current: Cell<TaskId>,
     budget: Cell<u32>,
 }
 
-/// What is known of a descriptor.
+/// Cached readiness of a descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Descriptor {
     task: TaskId,
@@ -204,11 +204,11 @@ impl Registry {
         }
     }
 
-    /// Has the current task polled whenever what `owner` owns has news.
+    /// Registers the descriptor of `owner`: its events cause the current task to be polled.
     ///
     /// # Errors
     ///
-    /// What `epoll_ctl` says.
+    /// Returns the error of `epoll_ctl(2)`.
     pub(super) fn register<T>(
         registry: &Rc<Self>,
         owner: T,
@@ -247,21 +247,21 @@ impl Registry {
 
     fn give_back(&self, place: usize) {
         if let Some(descriptor) = self.descriptors.borrow_mut().get_mut(place) {
-            // What is still told of it is told of nobody.
+            // Late events of the old descriptor carry the old generation and are ignored.
             descriptor.generation = descriptor.generation.wrapping_add(1);
             descriptor.ready = Ready::EMPTY;
         }
         self.free.borrow_mut().push(place);
     }
 
-    /// Returns what the kernel says when a descriptor has news: its place, and below, how many had it
-    /// before.
+    /// Returns the epoll data of a descriptor: its index in the upper 32 bits and its generation in
+    /// the lower 32 bits.
     fn data(&self, place: usize) -> EventData {
         let generation = self.descriptors.borrow().get(place).map_or(0, |known| known.generation);
         EventData::new_u64(((place as u64) << 32) | u64::from(generation))
     }
 
-    /// Takes news of a descriptor; returns whose it is.
+    /// Records an event of a descriptor and returns its task. Returns `None` for a stale event.
     fn take_news(&self, event: &Event) -> Option<TaskId> {
         let data = event.data.u64();
         let place = usize::try_from(data >> 32).ok()?;
@@ -278,17 +278,17 @@ impl Registry {
         self.descriptors.borrow().get(place).map_or(Ready::EMPTY, |known| known.ready)
     }
 
-    /// Has the current task polled at `at`.
+    /// Schedules a poll of the current task at `at`.
     pub(super) fn wake_at(&self, at: Instant) {
         self.alarms.borrow_mut().insert((at, self.current.get()));
     }
 
-    /// Does not have the current task polled at `at`.
+    /// Cancels a poll of the current task at `at`.
     pub(super) fn do_not_wake_at(&self, at: Instant) {
         self.alarms.borrow_mut().remove(&(at, self.current.get()));
     }
 
-    /// Returns one whose alarm has rung.
+    /// Removes an expired timer and returns its task.
     fn rung(&self, now: Instant) -> Option<TaskId> {
         let mut alarms = self.alarms.borrow_mut();
         let (at, task) = alarms.pop_first()?;
@@ -321,7 +321,8 @@ fn ready_of(flags: EventFlags) -> Ready {
     ready
 }
 
-/// Returns what ends a wait for `interest`, and below, what of it a call can find out not to hold.
+/// Returns the readiness that ends a wait for `interest`, and the part of it that a blocking call
+/// clears.
 fn masks(interest: Interest) -> (Ready, Ready) {
     let (mut wanted, mut open) = (Ready::EMPTY, Ready::EMPTY);
     for (is_wanted, is_open, is_closed) in [
@@ -337,7 +338,7 @@ fn masks(interest: Interest) -> (Ready, Ready) {
     (wanted, open)
 }
 
-/// A descriptor that a task waits for. Dropped, it is no longer.
+/// Registered descriptor, deregistered on drop.
 #[derive(Debug)]
 pub(super) struct Registered<T: AsFd> {
     owner: Option<T>,
@@ -347,15 +348,15 @@ pub(super) struct Registered<T: AsFd> {
 
 impl<T: AsFd> Registered<T> {
     pub(super) fn get_ref(&self) -> &T {
-        self.owner.as_ref().expect("it is there until it is given up")
+        self.owner.as_ref().expect("present until into_inner")
     }
 
     pub(super) fn into_inner(mut self) -> T {
         self.forget();
-        self.owner.take().expect("it is there until it is given up")
+        self.owner.take().expect("present until into_inner")
     }
 
-    /// Returns what of `interest` the descriptor is ready for, if anything.
+    /// Returns the part of `interest` that the descriptor is ready for.
     pub(super) fn poll_ready(&self, interest: Interest) -> Poll<Ready> {
         let ready = self.registry.ready(self.place) & masks(interest).0;
         if ready.is_empty() {
@@ -363,13 +364,14 @@ impl<T: AsFd> Registered<T> {
         }
         match self.registry.budget.get().checked_sub(1) {
             Some(left) => self.registry.budget.set(left),
-            // It is polled again after the others.
+            // The task is polled again after the others.
             None => return Poll::Pending,
         }
         Poll::Ready(ready)
     }
 
-    /// Makes a call if the descriptor is ready for it; one that would block says that it is not.
+    /// Makes a call if the descriptor is ready for it. A call that would block clears the
+    /// readiness.
     pub(super) fn try_io<R>(
         &self,
         interest: Interest,
@@ -389,8 +391,8 @@ impl<T: AsFd> Registered<T> {
     }
 
     fn forget(&self) {
-        // A duplicate would be told of for as long as it is open. What was never added, and what has
-        // been closed behind our back, is not there.
+        // A duplicate of the descriptor would keep the registration alive. The call fails if it was
+        // never added or has been closed elsewhere.
         _ = epoll::delete(&self.registry.epoll, self.get_ref());
         self.registry.give_back(self.place);
     }
@@ -404,20 +406,20 @@ impl<T: AsFd> Drop for Registered<T> {
     }
 }
 
-/// A task.
+/// A task and its waker.
 struct Task {
     work: Work,
     waker: Waker,
 }
 
-/// The thread, from inside.
+/// State of the thread.
 struct Tasks<W> {
     registry: Rc<Registry>,
     mailbox: Arc<Mailbox<W>>,
     shared: Rc<W>,
     tasks: Vec<(u32, Option<Task>)>,
     free: Vec<usize>,
-    /// Those who have used up their budget.
+    /// Tasks that have used up their budget.
     again: Vec<TaskId>,
 }
 
@@ -436,7 +438,7 @@ impl<W: Shared> Tasks<W> {
             self.shared.wakes();
             match waited {
                 Ok(_) | Err(Errno::INTR) => {}
-                // Our own descriptor, and memory that is ours: there is nothing to be done.
+                // With a valid descriptor and buffer no other error is possible.
                 Err(_) => return,
             }
             for event in events.drain(..) {
@@ -455,13 +457,13 @@ impl<W: Shared> Tasks<W> {
         }
     }
 
-    /// Returns how long the wait may last; `None` is for ever.
+    /// Returns the maximum wait; `None` means indefinitely.
     fn limit(&self) -> Option<Timespec> {
         if !self.again.is_empty() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let left = self.registry.next_alarm()?.saturating_duration_since(Instant::now());
-        // The kernel counts whole milliseconds, and one that is cut off would be waited for in vain.
+        // The kernel counts whole milliseconds; rounding down would cause a useless early wakeup.
         let milliseconds = i64::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
         let milliseconds = milliseconds.min(LIMIT_MS);
         Some(Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 })
@@ -477,7 +479,7 @@ impl<W: Shared> Tasks<W> {
         }
     }
 
-    /// Does what others want. Returns whether the thread goes on.
+    /// Processes messages of other threads. Returns whether the thread goes on.
     fn take_mail(&mut self) -> bool {
         for mail in self.mailbox.take() {
             match mail {
@@ -508,7 +510,7 @@ impl<W: Shared> Tasks<W> {
         self.registry.current.set(id);
         self.registry.budget.set(BUDGET);
         let mut context = Context::from_waker(&task.waker);
-        // One session's failure is not another's.
+        // A panic in one session does not affect the others.
         let polled = catch_unwind(AssertUnwindSafe(|| task.work.as_mut().poll(&mut context)));
         match polled {
             Ok(Poll::Pending) if self.registry.budget.get() == 0 => self.again.push(id),
@@ -530,7 +532,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
-    /// Runs `test` on tokio, beside an executor whose tasks share what they wait with.
+    /// Runs `test` on tokio, with an executor whose tasks share a [`Waiter`].
     fn run<F: Future<Output = ()>>(test: impl FnOnce(Rc<Executor<Waiter>>) -> F) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -607,7 +609,7 @@ mod tests {
             let busy = executor.run(|waiter| async move {
                 let stream = watched(&waiter, near);
                 loop {
-                    // Nobody reads it.
+                    // Nothing reads the byte, so the stream stays ready.
                     stream.ready(Interest::READABLE).await.unwrap();
                 }
             });

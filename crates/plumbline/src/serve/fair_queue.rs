@@ -14,11 +14,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// The queue is full, or this source has as many waiters as it may.
+/// The queue is full, or this source has the maximum number of waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Busy;
 
-/// How many permits there are, and how many may wait for one.
+/// Number of permits, and maximum number of waiters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) running_max: usize,
@@ -48,7 +48,7 @@ impl FairQueue {
     ///
     /// # Errors
     ///
-    /// If there is no place in the queue, or the place was given to another source.
+    /// Returns [`Busy`] if the queue is full, or if the place was given to another source.
     pub(super) async fn turn(&self, address: IpAddr) -> Result<Permit, Busy> {
         let (source, (sender, receiver)) = (source(address), oneshot::channel());
         let ticket = {
@@ -79,7 +79,7 @@ impl FairQueue {
     }
 }
 
-/// The place of a waiter; dropped, it is free.
+/// Place of a waiter in the queue, released on drop.
 struct Waiting<'a> {
     queue: &'a FairQueue,
     source: IpAddr,
@@ -93,7 +93,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Permission to do the work. Dropped, it passes to the next waiter.
+/// Permission to do the work. On drop it passes to the next waiter.
 #[derive(Debug)]
 pub(super) struct Permit(FairQueue);
 
@@ -107,7 +107,7 @@ impl Drop for Permit {
             }
             next
         };
-        // A waiter that has just gone returns its permit, which passes it on.
+        // A waiter that has just been dropped drops the permit, which passes it on.
         _ = next.map(|next| next.send(Self(self.0.clone())));
     }
 }
@@ -124,11 +124,11 @@ struct Order<T> {
     next_ticket: u64,
 }
 
-/// What came of entering the queue.
+/// Result of entering the queue.
 #[derive(Debug)]
 struct Entered<T> {
     ticket: u64,
-    /// The waiter whose place it was.
+    /// Waiter that lost its place.
     _displaced: Option<T>,
 }
 
@@ -158,7 +158,7 @@ impl<T> Order<T> {
         Ok(Entered { ticket, _displaced: displaced })
     }
 
-    /// Takes the newest waiter of the source with the most, if that has more than one.
+    /// Removes the newest waiter of the source with the most waiters, if it has more than one.
     fn displace(&mut self) -> Option<T> {
         let waiters = self.by_source.values_mut().max_by_key(|waiters| waiters.len())?;
         if waiters.len() < 2 {
@@ -269,7 +269,7 @@ mod tests {
             let mut first = pin!(queue.turn(at(2)));
             assert!(polled(first.as_mut()).await.is_none());
             drop(running);
-            // The permit is on its way to it, and it goes.
+            // The permit has been sent to the waiter, which is dropped now.
         }
         assert_eq!(queue.lock().running, 0);
         assert!(queue.turn(at(3)).await.is_ok());

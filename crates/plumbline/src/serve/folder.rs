@@ -1,33 +1,33 @@
-//! The folder that is served, and what may be done there, whatever the protocol.
+//! The root directory of a file server and its access mode, independent of the protocol.
 
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The arguments of the command that are for every server of files.
+/// Command-line arguments shared by the file servers.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(super) struct Folder {
-    /// The folder that is served: by FTP, or by what --ftp and --tftp say
-    #[arg(long, value_name = "FOLDER", group = "files")]
+    /// Serve this directory: by FTP, or by the protocols selected with --ftp and --tftp
+    #[arg(long, value_name = "DIRECTORY", group = "files")]
     root: Option<PathBuf>,
-    /// Give files and take none, which is the default
+    /// Allow downloads only, which is the default
     #[arg(long, requires = "files", group = "rights")]
     read_only: bool,
-    /// Take files that are not there yet
+    /// Also allow uploads of new files
     #[arg(long, requires = "files", group = "rights")]
     write_once: bool,
-    /// Take files, and replace those that are there
+    /// Also allow uploads that replace existing files
     #[arg(long, requires = "files", group = "rights")]
     writable: bool,
 }
 
 impl Folder {
-    /// Returns the folder, if it is said.
+    /// Returns the root directory given on the command line.
     pub(super) fn root(&self) -> Option<&PathBuf> {
         self.root.as_ref()
     }
 
-    /// Returns what may be done with the files, if it is said.
+    /// Returns the access mode given on the command line.
     pub(super) fn rights(&self) -> Option<Rights> {
         match self {
             Self { read_only: true, .. } => Some(Rights::ReadOnly),
@@ -38,25 +38,25 @@ impl Folder {
     }
 }
 
-/// What may be done with the files.
+/// Access mode of the served directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Rights {
-    /// They are read.
+    /// Files can be read.
     #[default]
     ReadOnly,
-    /// New ones are written.
+    /// Files can be read, and new files can be written.
     WriteOnce,
-    /// All are written.
+    /// Files can be read, written and replaced.
     Writable,
 }
 
 impl Rights {
     pub(super) fn words(self) -> &'static str {
         match self {
-            Self::ReadOnly => "to be read",
-            Self::WriteOnce => "to be read, and written once",
-            Self::Writable => "to be read and written",
+            Self::ReadOnly => "read-only",
+            Self::WriteOnce => "write-once",
+            Self::Writable => "writable",
         }
     }
 }

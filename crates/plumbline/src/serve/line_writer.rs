@@ -1,19 +1,20 @@
-//! Lines for a descriptor that may not be read: a bounded queue and a thread that writes.
+//! Log writer for an output that may block: a bounded queue and a writer thread.
 //!
-//! A server that wrote its log itself would stop when the log's reader does. Lines that find the
-//! queue full are dropped and counted; the count is written as a line as soon as there is room.
+//! A server that wrote its log directly would block when the reader of the log does. Lines that
+//! find the queue full are dropped and counted; the count is written as a line as soon as there is
+//! room.
 
 use rustix::io::Errno;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most bytes that wait to be written.
+/// Maximum number of queued bytes.
 const WAITING_MAX_BYTES: usize = 1 << 20;
-/// How long the thread waits after a write, so that many lines cost one wake and one write.
+/// Pause of the thread after a write, so that many lines cost one wakeup and one write.
 const GATHERING: Duration = Duration::from_millis(10);
 
-/// Makes the line that reports a number of dropped lines.
+/// Formats the line that reports the number of dropped lines.
 type Report = fn(u64) -> Vec<u8>;
 
 /// The queue. Its thread ends with the process.
@@ -23,7 +24,7 @@ pub(super) struct LineWriter(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// There are lines to write, or all are written.
+    /// Signaled when lines are queued, and when all are written.
     changed: Condvar,
 }
 
@@ -31,12 +32,12 @@ struct Shared {
 struct State {
     waiting: Vec<u8>,
     dropped: u64,
-    /// How the dropped lines are reported.
+    /// Formats the report of dropped lines.
     report: Option<Report>,
     is_writing: bool,
-    /// The thread waits to be woken.
+    /// Whether the thread waits for a line.
     is_idle: bool,
-    /// Nothing can be written any more.
+    /// Whether the output is closed.
     has_failed: bool,
 }
 
@@ -45,7 +46,7 @@ impl LineWriter {
     ///
     /// # Errors
     ///
-    /// If there are no threads left.
+    /// Returns an error if no thread can be started.
     pub(super) fn start(output: impl Write + Send + 'static) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let theirs = Arc::clone(&shared);
@@ -54,8 +55,8 @@ impl LineWriter {
         Ok(Self(shared))
     }
 
-    /// Enqueues a line, with its line end; `report` is used for lines that were dropped. Never blocks
-    /// for longer than a copy takes.
+    /// Enqueues a line including its line end; `report` formats the count of dropped lines. Never
+    /// blocks on the output.
     pub(super) fn put(&self, line: &[u8], report: Report) {
         let mut state = self.0.lock();
         state.report = Some(report);
@@ -124,7 +125,7 @@ fn write_all(shared: &Shared, mut output: impl Write) {
             return;
         }
         lines.clear();
-        // Memory of a burst is given back.
+        // Release the memory of a burst.
         lines.shrink_to(64 * 1024);
         std::thread::sleep(GATHERING);
     }
@@ -138,7 +139,7 @@ pub(super) struct StandardError;
 impl Write for StandardError {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match rustix::io::write(rustix::stdio::stderr(), bytes) {
-            // A terminal that is not to block: another program may have said so.
+            // A nonblocking terminal: another program may have set that flag.
             Err(Errno::AGAIN) => {
                 std::thread::sleep(Duration::from_millis(10));
                 Err(io::ErrorKind::Interrupted.into())
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-    /// An output whose every write waits until it is read.
+    /// Output that blocks each write until it is read.
     struct Unread(SyncSender<Vec<u8>>, Sender<()>);
 
     impl Write for Unread {

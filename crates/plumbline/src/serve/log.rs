@@ -1,7 +1,7 @@
-//! What the server says of itself: one line an event, on stderr, for people or as JSON.
+//! Log of the server: one line per event on stderr, as text or JSON.
 //!
-//! Nothing that a client sent stands in a line but names, and those are escaped (attack 75). Lines are
-//! written by a thread of their own ([`LineWriter`]), so that no server waits for the log's reader.
+//! Lines contain no data sent by a client except names, which are escaped (attack 75). A separate
+//! thread writes the lines ([`LineWriter`]), so that no server blocks on the reader of the log.
 
 use super::line_writer::{LineWriter, StandardError};
 use serde::Serialize;
@@ -10,94 +10,99 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// How long the end of the process waits for the last lines.
+/// Maximum wait for the last lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Every log of this process goes to its standard error.
+/// Writer of all logs of this process, to standard error.
 static STANDARD_ERROR: LazyLock<Option<LineWriter>> =
     LazyLock::new(|| LineWriter::start(StandardError).ok());
 
-/// An event.
+/// Event of the login server or of `plumb serve` as a whole.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event<'a> {
-    /// The server listens.
+    /// A listener is open.
     Listening { at: String, how: &'static str },
-    /// The fingerprint of the certificate.
+    /// SHA-256 fingerprint of the certificate.
     Certificate { sha256: &'a str },
-    /// Somebody has come.
+    /// A client connected.
     Connected { from: SocketAddr },
-    /// Somebody was not let in.
+    /// A connection was refused.
     Refused { from: SocketAddr, why: String },
-    /// Somebody could not prove who he is.
+    /// A login attempt failed.
     LoginFailed { from: SocketAddr, name: &'a str },
-    /// Somebody has proved who he is.
+    /// A user logged in.
     LoggedIn { from: SocketAddr, name: &'a str },
-    /// A session has ended.
+    /// A session ended.
     Ended { from: SocketAddr, why: String, seconds: u64, bytes_in: u64, bytes_out: u64 },
-    /// The line of a console is there.
+    /// The serial line of a console is open.
     LineUp { device: &'a str },
-    /// It is not.
+    /// The serial line of a console is not available.
     LineDown { device: &'a str, why: String },
-    /// What a line says is not kept any longer.
+    /// The output of a serial line is no longer recorded.
     NoRecord { why: String },
-    /// Records of transfers are not kept, or cannot be written.
+    /// Transfer records are disabled or cannot be written.
     NoTransferRecord { why: String },
-    /// What the servers have done is told.
+    /// The metrics endpoint is open.
     Metrics { at: SocketAddr },
-    /// The meters are not shown.
+    /// The meters are not available to `plumb meters`.
     NoMeters { why: String },
     /// START_TLS is not offered.
     NoStartTls { why: String },
-    /// Somebody writes at a console now.
+    /// A client obtained write access to a console.
     Writes { from: SocketAddr, device: String },
-    /// The users' file and the prefixes of the login server were read again.
+    /// The user file and the address prefixes of the login server were reloaded.
     ReloadedLogins,
-    /// They could not be, and the old ones are in force.
+    /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
-    /// Lines were dropped, because the log was not read.
+    /// Lines were dropped because the log was not read.
     LinesDropped { count: u64 },
-    /// The server ends.
+    /// The server shuts down.
     Closing { sessions: usize },
 }
 
 impl std::fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Listening { at, how } => write!(f, "listening at {at}, {how}"),
+            Self::Listening { at, how } => write!(f, "listening on {at}, {how}"),
             Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
-            Self::Connected { from } => write!(f, "{from} has connected"),
-            Self::Refused { from, why } => write!(f, "{from} is refused: {why}"),
+            Self::Connected { from } => write!(f, "{from} connected"),
+            Self::Refused { from, why } => write!(f, "{from} refused: {why}"),
             Self::LoginFailed { from, name } => {
-                write!(f, "{from} cannot prove to be '{}'", name.escape_default())
+                write!(f, "{from}: login failed for '{}'", name.escape_default())
             }
             Self::LoggedIn { from, name } => {
-                write!(f, "{from} is logged in as '{}'", name.escape_default())
+                write!(f, "{from} logged in as '{}'", name.escape_default())
             }
             Self::Ended { from, why, seconds, bytes_in, bytes_out } => write!(
                 f,
-                "{from} has left after {seconds} s: {why}; {bytes_in} bytes in, {bytes_out} out"
+                "{from} disconnected after {seconds} s: {why}; \
+                 {bytes_in} bytes in, {bytes_out} out"
             ),
-            Self::LineUp { device } => write!(f, "the line {device} is there"),
-            Self::LineDown { device, why } => write!(f, "the line {device} is not there: {why}"),
-            Self::NoRecord { why } => write!(f, "what the line says is not kept: {why}"),
-            Self::Metrics { at } => write!(f, "metrics are at http://{at}/metrics"),
-            Self::NoTransferRecord { why } => f.write_str(why),
-            Self::NoMeters { why } => write!(f, "the meters are not shown: {why}"),
-            Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
-            Self::Writes { from, device } => write!(f, "{from} writes at {device}"),
-            Self::ReloadedLogins => f.write_str("the users and prefixes of logins were read again"),
-            Self::NotReloaded { why } => write!(f, "the configuration stays as it was: {why}"),
-            Self::LinesDropped { count } => {
-                write!(f, "{count} lines were dropped here, because the log was not read")
+            Self::LineUp { device } => write!(f, "serial line {device} is open"),
+            Self::LineDown { device, why } => {
+                write!(f, "serial line {device} is unavailable: {why}")
             }
-            Self::Closing { sessions: 0 } => f.write_str("closing"),
-            Self::Closing { sessions } => write!(f, "closing, with {sessions} sessions"),
+            Self::NoRecord { why } => write!(f, "cannot write the console log: {why}"),
+            Self::Metrics { at } => write!(f, "serving metrics at http://{at}/metrics"),
+            Self::NoTransferRecord { why } => f.write_str(why),
+            Self::NoMeters { why } => write!(f, "meters are not available: {why}"),
+            Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
+            Self::Writes { from, device } => write!(f, "{from} has write access to {device}"),
+            Self::ReloadedLogins => f.write_str("login users and prefixes reloaded"),
+            Self::NotReloaded { why } => {
+                write!(f, "configuration not reloaded, the old one stays in force: {why}")
+            }
+            Self::LinesDropped { count } => {
+                write!(f, "{count} log lines dropped: the log was not read fast enough")
+            }
+            Self::Closing { sessions: 0 } => f.write_str("shutting down"),
+            Self::Closing { sessions } => write!(f, "shutting down, open sessions: {sessions}"),
         }
     }
 }
 
-/// Where events go.
+/// Format and verbosity of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Log {
     pub(super) is_json: bool,
@@ -105,7 +110,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Says an event.
+    /// Writes an event to the log.
     pub(super) fn say(self, event: &(impl std::fmt::Display + Serialize)) {
         if self.is_quiet {
             return;
@@ -116,7 +121,7 @@ impl Log {
                 writer.put(&line, |count| line_of_dropped(true, count));
             }
             Some(writer) => writer.put(&line, |count| line_of_dropped(false, count)),
-            // The thread could not be started.
+            // The writer thread could not be started.
             None => _ = StandardError.write_all(&line),
         }
     }
@@ -126,27 +131,27 @@ fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
     line(is_json, &Event::LinesDropped { count }).into_bytes()
 }
 
-/// Waits until all lines are written, for `FLUSH_TIMEOUT` at most. Returns whether they are.
+/// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether they are.
 pub(super) fn flush() -> bool {
     STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }
 
-/// Returns the line of an event. No text in it can be a command to a terminal, or another line.
+/// Returns the line of an event. No text in it can contain terminal commands or start another line.
 pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) -> String {
     match is_json {
         true => {
             let text = serde_json::to_string(event).unwrap_or_default();
             format!("{}\n", records::escape::json(&text))
         }
-        // An error of several lines, such as one of TOML, becomes one.
+        // An error with several lines, such as one of TOML, becomes a single line.
         false => {
             format!("plumb: {}\n", records::escape::line(&event.to_string().replace('\n', " ")))
         }
     }
 }
 
-/// Checks the lines of events whose texts all are hostile: those of `events`, which has `variants`
-/// variants with the numbers that `number` gives.
+/// Checks the lines of `events`, whose texts are all hostile. `number` maps an event to the number
+/// of its variant, and `events` must contain all `variants` variants.
 #[cfg(test)]
 pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
     events: &[E],
@@ -169,7 +174,7 @@ pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
     }
 }
 
-/// A text that is several commands to a terminal, and another line.
+/// Text with several terminal commands and a forged line.
 #[cfg(test)]
 pub(super) const HOSTILE: &str =
     "a\x1b]52;c;ZXZpbA==\x07\x1b[2J\r\nplumb: forged\u{9b}31m\u{202e}\x7f\0\"\\";

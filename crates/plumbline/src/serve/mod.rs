@@ -1,10 +1,11 @@
-//! `plumb serve`: the login server, and files (`tftp`, `ftp`).
+//! `plumb serve`: the login server, serial consoles, and the file servers (`tftp`, `ftp`).
 //!
-//! A session is a task (`session`) over a way to its far side (`wire`), with a program at a terminal
-//! behind it (`program`), and before that, where users are our own, a dialogue (`dialogue`, `users`).
-//! Who may come, and how many, is decided at the door (`admission`). One thread runs the doors and,
-//! on tokio, all else; a second one the logins in cleartext on the kernel's sockets (`executor`).
-//! `watch` is what they have in common.
+//! A login session is a task (`session`) between a byte stream to the client (`wire`) and a program
+//! on a pseudo-terminal (`program`). With a user file, a login prompt comes first (`dialogue`,
+//! `users`). Admission control limits the number of sessions and the rate of password checks
+//! (`admission`). One thread runs the listeners and everything else on tokio, except cleartext
+//! logins on kernel sockets, which run on a second thread (`executor`). `watch` lets a session run
+//! on either.
 
 mod admission;
 mod certificate;
@@ -74,65 +75,65 @@ use tokio_rustls::TlsAcceptor;
 use users::Users;
 use watch::Waiter;
 
-/// What is read at a time; one for all sessions, as only one reads at a time.
+/// Size of the read buffer. All sessions of a thread share one, as only one reads at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
-/// How long a host of our own may take to deliver what was written when the server ends.
+/// Time for the user-space host to deliver remaining data when the server ends.
 const DRAINING: Duration = Duration::from_millis(500);
-/// Descriptors of a session: its connection, its terminal, its program.
+/// File descriptors per session: connection, terminal and program.
 const DESCRIPTORS_PER_SESSION: u64 = 4;
 
-/// How long the end of the server waits for what its threads have begun: a step of a hash, a check of
-/// a password, a process that asks PAM.
+/// Time for blocking work in other threads to finish when the server ends: hashing, a password
+/// check, a process that asks PAM.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Each password check takes 19 MiB and a processor, so one runs at a time.
+/// A password check takes 19 MiB and one processor, so one runs at a time.
 const PASSWORD_CHECKS: Limits =
     Limits { running_max: 1, waiting_max: 64, waiting_per_source_max: 16 };
 
-/// The arguments of the command.
+/// Command-line arguments.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = clap::ArgGroup::new("files").multiple(true))]
 pub(crate) struct Arguments {
-    /// The configuration [default: none]
+    /// Read this configuration file [default: none]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Look whether the configuration and the other arguments make sense, say so, and end
+    /// Check the configuration and the other arguments, report the result, and exit
     #[arg(long)]
     check: bool,
-    /// Listen at this address and port in cleartext; may be repeated
+    /// Listen on this address and port in cleartext; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
-    /// Listen at this address and port in TLS; may be repeated
+    /// Listen on this address and port with TLS; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen_tls: Vec<SocketAddr>,
-    /// Serve at a host of our own: tun:NAME or tap:NAME, as for login; logins, FTP and TFTP have the
-    /// ports that are given for them, at all its addresses
+    /// Serve on a user-space host: tun:NAME or tap:NAME, as for login; logins, FTP and TFTP use
+    /// their configured ports at all its addresses
     #[arg(long, default_value = "kernel")]
     via: Via,
-    /// Offer START_TLS to those who come in cleartext, or require it [default: offered where others
-    /// than this machine can come]
+    /// START_TLS policy for clients that connect in cleartext [default: offered, except on loopback
+    /// addresses]
     #[arg(long, value_name = "HOW")]
     tls: Option<StartTls>,
-    /// Offer this serial line instead of logins, as /dev/ttyUSB0 or '/dev/ttyUSB0?baud=115200', to
-    /// one who writes and to many who watch
+    /// Serve this serial line instead of logins, such as /dev/ttyUSB0 or
+    /// '/dev/ttyUSB0?baud=115200'; one client writes, any number watch
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["users", "exec"])]
     console: Option<String>,
-    /// Users of our own, from this file, instead of the system's
+    /// Use the users of this file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     users: Option<PathBuf>,
-    /// Let in only this prefix; may be repeated
+    /// Accept only clients in this prefix; may be repeated
     #[arg(long, value_name = "PREFIX")]
     allow: Vec<IpNet>,
-    /// Never let in this prefix; may be repeated
+    /// Reject clients in this prefix; may be repeated
     #[arg(long, value_name = "PREFIX")]
     deny: Vec<IpNet>,
-    /// End a session in which nothing was typed for so many seconds [default: never]
+    /// End a session after this many seconds without input [default: never]
     #[arg(long, value_name = "SECONDS")]
     idle_timeout: Option<u64>,
-    /// Read a password from the standard input, print its hash for the users' file, and end
+    /// Read a password from standard input, print its hash for the user file, and exit
     #[arg(long)]
     hash_password: bool,
-    /// Ask PAM about the claim on the standard input, and end
+    /// Check the claim on standard input with PAM, and exit
     #[arg(long, hide = true)]
     prove_system_user: bool,
     #[command(flatten)]
@@ -143,55 +144,54 @@ pub(crate) struct Arguments {
     ftp: ftp::Arguments,
     #[command(flatten)]
     keeping: Keeping,
-    /// Tell by HTTP, at /metrics of this address and port, what the servers have done, for
-    /// Prometheus; a port alone is at 127.0.0.1
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics; a port alone means 127.0.0.1
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = metrics::place)]
     metrics: Option<SocketAddr>,
-    /// A name by which the metrics are asked for, besides this machine's name and addresses; may be
-    /// repeated
+    /// Accept this host name in requests for metrics, besides this machine's name and addresses;
+    /// may be repeated
     #[arg(long, value_name = "NAME")]
     metrics_host: Vec<String>,
-    /// Do not show the meters to plumb meters
+    /// Do not make the meters available to 'plumb meters'
     #[arg(long)]
     no_meters_socket: bool,
-    /// Say what happens as JSON, one object a line
+    /// Log events as JSON, one object per line
     #[arg(long)]
     json: bool,
-    /// Say nothing but errors
+    /// Log nothing but errors
     #[arg(short, long)]
     quiet: bool,
-    /// Run this program for everybody, without a login; all that follows is the program's, so this is
-    /// the last option
+    /// Run this program for every client, without a login; it takes all remaining arguments, so
+    /// this is the last option
     #[arg(long, value_name = "PROGRAM", num_args = 1.., allow_hyphen_values = true)]
     exec: Option<Vec<String>>,
 }
 
-/// What is served.
+/// Service behind the login listeners.
 enum Service {
-    /// Consoles alone.
+    /// Consoles only.
     Nothing,
-    /// The system's login program.
+    /// Login program of the system.
     SystemLogin,
-    /// Users of our own.
+    /// Users of a file.
     Users(Mutex<Arc<Users>>),
-    /// One program for everybody.
+    /// One program for every client.
     Exec(Vec<String>),
 }
 
-/// What all sessions share.
+/// State shared by all login sessions.
 struct House {
     configuration: Configuration,
     service: Service,
     via: Via,
     admission: Mutex<Admission>,
-    /// Passwords are checked one at a time.
+    /// Queue of password checks.
     checks: FairQueue,
     log: Log,
 }
 
 impl House {
-    /// Replaces the users and the rules by those of another configuration. Listeners and open sessions
-    /// stay.
+    /// Adopts the users and the admission rules of another configuration. Listeners and open
+    /// sessions are not affected.
     fn take_over(&self, other: Self) {
         if let (Service::Users(users), Service::Users(new)) = (&self.service, other.service) {
             let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -205,13 +205,13 @@ impl House {
     }
 }
 
-/// What the sessions of one thread share.
+/// State shared by the sessions of one thread.
 struct Shop {
     house: Arc<House>,
     bench: RefCell<Bench>,
     scratch: RefCell<Vec<u8>>,
     waiter: Waiter,
-    /// For logins in cleartext on the kernel's sockets; they have a thread of their own.
+    /// Runs cleartext logins on kernel sockets in a thread of its own.
     executor: Option<Executor<Self>>,
 }
 
@@ -229,8 +229,8 @@ impl Shop {
         Self { house, bench, scratch, waiter, executor: None }
     }
 
-    /// Makes what the sessions of this thread share, and, if there are to be any, the thread of the
-    /// logins in cleartext on the kernel's sockets.
+    /// Creates the state of this thread, and starts the thread of cleartext logins on kernel
+    /// sockets if they are configured.
     fn open(house: House, board: &Arc<Board>) -> Result<Self> {
         let house = Arc::new(house);
         let has_executor = house.via == Via::Kernel && !house.configuration.listen.is_empty();
@@ -244,17 +244,19 @@ impl Shop {
         Ok(shop)
     }
 
-    /// Lends clock, chance and meter; not across a wait.
+    /// Borrows the clock, the random number generator and the meter. Must not be held across an
+    /// await.
     fn bench(&self) -> Lent<'_> {
         Lent::from(&self.bench)
     }
 
-    /// Makes a call that moves bytes, on the account of those.
+    /// Makes a call that moves bytes, charged to the account of system calls.
     fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
         self.charge(Account::Interrupt, call)
     }
 
-    /// Counts a return from a wait of a task; where the executor polls them, it counts its own.
+    /// Counts the wakeup of a task that runs on tokio. The executor counts the wakeups of its own
+    /// tasks.
     fn count_wakeup(&self) {
         if matches!(self.waiter, Waiter::Tokio) {
             self.bench.borrow_mut().meter.count(Counter::Wakeups);
@@ -280,7 +282,7 @@ impl executor::Shared for Shop {
     }
 }
 
-/// Runs the command.
+/// Runs `plumb serve`.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.hash_password {
         return hash_password().map_err(|error| complain(&error));
@@ -304,7 +306,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     served.map_err(|error| if is_read { complain(&error) } else { Failure::ThisMachine })
 }
 
-/// What is served: logins, files, or both.
+/// Everything that the command serves, ready to start.
 struct Prepared {
     house: Option<House>,
     files: Option<tftp::Server>,
@@ -316,7 +318,7 @@ struct Prepared {
     arguments: Arguments,
 }
 
-/// Puts file and flags together.
+/// Merges the configuration file and the command-line flags.
 fn prepare(arguments: &Arguments) -> Result<Prepared> {
     carry::check_host(&arguments.via)?;
     let mut file = arguments.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
@@ -347,7 +349,7 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     Ok(Prepared { house, files, ftp, clerk, metrics, board, has_meters_socket, arguments })
 }
 
-/// Puts file and flags together for FTP.
+/// Merges the configuration file and the command-line flags for FTP.
 fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settings>> {
     let folder = &arguments.folder;
     let has_tftp = arguments.tftp.is_asked() || file.tftp.is_some();
@@ -361,7 +363,8 @@ fn ftp_settings(arguments: &Arguments, file: &File) -> Result<Option<ftp::Settin
     ftp::Settings::complete(file.ftp.clone(), &arguments.ftp, &shared)
 }
 
-/// Reads the configuration and the users' files again, for what can change while it is served.
+/// Rereads the configuration and the user files, and applies the settings that can change at run
+/// time.
 fn reload(arguments: &Arguments, served: &Served, log: Log) {
     let file = || -> Result<File> {
         let file = arguments.config.as_deref().map(File::read).transpose();
@@ -369,7 +372,7 @@ fn reload(arguments: &Arguments, served: &Served, log: Log) {
     };
     if let Some(ftp) = &served.ftp {
         ftp.reload(file().and_then(|file| {
-            ftp_settings(arguments, &file)?.context("there is no table [ftp] any more")
+            ftp_settings(arguments, &file)?.context("the [ftp] table has been removed")
         }));
     }
     if let Some(shop) = &served.shop {
@@ -384,8 +387,8 @@ fn reload(arguments: &Arguments, served: &Served, log: Log) {
 }
 
 impl Arguments {
-    /// Returns whether there is to be a login server: if anything is said that is for it alone, or
-    /// nothing else is served.
+    /// Returns whether the login server runs: if any of its own settings is given, or no file
+    /// server runs.
     fn wants_logins(&self, file: &File, has_files: bool) -> bool {
         !has_files
             || file.login.is_some()
@@ -409,15 +412,15 @@ fn hash_password() -> Result<()> {
     let end = password.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     password.truncate(end.unwrap_or(password.len()));
     if password.is_empty() {
-        bail!("there is no password on the standard input");
+        bail!("no password on standard input");
     }
     let hash = register::hash(&password);
     password.fill(0);
     use io::Write;
-    writeln!(io::stdout(), "{}", hash?).context("the standard output takes no more")
+    writeln!(io::stdout(), "{}", hash?).context("cannot write to standard output")
 }
 
-/// Puts file and flags together for the login server.
+/// Merges the configuration file and the command-line flags for the login server.
 fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
     let login = file.login.get_or_insert_default();
     if !arguments.listen.is_empty() || !arguments.listen_tls.is_empty() {
@@ -430,7 +433,7 @@ fn prepare_logins(arguments: &Arguments, mut file: File) -> Result<House> {
     }
     if arguments.via != Via::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
         bail!(
-            "say at which port of {} to serve: --listen-tls '[::]:992', or --listen '[::]:23'",
+            "no port to serve at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
             arguments.via
         );
     }
@@ -471,31 +474,32 @@ fn service(configuration: &Configuration) -> Result<Service> {
     }
     if !os::user::is_root() {
         bail!(
-            "the system's login needs root: use sudo, or serve users of your own with --users, \
-             or one program with --exec"
+            "the system's login needs root: use sudo, or give a user file with --users, or one \
+             program with --exec"
         );
     }
     if program::login_path().is_none() {
-        bail!("this system has no login program: serve users of your own with --users");
+        bail!("this system has no login program: give a user file with --users");
     }
     Ok(Service::SystemLogin)
 }
 
-/// Serves in this thread, and logins in cleartext in another.
+/// Runs all servers: cleartext logins on kernel sockets in a second thread, everything else in this
+/// one.
 fn serve(prepared: Prepared) -> Result<()> {
     let Prepared { house, files, ftp, clerk, metrics, board, has_meters_socket, arguments } =
         prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
         let wanted = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
-        // Who may not have so many has fewer sessions at once, and is told when they are gone.
+        // If the limit cannot be raised, fewer sessions are possible at once.
         _ = os::process::allow_descriptors(wanted);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let _door = has_meters_socket.then(|| show_meters(&board, log));
-    // In a task of its own: what is blocked on is polled whenever anybody is woken.
+    // A separate task: `block_on` polls its own future whenever any task is woken.
     let ended = local.block_on(&runtime, async {
         let shop = house.map(|house| Shop::open(house, &board)).transpose()?;
         let served = Served {
@@ -512,19 +516,19 @@ fn serve(prepared: Prepared) -> Result<()> {
         ended
     });
     drop(local);
-    // A disk or a module of PAM that does not answer does not keep the server from ending.
+    // A disk or a PAM module that does not answer does not keep the server from ending.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
 }
 
-/// Opens the door to the meters; a machine that has no place for it is served without.
+/// Opens the meter socket. Without a place for it, the server runs without it and logs the reason.
 fn show_meters(board: &Arc<Board>, log: Log) -> Option<meters::Door> {
     let opened = meters::Door::open(board);
     let opened = opened.map_err(|error| log.say(&Event::NoMeters { why: error.to_string() }));
     opened.ok()
 }
 
-/// Makes the host of our own that `via` names, for all that is served; `None` for this machine's.
+/// Creates the user-space host named by `via` for all servers; `None` for the kernel's network.
 fn own_host(
     via: &Via,
     shop: Option<&Shop>,
@@ -541,16 +545,16 @@ fn own_host(
     Ok(host)
 }
 
-/// What is served, as its tasks share it.
+/// Running servers, shared by their tasks.
 struct Served {
-    /// The host of our own that carries it, if it is not this machine's.
+    /// User-space host that carries the connections; `None` for the kernel's network.
     host: Option<Host>,
     shop: Option<Rc<Shop>>,
     files: Option<Rc<tftp::Server>>,
     ftp: Option<Rc<ftp::Server>>,
 }
 
-/// Opens the door for those who watch.
+/// Opens the metrics endpoint.
 async fn tell_metrics(
     place: metrics::Place,
     clerk: &Rc<Clerk>,
@@ -574,7 +578,7 @@ async fn tell_metrics(
     Ok(())
 }
 
-/// Serves until somebody interrupts, or something that is served cannot be any longer.
+/// Runs the servers until the process is told to end, or one of them fails.
 async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Log) -> Result<()> {
     let Served { host, shop, files, ftp } = &served;
     let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
@@ -603,7 +607,7 @@ async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Lo
         ftp.close().await;
     }
     if let Some(host) = host {
-        // What was written last is lost with the host.
+        // Data that is still queued would be lost with the host.
         _ = tokio::time::timeout(DRAINING, host.drained()).await;
     }
     ended
@@ -630,17 +634,17 @@ async fn listen(shop: Rc<Shop>, host: Option<Host>) -> Result<()> {
         building.open(&places, Some(&console), &mut doors)?;
     }
     let failed = doors.join_next().await.transpose()?;
-    failed.map_or(Ok(()), |error| Err(error).context("nobody can come in any more"))
+    failed.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
 }
 
-/// Where one service listens.
+/// Listen addresses of one service.
 struct Places<'a> {
     listen: &'a [SocketAddr],
     listen_tls: &'a [SocketAddr],
     start_tls: Option<StartTls>,
 }
 
-/// Opens doors, all with one certificate.
+/// Opens listeners that share one certificate.
 struct Building<'a> {
     shop: &'a Rc<Shop>,
     host: Option<&'a Host>,
@@ -648,7 +652,7 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    /// Opens the doors of one service.
+    /// Opens the listeners of one service.
     fn open(
         &mut self,
         places: &Places<'_>,
@@ -658,22 +662,22 @@ impl Building<'_> {
         for place in places.listen {
             let is_near = place.ip().is_loopback() && self.host.is_none();
             let how = match is_near {
-                true => "in cleartext, for this machine alone",
-                false => "in CLEARTEXT, which everybody on the way can read",
+                true => "unencrypted, loopback only",
+                false => "UNENCRYPTED (readable by anyone on the network path)",
             };
             let start_tls = self.start_tls(places.start_tls, is_near)?;
-            let how = if start_tls == StartTls::Required { "with START_TLS alone" } else { how };
+            let how = if start_tls == StartTls::Required { "START_TLS required" } else { how };
             self.attend(*place, how, Some(start_tls), console, doors)?;
         }
         for place in places.listen_tls {
             self.acceptor()?;
-            self.attend(*place, "in TLS", None, console, doors)?;
+            self.attend(*place, "with TLS", None, console, doors)?;
         }
         Ok(())
     }
 
-    /// Returns whether START_TLS is offered. Where nobody has said so, it need not be: a machine that
-    /// cannot keep a certificate says so and serves.
+    /// Returns the START_TLS policy. Where it is only the default, a missing certificate is logged
+    /// and START_TLS is off.
     fn start_tls(&mut self, said: Option<StartTls>, is_near: bool) -> Result<StartTls> {
         let is_wanted = said.is_none() && !is_near;
         match said {
@@ -690,7 +694,8 @@ impl Building<'_> {
         Ok(said.unwrap_or(if is_wanted { StartTls::Offered } else { StartTls::Off }))
     }
 
-    /// Returns what shows the certificate, which is made and said where that is due.
+    /// Returns the TLS acceptor. The first call generates the certificate if necessary and logs its
+    /// fingerprint.
     fn acceptor(&mut self) -> Result<TlsAcceptor> {
         if let Some(acceptor) = &self.acceptor {
             return Ok(acceptor.clone());
@@ -725,11 +730,12 @@ fn open(host: Option<&Host>, place: SocketAddr) -> Result<Door> {
     let Some(host) = host else { return Door::open(place) };
     let port = place.port();
     let listener = host.listen(port);
-    let listener = listener.with_context(|| format!("nobody can listen at our port {port}"))?;
+    let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
+    let listener = listener.with_context(failure)?;
     Ok(Door::Own(listener))
 }
 
-/// Waits for SIGINT or SIGTERM, and calls `hung_up` for each SIGHUP, which never ends the server.
+/// Waits for SIGINT or SIGTERM. Calls `hung_up` for each SIGHUP, which never ends the server.
 async fn interrupted(hung_up: impl Fn()) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

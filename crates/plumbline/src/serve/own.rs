@@ -1,5 +1,5 @@
-//! The way to the far side over our own TCP, with its urgent data: a Synch of the far side is noticed
-//! before what it jumps over is read, and ours has the urgent pointer of RFC 854.
+//! Byte stream over the user-space TCP, with urgent data: a Synch of the client is reported before
+//! the data ahead of it is read, and the server's own Synch sets the urgent pointer (RFC 854).
 
 use super::wire::{Read, Ready, Wire};
 use os::host::Stream;
@@ -8,17 +8,17 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes that wait for the connection.
+/// Maximum number of bytes queued for the connection.
 const OUTGOING_LEN: usize = 16 * 1024;
 
-/// A connection of our own TCP.
+/// Connection of the user-space TCP.
 #[derive(Debug)]
 pub(super) struct Own {
     stream: Stream,
     outgoing: Vec<u8>,
-    /// How many of them, from the first, are urgent.
+    /// Number of urgent bytes at the start of `outgoing`.
     urgent: usize,
-    /// Whether the session knows that urgent data is ahead.
+    /// Whether the session has been notified that urgent data is ahead.
     knows_urgent: bool,
 }
 
@@ -27,12 +27,12 @@ impl Own {
         Self { stream, outgoing: Vec::new(), urgent: 0, knows_urgent: false }
     }
 
-    /// Returns the connection, to be read on by somebody else; nothing may wait.
+    /// Returns the connection for further use by another reader. `outgoing` must be empty.
     pub(super) fn into_stream(self) -> Stream {
         self.stream
     }
 
-    /// Gives away what waits, as far as the connection takes it.
+    /// Writes queued data until the connection accepts no more.
     fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.outgoing.is_empty() {
             let taken = match self.outgoing.get(..self.urgent).filter(|urgent| !urgent.is_empty()) {
@@ -49,13 +49,13 @@ impl Own {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for data, the end, or the notice of urgent data, which is told once.
+    /// Waits for data, the end of the stream, or urgent data, which is reported once.
     fn poll_incoming(&mut self, context: &Context<'_>) -> Poll<io::Result<Ready>> {
         match self.stream.poll_readable(context, self.knows_urgent) {
             Poll::Ready(readable) => readable?,
             Poll::Pending => return Poll::Pending,
         }
-        // What has gone has nothing urgent.
+        // A closed connection has no urgent data.
         let is_ahead = self.stream.urgent_ahead().is_ok_and(|ahead| ahead.is_some());
         let is_urgent = is_ahead && !self.knows_urgent;
         self.knows_urgent |= is_urgent;
@@ -94,14 +94,14 @@ impl Wire for Own {
         let ahead = self.stream.urgent_ahead().unwrap_or_default();
         let len = ahead.unwrap_or(usize::MAX).min(bytes.len());
         let mut buffer = ReadBuf::new(bytes.get_mut(..len).unwrap_or_default());
-        // Whoever waits does so in `ready`.
+        // Waiting happens in `ready` only.
         let mut context = Context::from_waker(Waker::noop());
         match Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer) {
             Poll::Ready(read) => read?,
             Poll::Pending => return Ok(None),
         }
         let count = buffer.filled().len();
-        // At the end of the stream nothing is urgent any longer.
+        // At the end of the stream no data is urgent.
         let ends_urgent = ahead == Some(count) || (self.knows_urgent && ahead.is_none());
         self.knows_urgent &= !ends_urgent;
         Ok(Some(Read { count, ends_urgent }))
@@ -110,7 +110,7 @@ impl Wire for Own {
     fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>> {
         let count = bytes.len().min(OUTGOING_LEN.saturating_sub(self.outgoing.len()));
         if let Some(mark) = urgent.filter(|mark| *mark > 0) {
-            // All that waits becomes urgent, as in TCP itself.
+            // Data queued before the mark becomes urgent too, as in TCP itself.
             self.urgent = self.outgoing.len() + mark.min(count);
         }
         self.outgoing.extend_from_slice(bytes.get(..count).unwrap_or_default());
@@ -118,7 +118,7 @@ impl Wire for Own {
     }
 
     async fn close(&mut self) {
-        // A far side that has gone needs no farewell.
+        // Errors of a connection that is already lost do not matter here.
         _ = std::future::poll_fn(|context| self.poll_outgoing(context)).await;
         _ = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await;
     }

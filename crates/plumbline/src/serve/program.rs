@@ -1,8 +1,8 @@
-//! What a session runs at its terminal.
+//! Programs of login sessions, each on a pseudo-terminal.
 //!
-//! No byte that a client chose ever stands among a program's arguments: `login` asks for the name
-//! itself, and the address it is told of comes from the kernel. Of the environment a client can
-//! choose the name of its terminal alone, from letters and digits (attacks 51 and 57).
+//! The arguments of a program contain no bytes chosen by a client: `login` asks for the name
+//! itself, and the address passed to it is that of the connection. The only environment variable
+//! that a client influences is `TERM`, limited to a safe character set (attacks 51 and 57).
 
 use super::users::Account;
 use anyhow::{Context, Result};
@@ -15,44 +15,44 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
-/// Where the program that asks for name and password may be.
+/// Possible paths of the system's login program.
 const LOGIN: [&str; 2] = ["/bin/login", "/usr/bin/login"];
 
-/// The path that a program finds others by.
+/// `PATH` of the program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The longest name of a terminal.
+/// Maximum length of a terminal name in bytes.
 const TERMINAL_LEN: usize = 40;
 
-/// What is known of a client when its program starts.
+/// Properties of a client when its program starts.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) address: IpAddr,
-    /// The name of its terminal, as it came.
+    /// Terminal name as received.
     pub(super) terminal: Option<String>,
     pub(super) window: WindowSize,
-    /// Whether the client has refused our echo (RFC 857).
+    /// Whether the client has refused the server's ECHO (RFC 857).
     pub(super) is_echo_refused: bool,
 }
 
-/// A program at its terminal.
+/// Program on its pseudo-terminal.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) program: PtyProgram,
-    /// What `who` and `last` are told at the end; a program without a login is no login.
+    /// utmp and wtmp entry, closed at the end; `None` for a program without a login.
     pub(super) entry: Option<Entry>,
 }
 
-/// Returns the program that asks for name and password, where the system has it.
+/// Returns the path of the system's login program, if there is one.
 pub(super) fn login_path() -> Option<&'static Path> {
     LOGIN.iter().map(Path::new).find(|path| path.exists())
 }
 
-/// Starts the system's login for `client`; it writes who has logged in itself.
+/// Starts the system's login program for `client`. It writes the utmp entry itself.
 ///
 /// # Errors
 ///
-/// If there is none, or no terminal.
+/// Returns an error if the system has no login program or no terminal is left.
 pub(super) fn start_login(client: &Client) -> Result<Running> {
     let path = login_path().context("this system has no login program")?;
     let mut command = Command::new(path);
@@ -60,30 +60,31 @@ pub(super) fn start_login(client: &Client) -> Result<Running> {
     start(command, client)
 }
 
-/// Starts `words`, a program with its arguments, as whoever serves.
+/// Starts `words`, a program and its arguments, as the user that runs the server.
 ///
 /// # Errors
 ///
-/// If there is no such program, or no terminal.
+/// Returns an error if the program cannot be started or no terminal is left.
 pub(super) fn start_exec(words: &[String], client: &Client) -> Result<Running> {
-    let (program, arguments) = words.split_first().context("there is no program to run")?;
+    let (program, arguments) = words.split_first().context("no program to run")?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(Running { entry: None, ..start(command, client)? })
 }
 
-/// Starts what `account` runs, as the user that it runs as, and writes down that `name` is here.
+/// Starts the program of `account` as its system user, and records the login of `name` in utmp.
 ///
 /// # Errors
 ///
-/// If there is no such program or user, if the user may not be entered, or no terminal is left.
+/// Returns an error if the program or user does not exist, the user's identity cannot be assumed,
+/// or no terminal is left.
 pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> Result<Running> {
     let own = account.runs_as.as_deref();
     let user = own.map(find).transpose()?;
     let shell = user.as_ref().map(|user| user.shell().to_owned());
     let mut command = match (&account.exec, shell) {
         (Some(words), _) => {
-            let (program, arguments) = words.split_first().context("there is no program")?;
+            let (program, arguments) = words.split_first().context("no program to run")?;
             let mut command = Command::new(program);
             command.args(arguments);
             command
@@ -94,7 +95,7 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
     if let Some(user) = &user {
         command.env("HOME", user.home()).env("SHELL", user.shell());
         command.env("USER", own.unwrap_or(name)).env("LOGNAME", own.unwrap_or(name));
-        user.enter(&mut command).context("the user cannot be entered")?;
+        user.enter(&mut command).context("cannot switch to the user")?;
         command.current_dir(if user.home().is_dir() { user.home() } else { Path::new("/") });
     } else {
         command.env("USER", name).env("LOGNAME", name);
@@ -103,17 +104,17 @@ pub(super) fn start_account(name: &str, account: &Account, client: &Client) -> R
         }
     }
     let running = start_in(command, client, user.as_ref())?;
-    // Many machines keep no such record.
+    // Many systems have no such record.
     _ = running.entry.as_ref().map(|entry| entry.log_in(name));
     Ok(running)
 }
 
 fn find(name: &str) -> Result<User> {
-    let user = User::named(name).context("the users of this machine cannot be read")?;
-    user.with_context(|| format!("there is no user '{}' on this machine", name.escape_debug()))
+    let user = User::named(name).context("cannot read the user database")?;
+    user.with_context(|| format!("no user '{}' on this machine", name.escape_debug()))
 }
 
-/// Returns the command that starts a shell as a login does: its name begins with `-`.
+/// Returns the command of a login shell, whose argument 0 begins with `-`.
 fn login_shell(path: &Path) -> Command {
     use std::os::unix::process::CommandExt;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
@@ -130,7 +131,7 @@ fn start(mut command: Command, client: &Client) -> Result<Running> {
     start_in(command, client, None)
 }
 
-/// Starts `command` at a terminal of its own, which belongs to `owner` if there is one.
+/// Starts `command` on a new pseudo-terminal, owned by `owner` if given.
 fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Result<Running> {
     command.env("PATH", PATH);
     command.env("TERM", terminal_name(client.terminal.as_deref().unwrap_or_default()));
@@ -139,25 +140,24 @@ fn start_in(mut command: Command, client: &Client, owner: Option<&User>) -> Resu
             command.env(name, value);
         }
     }
-    let pty = Pty::open(client.window).context("there is no terminal left")?;
+    let pty = Pty::open(client.window).context("cannot open a pseudo-terminal")?;
     if client.is_echo_refused {
-        pty.set_echo(false).context("the terminal's echo cannot be switched off")?;
+        pty.set_echo(false).context("cannot turn off the echo of the terminal")?;
     }
-    pty.set_packet_mode().context("the terminal has no packet mode")?;
+    pty.set_packet_mode().context("cannot turn on packet mode of the terminal")?;
     let path = pty.path().to_owned();
     if let Some(owner) = owner.filter(|_| os::user::is_root()) {
-        // Else the user's programs could not open it again by its name.
-        chown(&path, Some(owner.uid()), None).context("the terminal cannot change its owner")?;
+        // Otherwise the user's programs could not reopen the terminal by name.
+        chown(&path, Some(owner.uid()), None).context("cannot change the owner of the terminal")?;
     }
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut program =
-        pty.start(command).with_context(|| format!("the program {name} cannot be started"))?;
+    let mut program = pty.start(command).with_context(|| format!("cannot start program {name}"))?;
     let entry = Entry::new(&path, program.program().id(), client.address);
     Ok(Running { program, entry: Some(entry) })
 }
 
-/// Returns the name of a terminal as a program may have it: in lower case, with nothing in it
-/// that a path or a shell would take for more than a name.
+/// Returns the terminal name for `TERM`: lowercase, from a character set that is harmless in paths
+/// and shells. Returns `dumb` for any other name.
 fn terminal_name(told: &str) -> String {
     let is_named = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
     let begins = told.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());

@@ -1,4 +1,5 @@
-//! Sees to the end of programs that were hung up on, without anybody waiting for it.
+//! Waits in the background for programs whose terminal was hung up, and kills those that do not
+//! exit.
 
 use os::process::Program;
 use os::readiness;
@@ -7,16 +8,16 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// How long a program that was hung up on may take to put its house in order.
+/// Time that a program has to exit after its terminal was hung up.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Takes `program`: it is waited for in the background, then killed, and leaves no zombie.
+/// Waits for `program` in the background, kills it after `GRACE`, and collects its exit status.
 pub(super) fn reap(mut program: Program) {
     if matches!(program.has_ended(), Ok(Some(_))) {
         return;
     }
     tokio::spawn(async move {
-        // It was hung up on already; one that cannot be waited for is killed at once.
+        // The terminal is hung up already. A program that cannot be waited for is killed at once.
         if let Ok(end) = program.end() {
             _ = tokio::time::timeout(GRACE, ended(end)).await;
         }

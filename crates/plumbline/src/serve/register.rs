@@ -1,12 +1,12 @@
-//! A register of users: a TOML file with a table for each, of which every kind of server has its
-//! own columns and all have the hash of a password.
+//! File of users: a TOML file with one table per user. All servers share the password hash; each
+//! kind of server adds its own keys.
 //!
 //! ```toml
 //! [mike]
 //! password = "$argon2id$v=19$..."   # from `plumb serve --hash-password`
 //! ```
 //!
-//! The file belongs to who serves; one that everybody can read is refused.
+//! The file belongs to the user that runs the server; a file accessible to others is rejected.
 
 use super::spelling;
 use anyhow::{Context, Result, bail};
@@ -17,58 +17,58 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What a register says of a user.
+/// Entry of one user.
 pub(super) trait Account: Clone + DeserializeOwned {
-    /// Returns the hash of the password, as the file has it.
+    /// Returns the password hash as written in the file.
     fn password(&self) -> &str;
 
-    /// Says whether name and account make sense beyond what every register asks.
+    /// Checks the name and the entry beyond the checks that apply to every kind of server.
     ///
     /// # Errors
     ///
-    /// If they do not: why.
+    /// Returns the reason if the entry is invalid.
     fn check(&self, _name: &str) -> Result<()> {
         Ok(())
     }
 }
 
-/// All users of a server.
+/// All users of one server.
 #[derive(Debug)]
 pub(super) struct Register<A> {
     accounts: BTreeMap<String, A>,
-    /// The hash that a name which nobody has is compared with, so that it takes as long.
+    /// Hash checked for unknown names, so that they take as long as known ones.
     nobodys: String,
 }
 
 impl<A: Account> Register<A> {
-    /// Reads the file of a register.
+    /// Reads a file of users.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, can be read by everybody, or makes no sense.
+    /// Returns an error if the file cannot be read, is accessible to others, or is invalid.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let name = path.display();
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("the users' file {name} cannot be read"))?;
+            .with_context(|| format!("cannot read user file {name}"))?;
         let mode = std::fs::metadata(path)?.permissions().mode();
         if mode & 0o007 != 0 {
-            bail!("the users' file {name} is open to everybody: chmod o-rwx {name}");
+            bail!("user file {name} is accessible to others: run chmod o-rwx {name}");
         }
-        Self::parse(&text).with_context(|| format!("the users' file {name} makes no sense"))
+        Self::parse(&text).with_context(|| format!("invalid user file {name}"))
     }
 
-    /// Returns the register that `text` is.
+    /// Parses a file of users.
     ///
     /// # Errors
     ///
-    /// If it makes no sense.
+    /// Returns an error if the text is invalid.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let accounts: BTreeMap<String, A> =
             toml::from_str(text).map_err(|error| spelling::explained(&error))?;
         for (name, account) in &accounts {
             if PasswordHash::new(account.password()).is_err() {
                 bail!(
-                    "the password of {} is not a hash: make one with plumb serve --hash-password",
+                    "the password of {} is not a hash: create one with plumb serve --hash-password",
                     name.escape_debug()
                 );
             }
@@ -82,13 +82,13 @@ impl<A: Account> Register<A> {
         self.accounts.contains_key(name)
     }
 
-    /// Returns what is said of each user.
+    /// Returns the entries of all users.
     pub(super) fn accounts(&self) -> impl Iterator<Item = &A> {
         self.accounts.values()
     }
 
-    /// Returns the name and the account of who has proved to be `name`; takes some tens of
-    /// milliseconds, whether there is such a user or not.
+    /// Returns the name and the entry of `name` if the password is correct. Takes tens of
+    /// milliseconds whether the user exists or not.
     pub(super) fn prove(&self, name: Option<&str>, password: &[u8]) -> Option<(String, A)> {
         let known = name.and_then(|name| self.accounts.get_key_value(name));
         let text = known.map_or(self.nobodys.as_str(), |(_, account)| account.password());
@@ -98,14 +98,14 @@ impl<A: Account> Register<A> {
     }
 }
 
-/// Returns the hash of a password, as a register has it.
+/// Returns the hash of a password in the format of the file.
 ///
 /// # Errors
 ///
-/// If the operating system gives no entropy.
+/// Returns an error if the operating system provides no entropy.
 pub(super) fn hash(password: &[u8]) -> Result<String> {
     let hash: std::result::Result<PasswordHash, _> = Argon2::default().hash_password(password);
-    let hash = hash.map_err(|error| anyhow::anyhow!("the password cannot be hashed: {error}"))?;
+    let hash = hash.map_err(|error| anyhow::anyhow!("cannot hash the password: {error}"))?;
     Ok(hash.to_string())
 }
 

@@ -1,14 +1,14 @@
-//! One session of the login server: Telnet on one side, a dialogue or a program on the other.
+//! Login session: Telnet to the client, and a login prompt or a program.
 //!
 //! ```text
-//!   far side ──► wire ──► Telnet ──► typed ──► dialogue, then the program's terminal
-//!   far side ◄── wire ◄── Telnet ◄── unsent ◄── the program's terminal
+//! client ──► wire ──► Telnet ──► typed ──► login prompt, then the program's terminal
+//! client ◄── wire ◄── Telnet ◄── unsent ◄── the program's terminal
 //! ```
 //!
-//! The negotiation comes first, for a short time: a program wants to know its terminal before it
-//! starts. Then a turn is: what has come, what the program has written, and one write of all that
-//! is owed, so that a screen leaves in one piece and nothing waits for an acknowledgment. Neither
-//! side is read while what it said before has not been taken by the other.
+//! Option negotiation comes first, for a limited time, because a program needs to know its terminal
+//! when it starts. Each turn then processes received data and the program's output, and sends
+//! everything in one write, so that a screenful leaves in one piece and nothing waits for an
+//! acknowledgment. Neither side is read while its earlier data has not been accepted by the other.
 
 mod half_duplex;
 
@@ -41,50 +41,52 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::Instant;
 
-/// How long the negotiation may hold the program back.
+/// Maximum time that negotiation delays the start of the program.
 const NEGOTIATION: Duration = Duration::from_secs(3);
-/// The most bytes that wait for the far side before the program has to wait.
+/// Number of bytes queued for the client at which the program is no longer read.
 const OUTPUT_LEN: usize = 32 * 1024;
-/// So many bytes that wait are worth a Synch when they are no longer wanted.
+/// Number of queued bytes from which discarding them is worth a Synch.
 const MUCH: usize = 4096;
-/// The most typed bytes that wait for a program which reads none.
+/// Number of typed bytes queued for the program at which the client is no longer read.
 const TYPED_LEN: usize = 4096;
-/// The most passwords that one session may try.
+/// Maximum number of password attempts per session.
 const ATTEMPTS: u32 = 3;
-/// How long a program may be silent when the far side has closed its half, until it is hung up on:
-/// what a pipe has typed is still answered, and nothing is typed that nobody has typed.
+/// Idle time of a program after the client has closed its half, until the terminal is hung up.
+/// Input from a pipe is thus still answered, without typing anything that the client did not send.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The most answers to AYT in one second.
+/// Maximum number of answers to AYT per second.
 const AYT_PER_SECOND: u32 = 4;
 
-/// Sent when a password was not checked, because too many were being checked.
+/// Sent when a password was not checked because the queue of checks was full.
 const BUSY: &[u8] = b"Too many logins at the moment, try again later\r\n";
 
-/// What one hears who goes on in clear where he may not.
+/// Sent to a client that continues in cleartext although TLS is required.
 pub(super) const NO_TLS: &[u8] =
-    b"This server is served in TLS alone: use telnets, or a client that has START_TLS.\r\n";
+    b"This server requires TLS: use telnets, or a client that supports START_TLS.\r\n";
 
-/// What became of a password: whose it is, unless it is wrong.
+/// Result of a password check: the user, or `None` if the password is wrong.
 type Verdict = (Claim, Result<(Option<(String, Account)>, Permit), Busy>);
 
-/// What is on the near side.
+/// State of the local end.
 enum Near {
-    /// Nothing yet: options are being agreed on.
+    /// Options are being negotiated.
     Negotiating,
     Dialogue(Dialogue),
-    /// A password is being checked, away from this thread. Dropped, it leaves the queue of checks.
+    /// A password is being checked in another thread. Dropping the future leaves the queue of
+    /// checks.
     Checking(Pin<Box<dyn Future<Output = Verdict>>>),
-    /// A wrong password is being slept on.
+    /// The answer to a wrong password is delayed until this time.
     Punished(Instant),
     Program(Watched<PtyProgram>, Option<Entry>),
-    /// The program has ended; what it wrote last goes out.
+    /// The program has ended; its last output is being sent.
     Ended(Ending),
 }
 
-/// What a wait has brought.
+/// Reason for the end of a wait.
 enum Woken {
     Far(Ready),
-    /// The connection is lost; a socket reports that at a read, TLS and our own TCP here.
+    /// The connection is lost. A socket reports that on reading, TLS and the user-space TCP report
+    /// it here.
     Gone,
     Near {
         to_read: bool,
@@ -93,7 +95,7 @@ enum Woken {
     Deadline,
 }
 
-/// What a session has carried.
+/// Bytes carried by a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
     pub(super) bytes_in: u64,
@@ -106,18 +108,19 @@ pub(super) struct Session<W> {
     shop: Rc<Shop>,
     telnet: Telnet,
     near: Near,
-    /// What Telnet had no room for.
+    /// Output that did not fit into the Telnet engine's buffer.
     unsent: Vec<u8>,
-    /// What the program had no room for.
+    /// Input that the program has not accepted yet.
     typed: Vec<u8>,
-    /// Tells when the program has room again; only where it had none, because a terminal says so
-    /// after every key.
+    /// Reports that the program accepts input again. Present only while input is queued, because a
+    /// terminal reports being writable after every key.
     room: Option<Watched<OwnedFd>>,
     window: WindowSize,
     go_ahead: GoAhead,
-    /// Whether the client has refused our echo.
+    /// Whether the client has refused the server's ECHO.
     is_echo_refused: bool,
-    /// Whether the last read from the client was full, so that the program has its turn first.
+    /// Whether the last read from the client filled the buffer, so that the program's output goes
+    /// first.
     is_far_busy: bool,
     terminal: Option<String>,
     attempts: u32,
@@ -125,10 +128,11 @@ pub(super) struct Session<W> {
     answers_since: Instant,
     begun: Instant,
     last_typed: Instant,
-    /// Nothing more comes from the far side; this is when the last was heard of either.
+    /// Set when the client has closed its half: the time of that or of the program's last output
+    /// since.
     left_at: Option<Instant>,
     start_tls: StartTls,
-    /// TLS begins behind the output of now, with these bytes that were read already.
+    /// TLS begins after the current output; these bytes were already read.
     tls_rest: Option<Vec<u8>>,
     pub(super) traffic: Traffic,
 }
@@ -176,26 +180,26 @@ impl<W: Wire> Session<W> {
     ///
     /// # Errors
     ///
-    /// If the connection fails, or nothing can be run.
+    /// Returns an error if the connection fails or the program cannot be started.
     pub(super) async fn run(&mut self) -> Result<Ending> {
         self.telnet.start(&mut self.shop.bench().cx());
         let ended = self.turns().await;
         self.hang_up();
         if matches!(ended, Ok(ending) if ending != Ending::StartsTls) {
-            // A far side that takes nothing, or does not close, is not waited for.
+            // A client that accepts no data or does not close is not waited for.
             _ = tokio::time::timeout(FAREWELL, self.close()).await;
         }
         ended
     }
 
-    /// Returns the way to the far side, and what was read of it behind the end of a session that is
-    /// to go on in TLS.
+    /// Returns the stream to the client and the bytes read beyond the end of a session that
+    /// continues in TLS.
     pub(super) fn into_wire(self) -> (W, Vec<u8>) {
         (self.wire, self.tls_rest.unwrap_or_default())
     }
 
-    /// Closes, and reads what still comes: a connection that is dropped with something unread is
-    /// reset, and what was written last would be lost with it.
+    /// Closes the stream and reads until the client closes. Dropping a connection with unread data
+    /// resets it, which could discard the last output.
     async fn close(&mut self) -> io::Result<()> {
         self.wire.close().await;
         let mut unread = [0; 512];
@@ -212,7 +216,7 @@ impl<W: Wire> Session<W> {
         let mut alarm = self.shop.waiter.alarm(self.begun + NEGOTIATION);
         loop {
             self.settle()?;
-            // A deadline holds however much a client sends.
+            // Deadlines apply no matter how much the client sends.
             if let Some(ending) = self.on_deadline() {
                 return Ok(ending);
             }
@@ -256,7 +260,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Takes note that nothing more comes. Returns whether the program may have an answer to what
+    /// Records that the client has closed its half. Returns whether a program may still answer what
     /// was typed before.
     fn leave(&mut self) -> bool {
         self.left_at = Some(Instant::now());
@@ -267,15 +271,15 @@ impl<W: Wire> Session<W> {
         let wants_room = !self.telnet.output().is_empty() || !self.unsent.is_empty();
         let wants_far =
             self.typed.len() < TYPED_LEN && self.left_at.is_none() && self.tls_rest.is_none();
-        // What is read of the program goes out in full before more is read.
+        // Output already read from the program is sent before more is read.
         let wants_near = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
         let has_typed = !self.typed.is_empty();
         let wants_wire = wants_far || wants_room || self.wire.is_owing();
         let mut far = pin!(self.wire.ready(wants_far, wants_room));
         let mut near = pin!(near_ready(&mut self.near, self.room.as_ref(), wants_near, has_typed));
         let mut rung = pin!(alarm.rung());
-        // In this order, and with nothing beside it: most of a key's way is this. The program is
-        // first only if the client sends without an end.
+        // Polling order matters for latency. The program comes first only if the client sends
+        // continuously.
         let is_far_busy = self.is_far_busy;
         poll_fn(|context| {
             if is_far_busy && let Poll::Ready(woken) = near.as_mut().poll(context) {
@@ -290,7 +294,7 @@ impl<W: Wire> Session<W> {
             if !is_far_busy && let Poll::Ready(woken) = near.as_mut().poll(context) {
                 return Poll::Ready(woken);
             }
-            // One that has rung rings for ever, so that it is not asked where nothing is due.
+            // An elapsed alarm stays ready, so it is not polled without a deadline.
             if has_alarm && rung.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Woken::Deadline));
             }
@@ -299,7 +303,7 @@ impl<W: Wire> Session<W> {
         .await
     }
 
-    /// Returns when something is due without anybody's word.
+    /// Returns the next deadline of the session.
     fn due(&self) -> Option<Instant> {
         match &self.near {
             Near::Negotiating => Some(self.begun + NEGOTIATION),
@@ -315,8 +319,8 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Returns when what was typed has had time to be echoed: not while there is no room for the
-    /// echo.
+    /// Returns when typed data is acknowledged if it has not been echoed. `None` while there is no
+    /// room for the echo.
     fn acknowledgment_due(&self) -> Option<Instant> {
         let due = self.telnet.deadline()?;
         let has_room = self.unsent.is_empty() && self.telnet.output().len() < OUTPUT_LEN;
@@ -324,8 +328,8 @@ impl<W: Wire> Session<W> {
         has_room.then(|| Instant::now() + left)
     }
 
-    /// Acknowledges what was typed long enough ago; what the program has said to it was read before
-    /// the alarm was looked at.
+    /// Acknowledges data typed long enough ago. The program's output was already read, because it
+    /// is polled before the alarm.
     fn acknowledge(&mut self) {
         let shop = Rc::clone(&self.shop);
         let mut bench = shop.bench();
@@ -360,7 +364,7 @@ impl<W: Wire> Session<W> {
         None
     }
 
-    /// Begins what is to begin as soon as the options are agreed on, or nobody agrees.
+    /// Starts the service once the options are negotiated or the time for that is over.
     fn settle(&mut self) -> Result<()> {
         if !matches!(self.near, Near::Negotiating) {
             return Ok(());
@@ -369,10 +373,10 @@ impl<W: Wire> Session<W> {
         let names_terminal = self.telnet.is_enabled(Side::Him, OptionCode::TERMINAL_TYPE);
         let is_settled =
             self.telnet.negotiation_is_quiet() && (!names_terminal || self.terminal.is_some());
-        // One who types before he has answered will not answer; but for TLS it may be somebody else
-        // who types.
+        // A client that types before it has answered does not negotiate. Where TLS is required, the
+        // input may come from an attacker and does not count.
         let is_typing = !self.typed.is_empty() && self.start_tls != StartTls::Required;
-        // Who has agreed to TLS begins in it, or not at all.
+        // A client that has agreed to TLS starts in TLS or not at all.
         let awaits_tls = self.telnet.is_enabled(Side::Him, OptionCode::START_TLS);
         if is_late || (!awaits_tls && (is_settled || is_typing)) {
             self.begin()?;
@@ -392,7 +396,7 @@ impl<W: Wire> Session<W> {
         self.show(&greeting);
         let client = self.client();
         let running = match &self.shop.service {
-            super::Service::Nothing => anyhow::bail!("nobody can log in here"),
+            super::Service::Nothing => anyhow::bail!("logins are not served here"),
             super::Service::SystemLogin => program::start_login(&client)?,
             super::Service::Exec(words) => program::start_exec(words, &client)?,
             super::Service::Users(_) => {
@@ -423,16 +427,16 @@ impl<W: Wire> Session<W> {
         dialogue.ask(&mut output);
         self.show(&output);
         self.near = Near::Dialogue(dialogue);
-        // What was typed meanwhile is read now.
+        // Process input that arrived in the meantime.
         let typed = std::mem::take(&mut self.typed);
         self.take_typed(&typed);
     }
 
-    /// Reads what has come from the far side. Returns whether more may come.
+    /// Reads data from the client. Returns whether more may come.
     fn read_far(&mut self) -> Result<bool> {
         let shop = Rc::clone(&self.shop);
         let mut scratch = shop.scratch.borrow_mut();
-        // No more than there is room for when it is not full: nothing that is typed gets lost.
+        // Never read more than `typed` has room for, so that no input is lost.
         let room = scratch.get_mut(..TYPED_LEN).unwrap_or_default();
         let read = match shop.charge_call(|| self.wire.read(room)) {
             Ok(Some(read)) => read,
@@ -461,7 +465,7 @@ impl<W: Wire> Session<W> {
             self.telnet.urgent_ended();
         }
         if let Some(rest) = &mut self.tls_rest {
-            // What came in clear has come from anybody.
+            // Cleartext input may come from an attacker.
             self.typed.clear();
             self.unsent.clear();
             rest.extend_from_slice(input);
@@ -480,7 +484,7 @@ impl<W: Wire> Session<W> {
     fn take_typed(&mut self, data: &[u8]) {
         let Near::Dialogue(dialogue) = &mut self.near else {
             let room = (2 * TYPED_LEN).saturating_sub(self.typed.len());
-            // The far side is not read while this is full, so that only one read can be too much.
+            // The client is not read while this is full, so at most one read can exceed it.
             let fits = data.len().min(room);
             return self.typed.extend_from_slice(data.get(..fits).unwrap_or_default());
         };
@@ -507,7 +511,7 @@ impl<W: Wire> Session<W> {
             let Ok(permit) = permit else { return (claim, Err(Busy)) };
             let checked = tokio::task::spawn_blocking(move || {
                 let proved = users.prove(claim.name.as_deref(), &claim.password);
-                // One that has begun cannot be interrupted, and the next waits for its end.
+                // A running check cannot be interrupted; the next one waits for its end.
                 (claim, Ok((proved, permit)))
             });
             let failed = || (Claim { name: None, password: Vec::new() }, Err(Busy));
@@ -559,7 +563,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Does at the terminal what a command of the far side means (RFC 854, RFC 1123 §3.2.4).
+    /// Applies a Telnet command of the client to the terminal (RFC 854, RFC 1123 §3.2.4).
     fn on_command(&mut self, command: Command) {
         let key: fn(ControlCharacters) -> u8 = match command {
             Command::AreYouThere => return self.answer_are_you_there(),
@@ -589,7 +593,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Answers AYT, but not faster than somebody can ask who waits for the answer (attack 58).
+    /// Answers AYT, limited to the rate of a client that waits for each answer (attack 58).
     fn answer_are_you_there(&mut self) {
         if self.answers_since.elapsed() >= Duration::from_secs(1) {
             (self.answers_left, self.answers_since) = (AYT_PER_SECOND, Instant::now());
@@ -600,7 +604,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Queues bytes for the far side.
+    /// Queues bytes for the client.
     fn show(&mut self, bytes: &[u8]) {
         self.go_ahead.on_output();
         let taken = match self.unsent.is_empty() {
@@ -610,14 +614,14 @@ impl<W: Wire> Session<W> {
         self.unsent.extend_from_slice(bytes.get(taken..).unwrap_or_default());
     }
 
-    /// Writes what is owed to the far side, as far as it takes it.
+    /// Writes queued output to the client until it accepts no more.
     fn write(&mut self) -> Result<()> {
         loop {
             if !self.unsent.is_empty() {
                 let unsent = std::mem::take(&mut self.unsent);
                 self.show(&unsent);
                 if self.telnet.is_enabled(Side::Him, OptionCode::START_TLS) {
-                    // Nothing is said any more before TLS, and nobody waits for room.
+                    // No more output is sent before TLS, and nothing waits for room.
                     self.unsent.clear();
                 }
             }
@@ -629,7 +633,7 @@ impl<W: Wire> Session<W> {
             let sent = match self.shop.charge_call(|| self.wire.write(output, urgent)) {
                 Ok(Some(sent)) => sent,
                 Ok(None) => return Ok(()),
-                // The read will say so too.
+                // The read reports this error too.
                 Err(error) if is_gone(&error) => {
                     self.left_at = self.left_at.map(|_| self.begun);
                     output.len()
@@ -641,14 +645,14 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Gives the program what was typed, as far as it takes it.
+    /// Writes typed data to the program until it accepts no more.
     fn write_near(&mut self) -> Result<()> {
         let Near::Program(program, _) = &self.near else { return Ok(()) };
         while !self.typed.is_empty() {
             match self.shop.charge_call(|| program.get_ref().write(&self.typed)) {
                 Ok(Some(count)) => drop(self.typed.drain(..count)),
                 Ok(None) => break,
-                // It has hung up: the read says so.
+                // The terminal is hung up; the read reports it.
                 Err(_) => self.typed.clear(),
             }
         }
@@ -661,7 +665,7 @@ impl<W: Wire> Session<W> {
         Ok(())
     }
 
-    /// Reads what the program has written, as far as there is room for it.
+    /// Reads the program's output as long as there is room for it.
     fn read_near(&mut self) -> Result<()> {
         let shop = Rc::clone(&self.shop);
         let mut scratch = shop.scratch.borrow_mut();
@@ -676,7 +680,7 @@ impl<W: Wire> Session<W> {
                 }
                 [0, data @ ..] => {
                     self.left_at = self.left_at.map(|_| Instant::now());
-                    // A read that is not full has emptied the terminal.
+                    // A short read has drained the terminal.
                     let is_empty = count < 1024;
                     self.show(data);
                     if is_empty {
@@ -690,8 +694,8 @@ impl<W: Wire> Session<W> {
         Ok(())
     }
 
-    /// The program was interrupted, and what it had written is thrown away: here too, and by a
-    /// Synch on its way to the user (RFC 1123 §3.2.4), if much is. A user who is not far behind
+    /// Handles an interrupt: the terminal has flushed its output, so queued output is discarded
+    /// too. A Synch (RFC 1123 §3.2.4) is sent only if much is queued: with little output the client
     /// needs none, and some clients lose a byte by it.
     fn flush_output(&mut self) {
         self.unsent.clear();
@@ -706,13 +710,13 @@ impl<W: Wire> Session<W> {
         self.last_typed = Instant::now();
     }
 
-    /// Hangs up on the program, if there is one, and sees to its end in the background.
+    /// Hangs up the program's terminal, if any, and waits for the program in the background.
     fn hang_up(&mut self) {
-        // It holds the terminal open too.
+        // This duplicate also keeps the terminal open.
         self.room = None;
         let near = std::mem::replace(&mut self.near, Near::Ended(Ending::Left));
         if let Near::Program(program, entry) = near {
-            // Many machines keep no such record.
+            // Many systems have no such record.
             _ = entry.map(|entry| entry.log_out());
             super::reaper::reap(program.into_inner().hang_up());
         }
@@ -726,8 +730,8 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     }
 }
 
-/// Reads once; 0 is a hang-up, `None` that there is nothing now. A short read tells the runtime
-/// that the terminal is empty, which saves the read that says so.
+/// Reads once. Returns 0 on a hang-up and `None` if there is nothing now. A short read marks the
+/// terminal as drained, which saves the read that would find out.
 fn read_program(program: &Watched<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
     let mut count = None;
     let read = program.try_io(Interest::READABLE, |program| {
@@ -739,7 +743,7 @@ fn read_program(program: &Watched<PtyProgram>, bytes: &mut [u8]) -> Result<Optio
         (Some(count), _) => Ok(Some(count)),
         (None, Ok(())) => Ok(None),
         (None, Err(error)) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        (None, Err(error)) => Err(error).context("the program's terminal failed"),
+        (None, Err(error)) => Err(error).context("the terminal of the program failed"),
     }
 }
 
@@ -762,14 +766,14 @@ async fn near_ready(
                 }
                 Poll::Pending
             });
-            woken.await.context("the terminal cannot be watched")
+            woken.await.context("cannot poll the terminal")
         }
         Near::Checking(checking) => Ok(Woken::Checked(checking.await)),
         _ => std::future::pending().await,
     }
 }
 
-/// Waits until there may be room that there was not before.
+/// Waits until the terminal may accept input again.
 async fn has_room(room: Option<&Watched<OwnedFd>>) -> io::Result<()> {
     match room {
         Some(room) => room.ready(Interest::WRITABLE).await.map(|_| room.clear(Interest::WRITABLE)),
@@ -777,7 +781,7 @@ async fn has_room(room: Option<&Watched<OwnedFd>>) -> io::Result<()> {
     }
 }
 
-/// Returns whether an error says no more than that the far side is not there any longer.
+/// Returns whether an error means only that the connection is lost.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(
         error.kind(),

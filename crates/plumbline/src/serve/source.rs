@@ -1,8 +1,8 @@
-//! Which addresses count as one source of connections.
+//! Grouping of addresses into sources of connections.
 
 use std::net::IpAddr;
 
-/// Returns what counts as one source: an IPv4 address, or the 64 bits that one site of IPv6 has.
+/// Returns the source of an address: an IPv4 address itself, or the /64 prefix of an IPv6 address.
 pub(super) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,18 +1,18 @@
-//! What somebody may have meant who has written a key that there is not.
+//! Suggestions for misspelled configuration keys.
 
 use anyhow::anyhow;
 
-/// Returns why a text is no configuration, with the key that is nearest to one that is unknown.
+/// Returns the error message of a TOML error. For an unknown key it suggests the nearest known key.
 pub(super) fn explained(error: &toml::de::Error) -> anyhow::Error {
     let text = error.to_string();
     let text = text.trim_end();
     match meant(error.message()) {
-        Some(meant) => anyhow!("{text}\nis '{meant}' meant?"),
+        Some(meant) => anyhow!("{text}\ndid you mean '{meant}'?"),
         None => anyhow!("{text}"),
     }
 }
 
-/// Returns the nearest of the keys that were expected, if it is near.
+/// Returns the nearest expected key if it is close enough to the unknown one.
 fn meant(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("unknown field `")?;
     let (unknown, expected) = rest.split_once('`')?;
@@ -22,8 +22,8 @@ fn meant(message: &str) -> Option<&str> {
     (distance <= 1 + unknown.chars().count() / 4).then_some(known)
 }
 
-/// Returns how many letters have to be put in, taken out or changed to make one of the other, where
-/// two letters in each other's place are one change.
+/// Returns the optimal string alignment distance: the number of insertions, deletions,
+/// substitutions and transpositions of adjacent letters.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows: [Vec<usize>; 2] = [Vec::new(), (0..=other.len()).collect()];

@@ -1,8 +1,8 @@
-//! The delay between password checks of a source that has failed.
+//! Delay between password checks of a source after failures.
 //!
-//! A failed check makes the next one of its source wait, whether that will be right or wrong, in
-//! this connection or another: [`Throttle::reserve`] gives each check its time before it is made.
-//! Hanging up saves nothing, as what is delayed is not the answer but the next check.
+//! A failed check delays the next one of its source, no matter whether that will succeed and on
+//! which connection: [`Throttle::reserve`] assigns each check its time before it is made. Hanging
+//! up gains nothing, because not only the answer is delayed but also the next check.
 //!
 //! Users behind one address share its delay, with one exception: a name that has logged in from
 //! there before has a delay of its own, so that a guesser behind the same address translation does
@@ -14,35 +14,35 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// How long a failed check counts against its source.
+/// Time for which a failed check counts against its source.
 const MEMORY: Duration = Duration::from_secs(600);
-/// The delay after the first failed check; each further one doubles it.
+/// Delay after the first failed check; each further failure doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest delay, and the longest that a check waits for its time.
+/// Maximum delay, and maximum time that a check waits for its turn.
 pub(super) const DELAY_MAX: Duration = Duration::from_secs(30);
-/// The most sources whose failures are remembered.
+/// Maximum number of sources whose failures are remembered.
 const SOURCES_MAX: usize = 4096;
-/// The most names that are remembered with the source from which they have logged in.
+/// Maximum number of remembered pairs of a name and the source of its login.
 const KNOWN_MAX: usize = 4096;
 
-/// The time of the next check of this source is too far away.
+/// The next check of this source would have to wait too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooSoon;
 
-/// The time of a check.
+/// Time of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) wait: Duration,
-    /// How many failures there were. The reservation is void when there are more.
+    /// Number of failures so far. The reservation is void if there are more by then.
     pub(super) failures: u32,
 }
 
-/// Waits for the time of a check and for its turn in `queue`. The permit is to be kept until the
-/// failure, if it is one, is noted: then the next check of this source does not begin before that.
+/// Waits for the time of a check and for its turn in `queue`. Keep the permit until a failure is
+/// recorded, so that the next check of this source does not begin earlier.
 ///
 /// # Errors
 ///
-/// If the queue is full, or too many checks of this source come first.
+/// Returns [`Busy`] if the queue is full, or if too many checks of this source are ahead.
 pub(super) async fn turn(
     queue: &FairQueue,
     address: IpAddr,
@@ -61,7 +61,7 @@ pub(super) async fn turn(
     }
 }
 
-/// The key under which failures are counted.
+/// Key of a failure counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DelayKey {
     Source(IpAddr),
@@ -72,32 +72,32 @@ enum DelayKey {
 struct Failures {
     count: u32,
     last: Instant,
-    /// When the next check may be made.
+    /// Earliest time of the next check.
     next_check: Instant,
 }
 
 impl Failures {
-    /// The delay that the next failure brings.
+    /// Returns the delay caused by the next failure.
     fn delay(self) -> Duration {
         let factor = 1_u32.checked_shl(self.count).unwrap_or(u32::MAX);
         FIRST_DELAY.saturating_mul(factor).min(DELAY_MAX)
     }
 }
 
-/// The failures of all sources.
+/// Failures of all sources.
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     failures: BTreeMap<DelayKey, Failures>,
-    /// When each name has last logged in from a source.
+    /// Time of the last login of each name from each source.
     known: BTreeMap<(IpAddr, String), Instant>,
 }
 
 impl Throttle {
-    /// Gives a check of `name` its time: returns how long it has to wait.
+    /// Reserves the time of a check of `name` and returns how long it has to wait.
     ///
     /// # Errors
     ///
-    /// If it would wait for longer than [`DELAY_MAX`], because other checks come first.
+    /// Returns [`TooSoon`] if the check would wait longer than [`DELAY_MAX`] for earlier ones.
     pub(super) fn reserve(
         &mut self,
         address: IpAddr,
@@ -119,17 +119,17 @@ impl Throttle {
         Ok(Reservation { wait, failures: failures.count })
     }
 
-    /// Returns how many failures delay the checks of `name`.
+    /// Returns the number of failures that delay the checks of `name`.
     pub(super) fn failures(&self, address: IpAddr, name: &str) -> u32 {
         self.failures.get(&self.key(address, name)).map_or(0, |failures| failures.count)
     }
 
-    /// Records a failed check, and returns how long its answer is held back.
+    /// Records a failed check. Returns the delay of its answer.
     pub(super) fn note_failure(&mut self, address: IpAddr, name: &str, now: Instant) -> Duration {
         self.failures.retain(|_, failures| now.saturating_duration_since(failures.last) < MEMORY);
         let key = self.key(address, name);
         if self.failures.len() >= SOURCES_MAX && !self.failures.contains_key(&key) {
-            // There is no room to remember it, so its answer waits as long as the worst.
+            // The failure cannot be remembered, so its answer gets the maximum delay.
             return DELAY_MAX;
         }
         let first = Failures { count: 0, last: now, next_check: now };
@@ -141,7 +141,7 @@ impl Throttle {
         delay
     }
 
-    /// Records that `name` has logged in.
+    /// Records a login of `name`.
     pub(super) fn note_success(&mut self, address: IpAddr, name: &str, now: Instant) {
         let key = (source(address), name.to_owned());
         self.failures.remove(&DelayKey::Known(key.0, key.1.clone()));
@@ -210,8 +210,8 @@ mod tests {
         assert!(throttle.failures.len() <= SOURCES_MAX);
     }
 
-    /// Guesses in `seconds` without ever waiting for an answer, by `parallel` connections; returns
-    /// how many checks were made.
+    /// Simulates `parallel` connections that guess for `seconds` without waiting for answers.
+    /// Returns the number of checks made.
     fn guesses(parallel: u64, seconds: u64) -> usize {
         let (mut throttle, begun) = (Throttle::default(), Instant::now());
         let mut checks = 0;
@@ -264,7 +264,7 @@ mod tests {
             throttle.borrow_mut().note_failure(at(ONE), "ann", Instant::now());
         }
         drop(first);
-        // It is its turn, and its time is half a minute away.
+        // Its turn has come, but its time is half a minute away.
         let is_waiting = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_pending()));
         assert!(is_waiting.await);
         assert_eq!(reserve(), Err(TooSoon));
@@ -290,7 +290,7 @@ mod tests {
         }
         assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(Duration::ZERO));
         assert_eq!(wait(&mut throttle, ONE, "bob", now), Ok(DELAY_MAX));
-        // Who guesses this name there is held back as well.
+        // Guesses of this name from there are delayed too.
         throttle.note_failure(at(ONE), "ann", now);
         assert_eq!(wait(&mut throttle, ONE, "ann", now), Ok(FIRST_DELAY));
         assert_eq!(wait(&mut throttle, "192.0.2.2", "ann", now), Ok(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Users of our own who log in: what each runs, and as whom.
+//! User file of the login server: the program of each user and the system user that runs it.
 //!
 //! ```toml
 //! [mike]
@@ -12,18 +12,18 @@ use super::register;
 use anyhow::{Result, bail};
 use serde::Deserialize;
 
-/// A user.
+/// Entry of one user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Account {
     password: String,
-    /// The user of this machine that the program runs as; whoever serves, if it is not said.
+    /// System user that runs the program; the user that runs the server by default.
     pub(super) runs_as: Option<String>,
-    /// The program; the login shell, if it is not said.
+    /// Program and arguments; the login shell by default.
     pub(super) exec: Option<Vec<String>>,
 }
 
-/// All users.
+/// All users of the login server.
 pub(super) type Users = register::Register<Account>;
 
 impl register::Account for Account {
@@ -33,10 +33,10 @@ impl register::Account for Account {
 
     fn check(&self, name: &str) -> Result<()> {
         if name_in(name.as_bytes()).is_none() {
-            bail!("'{}' is not a name", name.escape_debug());
+            bail!("'{}' is not a valid user name", name.escape_debug());
         }
         if self.exec.as_ref().is_some_and(Vec::is_empty) {
-            bail!("exec of {name} is empty");
+            bail!("exec of {name} is empty: name a program");
         }
         Ok(())
     }

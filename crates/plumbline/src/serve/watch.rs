@@ -1,9 +1,8 @@
-//! What a session waits for: descriptors that become ready, and one alarm.
+//! Readiness of descriptors, and one timer per session, on either of two event loops.
 //!
-//! Two things can do the waiting. Sessions in TLS and over our own TCP are tasks on tokio. Those
-//! in cleartext on a socket of the kernel are tasks of an executor of our own (`executor`), whose
-//! wait and wake are one call of the kernel and little beside it. A session cannot tell them
-//! apart: here is what differs.
+//! Sessions in TLS and over the user-space TCP are tasks on tokio. Cleartext sessions on kernel
+//! sockets are tasks of the `executor`, whose wakeup costs one system call and little else. The
+//! types of this module hide the difference from sessions.
 
 use super::executor::{Registered, Registry, Shared};
 use os::readiness::{self, OwnsDescriptor};
@@ -15,7 +14,7 @@ use std::task::{Context, Poll};
 use tokio::io::{Interest, Ready};
 use tokio::time::{Instant, Sleep};
 
-/// Who waits.
+/// Event loop of a session.
 #[derive(Clone, Debug)]
 pub(super) enum Waiter {
     Tokio,
@@ -25,11 +24,11 @@ pub(super) enum Waiter {
 impl Shared for Waiter {}
 
 impl Waiter {
-    /// Has what `owner` owns waited for, in the task that asks.
+    /// Registers the descriptor of `owner`, to be awaited by the calling task.
     ///
     /// # Errors
     ///
-    /// Where there is no memory left, and for what cannot be waited for.
+    /// Returns an error if there is no memory left, or if the descriptor does not support polling.
     pub(super) fn watch<T>(&self, owner: T, interest: Interest) -> io::Result<Watched<T>>
     where
         T: OwnsDescriptor + AsFd,
@@ -42,7 +41,7 @@ impl Waiter {
         })
     }
 
-    /// Returns an alarm that rings at `at`, in the task that asks.
+    /// Returns a timer for the calling task that expires at `at`.
     pub(super) fn alarm(&self, at: Instant) -> Alarm {
         match self {
             Self::Tokio => Alarm::Tokio(Box::pin(tokio::time::sleep_until(at))),
@@ -54,8 +53,7 @@ impl Waiter {
     }
 }
 
-/// A descriptor that is waited for, with what is known of it: it is ready until a call has found
-/// out that it is not.
+/// Registered descriptor with its cached readiness: it counts as ready until a call would block.
 #[derive(Debug)]
 pub(super) enum Watched<T: OwnsDescriptor + AsFd> {
     Tokio(readiness::Registered<T>),
@@ -70,7 +68,7 @@ impl<T: OwnsDescriptor + AsFd> Watched<T> {
         }
     }
 
-    /// Ends the watch.
+    /// Deregisters the descriptor and returns its owner.
     pub(super) fn into_inner(self) -> T {
         match self {
             Self::Tokio(descriptor) => descriptor.into_inner(),
@@ -78,7 +76,7 @@ impl<T: OwnsDescriptor + AsFd> Watched<T> {
         }
     }
 
-    /// Waits until the descriptor is ready for some of `interest`. May be dropped.
+    /// Waits until the descriptor is ready for part of `interest`. Cancel safe.
     pub(super) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         match self {
             Self::Tokio(descriptor) => Ok(descriptor.ready(interest).await?.ready()),
@@ -88,7 +86,8 @@ impl<T: OwnsDescriptor + AsFd> Watched<T> {
         }
     }
 
-    /// Makes a call if the descriptor is ready for it; one that would block says that it is not.
+    /// Makes a call if the descriptor is ready for it. A call that would block clears the
+    /// readiness.
     pub(super) fn try_io<R>(
         &self,
         interest: Interest,
@@ -100,13 +99,13 @@ impl<T: OwnsDescriptor + AsFd> Watched<T> {
         }
     }
 
-    /// Forgets that the descriptor is ready for `interest`, until it is told anew.
+    /// Clears the readiness for `interest` until the next event.
     pub(super) fn clear(&self, interest: Interest) {
         _ = self.try_io(interest, |_| io::Result::<()>::Err(ErrorKind::WouldBlock.into()));
     }
 }
 
-/// Rings once, at a moment that can be changed.
+/// Timer with one expiry time that can be changed.
 #[derive(Debug)]
 pub(super) enum Alarm {
     Tokio(Pin<Box<Sleep>>),
@@ -114,9 +113,8 @@ pub(super) enum Alarm {
 }
 
 impl Alarm {
-    /// Has it ring at `due`, if it has rung already or would ring later. It may ring early, never
-    /// late: an alarm that is put off is left standing, which costs nothing. Without a moment it may
-    /// not ring at all.
+    /// Ensures that the timer expires no later than `due`. It may expire earlier: a later `due`
+    /// leaves the timer unchanged, which costs nothing. Without `due` it may not expire at all.
     pub(super) fn be_in_time_for(&mut self, due: Option<Instant>) {
         match (self, due) {
             (Self::Tokio(sleep), Some(due)) if due < sleep.deadline() || sleep.is_elapsed() => {
@@ -125,14 +123,14 @@ impl Alarm {
             (Self::Own(registry, at), Some(due))
                 if at.is_none_or(|at| due < at || at <= Instant::now()) =>
             {
-                // What stood for later would wake the task for nothing.
+                // The previous, later expiry would wake the task for nothing.
                 if let Some(at) = at.replace(due) {
                     registry.do_not_wake_at(at);
                 }
                 registry.wake_at(due);
             }
             (Self::Own(registry, at @ Some(_)), None) => {
-                // A wait that has an end costs more than one that has none.
+                // `epoll_wait` with a timeout costs more than without one.
                 if let Some(at) = at.take() {
                     registry.do_not_wake_at(at);
                 }
@@ -141,7 +139,7 @@ impl Alarm {
         }
     }
 
-    /// Waits until it rings. One that has rung rings for ever.
+    /// Waits until the timer expires. An expired timer stays ready.
     pub(super) async fn rung(&mut self) {
         std::future::poll_fn(|context| self.poll_rung(context)).await;
     }

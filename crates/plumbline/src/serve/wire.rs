@@ -1,8 +1,9 @@
-//! The way to the far side: a socket of the kernel, or any other stream of bytes, as TLS and our
-//! own TCP are.
+//! Byte streams to a client: a kernel socket, or any other stream, such as TLS or the user-space
+//! TCP.
 //!
-//! Both have the same face: wait until there is something to do, then read and write without
-//! waiting. A socket is used as it is, with its urgent mark; the others have a buffer each way.
+//! Both implement [`Wire`]: wait for readiness, then read and write without blocking. A kernel
+//! socket is used directly and supports urgent data; the other streams have a buffer in each
+//! direction.
 
 use super::watch::{Waiter, Watched};
 use os::socket;
@@ -14,52 +15,53 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// Room in each direction of a stream that is not a socket.
+/// Buffer size in each direction of a stream that is not a socket.
 const BUFFER_LEN: usize = 16 * 1024;
 
-/// What a way is ready for.
+/// Readiness of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ready {
-    /// There is something to read, or the end.
+    /// Data or the end of the stream can be read.
     pub(super) to_read: bool,
-    /// There is room.
+    /// Data can be written.
     pub(super) to_write: bool,
-    /// Urgent data is ahead.
+    /// Urgent data is ahead in the stream.
     pub(super) is_urgent: bool,
 }
 
-/// What a read has brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Read {
-    /// The bytes that were read: 0 at the end of the stream.
+    /// Number of bytes read; 0 at the end of the stream.
     pub(super) count: usize,
-    /// Whether the last of the urgent data is among them.
+    /// Whether the bytes include the last urgent byte.
     pub(super) ends_urgent: bool,
 }
 
-/// A way to the far side.
+/// Byte stream to a client.
 pub(super) trait Wire {
-    /// Waits until there is something to read, if it `wants_data`, or, if it `wants_room`, room.
-    /// What is not wanted does not end the wait; where neither is, it waits until nothing that was
-    /// taken is owed to the far side. May be dropped.
+    /// Waits until data can be read, if `wants_data`, or written, if `wants_room`. Other conditions
+    /// do not end the wait. With neither, waits until all bytes accepted by [`Wire::write`] have
+    /// been passed on to the client. Cancel safe.
     async fn ready(&mut self, wants_data: bool, wants_room: bool) -> io::Result<Ready>;
 
-    /// Returns whether something was taken that only [`Wire::ready`] gives to the far side.
+    /// Returns whether accepted bytes remain that only [`Wire::ready`] sends to the client.
     fn is_owing(&self) -> bool {
         false
     }
 
-    /// Reads what is there, or returns `None` if there is nothing now.
+    /// Reads available data. Returns `None` if there is none now.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
 
-    /// Takes what there is room for; the first `urgent` bytes are urgent. `None` if nothing.
+    /// Accepts as many bytes as there is room for, and returns their number or `None` if there is
+    /// no room. The first `urgent` bytes are urgent.
     fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<Option<usize>>;
 
-    /// Sends what waits, and that nothing follows; returns when that is given away.
+    /// Sends buffered data, then closes the stream for writing.
     async fn close(&mut self);
 }
 
-/// A socket of the kernel.
+/// Kernel socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Watched<TcpStream>,
@@ -67,12 +69,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Takes a connection over: it sends at once, keeps its urgent data in line, and finds out
-    /// when the far side has gone without a word.
+    /// Takes over a connection: disables Nagle's algorithm, keeps urgent data inline, and enables
+    /// keepalive to detect a dead peer.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `setsockopt(2)` or of the registration with `waiter`.
     pub(super) fn new(stream: TcpStream, waiter: &Waiter) -> io::Result<Self> {
         prepare(&stream)?;
         socket::set_urgent_inline(&stream, true)?;
@@ -82,21 +84,21 @@ impl Socket {
 }
 
 impl Socket {
-    /// Returns the connection, to be read on by somebody else.
+    /// Returns the connection for further use by another reader.
     pub(super) fn into_stream(self) -> TcpStream {
         self.stream.into_inner()
     }
 }
 
-/// What a socket takes beyond what it has sent: megabytes of it, at a slow terminal, would have to be
-/// displayed before the prompt that follows ^C.
+/// Maximum number of unsent bytes that a socket accepts. Megabytes of output queued for a slow
+/// terminal would be displayed before the prompt that follows ^C.
 const UNSENT_BYTES: u32 = 65_536;
 
-/// Has a socket send at once, keep little that it cannot send yet, and find out when the far side has gone
-/// without a word.
+/// Prepares a socket: disables Nagle's algorithm, limits unsent data, and enables keepalive to
+/// detect a dead peer.
 pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
     socket::set_no_delay(stream, true)?;
-    // A kernel without the option displays more after ^C, and nothing else.
+    // A kernel without this option only displays more output after ^C.
     _ = socket::set_unsent_limit(stream, UNSENT_BYTES);
     Ok(rustix::net::sockopt::set_socket_keepalive(stream, true)?)
 }
@@ -125,15 +127,16 @@ impl Wire for Socket {
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
-        // A read that begins at the mark reads past it; one before it stops there.
+        // A read that starts at the urgent mark continues past it; a read that starts before it
+        // stops there.
         let ends_urgent = self.is_urgent_ahead
             && socket::is_at_urgent_mark(self.stream.get_ref()).unwrap_or(true);
         let (mut count, may_stop) = (None, self.is_urgent_ahead);
         let read = self.stream.try_io(Interest::READABLE, |stream| {
             let read = rustix::io::read(stream, &mut *bytes)?;
             count = Some(read);
-            // A read that is not full has emptied the socket, unless it stopped at the mark: what
-            // comes later is told anew.
+            // A short read has drained the socket, unless it stopped at the mark. Later data sets
+            // readiness again.
             let is_empty = read > 0 && read < bytes.len() && !may_stop;
             if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(read) }
         });
@@ -163,7 +166,7 @@ impl Wire for Socket {
     }
 
     async fn close(&mut self) {
-        // What the peer has closed already needs no closing.
+        // A connection that the peer has already closed needs no shutdown.
         _ = rustix::net::shutdown(self.stream.get_ref(), Shutdown::Write);
     }
 }
@@ -173,7 +176,7 @@ fn is_nothing_now(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(Errno::INTR.raw_os_error())
 }
 
-/// A stream of bytes that has no urgent data: TLS, or a connection of our own TCP.
+/// Buffered stream without urgent data: TLS, or another asynchronous stream.
 #[derive(Debug)]
 pub(super) struct Buffered<S> {
     stream: S,
@@ -189,7 +192,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Buffered<S> {
         Self { stream, incoming, has_ended: false, outgoing, is_unflushed: false }
     }
 
-    /// Gives away what waits, as far as the stream takes it.
+    /// Writes buffered data until the stream accepts no more.
     fn poll_outgoing(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.outgoing.is_empty() {
             let taken = match Pin::new(&mut self.stream).poll_write(context, &self.outgoing) {
@@ -212,7 +215,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Buffered<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until there is something to read.
+    /// Waits until data or the end of the stream can be read.
     fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.has_ended || !self.incoming.is_empty() {
             return Poll::Ready(Ok(()));
@@ -273,7 +276,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire for Buffered<S> {
     }
 
     async fn close(&mut self) {
-        // A far side that has gone needs no farewell.
+        // Errors of a connection that is already lost do not matter here.
         _ = std::future::poll_fn(|context| self.poll_outgoing(context)).await;
         _ = std::future::poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await;
     }

@@ -1,8 +1,8 @@
-//! The whole records as a file of Apache Parquet, for everybody's tools.
+//! Export of the complete records to an Apache Parquet file.
 //!
-//! A column for each field of the record, under its name; what is not known is null. Numbers are
-//! unsigned integers of 64 bits, words and names are text, escaped as in the journal. The file
-//! is written beside its place and moved there when it is whole.
+//! Each field of a record is a column of the same name; unknown values are null. Numbers are
+//! unsigned integers of 64 bits. Keywords and names are text, escaped as in the journal. The file
+//! is written beside its destination, and renamed when it is complete.
 
 use anyhow::{Context, Result, bail};
 use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical};
@@ -18,10 +18,10 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows that are kept in memory until they are written together.
+/// Number of rows that are kept in memory until they are written together.
 const GROUP_ROWS: usize = 32_768;
 
-/// One column of a group: 1 or 0 for each row that has a value or none, and the values.
+/// One column of a group: level 1 or 0 for each row with or without a value, and the values.
 struct Column {
     number: u32,
     name: &'static str,
@@ -35,9 +35,9 @@ enum Values {
     Text(Vec<ByteArray>),
 }
 
-/// Writes the transfers of `filter` to `file`, and returns how many they are.
+/// Writes the transfers of `filter` to `file`, and returns their number.
 pub(super) fn parquet(store: &Store, filter: &Filter, file: &Path) -> Result<u64> {
-    let Some(name) = file.file_name() else { bail!("that is no name of a file") };
+    let Some(name) = file.file_name() else { bail!("not a file name") };
     let mut part = name.to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = file.with_file_name(part);
@@ -46,7 +46,7 @@ pub(super) fn parquet(store: &Store, filter: &Filter, file: &Path) -> Result<u64
         Ok(count)
     });
     if result.is_err() {
-        // It may not even be there.
+        // The file may not exist.
         _ = std::fs::remove_file(&part);
     }
     result
@@ -74,11 +74,11 @@ fn write(store: &Store, filter: &Filter, part: &Path) -> Result<u64> {
     if rows > 0 {
         write_group(writer.next_row_group()?, &mut columns)?;
     }
-    writer.into_inner()?.sync_all().context("it was not kept")?;
+    writer.into_inner()?.sync_all().context("cannot sync the file to the disk")?;
     Ok(all)
 }
 
-/// Returns the columns of the schema's number, of the name, and of every field.
+/// Returns the columns of the schema number, of the identifier, and of every field.
 fn columns() -> Vec<Column> {
     let head = [(u32::MAX, "schema", Kind::Number), (0, "record_id", Kind::Identifier)];
     let fields = head.iter().chain(Transfer::FIELDS);
@@ -115,7 +115,7 @@ fn schema(columns: &[Column]) -> Result<Arc<Type>, ParquetError> {
 fn push(columns: &mut [Column], transfer: &Transfer) {
     let mut columns = columns.iter_mut();
     let mut push = |number: u32, value: Value<'_>| {
-        // Values come in the order of the columns; those between have none in this row.
+        // Values come in the order of the columns. The columns in between have none in this row.
         for column in columns.by_ref() {
             let is_found = column.number == number;
             column.levels.push(is_found.into());
@@ -152,7 +152,7 @@ fn write_group<W: Write + Send>(
     columns: &mut [Column],
 ) -> Result<()> {
     for column in columns {
-        let mut writer = group.next_column()?.context("a column is missing")?;
+        let mut writer = group.next_column()?.context("missing column")?;
         let levels = Some(column.levels.as_slice());
         match &mut column.values {
             Values::Number(numbers) => {

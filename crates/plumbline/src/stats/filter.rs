@@ -1,4 +1,4 @@
-//! Which transfers are meant: times, names and words of the command line.
+//! Selection of transfers by the times, names and keywords of the command line.
 
 use records::calendar::{NS_PER_DAY, day_began_unix_ns};
 use records::store::{Axis, Filter, Moved};
@@ -6,39 +6,41 @@ use records::transfer::{Command, Field, Outcome, Role};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The arguments that choose.
+/// Arguments that select transfers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Choice {
-    /// Those that began then or later: 2026-11-01, 2026-11-01T12:30 (UTC), or 90m, 12h, 7d ago
+    /// Only transfers that began at this time or later: 2026-11-01, 2026-11-01T12:30 (UTC), or
+    /// 90m, 12h, 7d ago
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     since: Option<When>,
-    /// Those that began before then
+    /// Only transfers that began before this time
     #[arg(long, value_name = "WHEN", value_parser = parse_when)]
     until: Option<When>,
-    /// Those with such a far host; * stands for any letters
+    /// Only transfers with this remote host; * matches any characters
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Those of such a user; * stands for any letters
+    /// Only transfers of this user; * matches any characters
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Those that this machine made as user or as server
+    /// Only transfers that this machine made as this program: user (client) or server
     #[arg(long, value_name = "PROGRAM", value_parser = parse_role)]
     role: Option<Role>,
-    /// Those by such a command: RETR, STOR, APPE, TFTP-RRQ, ...; several with commas; without, all
-    /// that move files, and not LIST, NLST and MLSD
+    /// Only transfers by this command: RETR, STOR, APPE, TFTP-RRQ, ...; several with commas; by
+    /// default all that transfer files, but not LIST, NLST and MLSD
     #[arg(long, value_name = "COMMAND", value_delimiter = ',', value_parser = parse_command)]
     command: Vec<Command>,
-    /// Those that ended so, if not complete: refused, timeout, disk, aborted-by-peer, ..., or all
+    /// Only transfers with this outcome instead of complete: refused, timeout, disk,
+    /// aborted-by-peer, ..., or all
     #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = parse_outcome)]
     outcome: Vec<AnyOutcome>,
 }
 
-/// A moment, or a time before now.
+/// A point in time, absolute or relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// Ns of Unix time.
+    /// Nanoseconds of Unix time.
     At(u64),
-    /// Ns before now.
+    /// Nanoseconds before now.
     Ago(u64),
 }
 
@@ -49,7 +51,7 @@ pub(super) enum AnyOutcome {
 }
 
 impl Choice {
-    /// Returns the filter when it is `now_unix_ns`.
+    /// Returns the filter for the current time `now_unix_ns`.
     pub(super) fn filter(&self, now_unix_ns: u64) -> Filter {
         let moment = |when: Option<When>| {
             when.map(|when| match when {
@@ -74,14 +76,15 @@ impl Choice {
             role: self.role,
             commands: self.command.clone(),
             outcomes,
-            // Who names commands means those, listings among them.
+            // Explicit commands select exactly these, listings included.
             moved: self.command.is_empty().then_some(Moved::Files),
         }
     }
 }
 
 fn parse_when(text: &str) -> Result<When, String> {
-    let wrong = || "a day as 2026-11-01, a time as 2026-11-01T12:30, or 90m, 12h or 7d is wanted";
+    let wrong =
+        || "use a day such as 2026-11-01, a time such as 2026-11-01T12:30, or 90m, 12h or 7d";
     let ago = |number: &str, unit_ns: u64| {
         let number: u64 = number.parse().ok()?;
         number.checked_mul(unit_ns).map(When::Ago)
@@ -95,7 +98,7 @@ fn parse_when(text: &str) -> Result<When, String> {
     found.ok_or_else(|| wrong().to_owned())
 }
 
-/// Reads `2026-11-01`, and with a time `2026-11-01T12:30` or `2026-11-01T12:30:15Z`.
+/// Parses `2026-11-01`, and with a time `2026-11-01T12:30` or `2026-11-01T12:30:15Z`.
 fn moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
     let mut parts = date.split('-');
@@ -117,12 +120,12 @@ fn words<Word: Copy>(all: &[Word], text: fn(Word) -> &'static str) -> String {
 
 fn parse_role(text: &str) -> Result<Role, String> {
     let role = Role::from_text(&text.to_lowercase());
-    role.ok_or_else(|| format!("one of {} is wanted", words(Role::ALL, Role::text)))
+    role.ok_or_else(|| format!("use one of {}", words(Role::ALL, Role::text)))
 }
 
 fn parse_command(text: &str) -> Result<Command, String> {
     let command = Command::from_text(&text.to_uppercase());
-    command.ok_or_else(|| format!("one of {} is wanted", words(Command::ALL, Command::text)))
+    command.ok_or_else(|| format!("use one of {}", words(Command::ALL, Command::text)))
 }
 
 fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
@@ -130,11 +133,11 @@ fn parse_outcome(text: &str) -> Result<AnyOutcome, String> {
         return Ok(AnyOutcome::All);
     }
     let outcome = Outcome::from_text(&text.to_lowercase()).map(AnyOutcome::One);
-    let wanted = || format!("one of {} or all is wanted", words(Outcome::ALL, Outcome::text));
+    let wanted = || format!("use one of {} or all", words(Outcome::ALL, Outcome::text));
     outcome.ok_or_else(wanted)
 }
 
-/// Reads by what the subsets of a table are made.
+/// Parses the axis of the subsets of a table.
 pub(super) fn parse_axis(text: &str) -> Result<Axis, String> {
     Ok(match text {
         "type" => Axis::Type,
@@ -146,7 +149,7 @@ pub(super) fn parse_axis(text: &str) -> Result<Axis, String> {
         "command" => Axis::Command,
         "outcome" => Axis::Outcome,
         _ => {
-            let wanted = "one of type, program, host, user, day, size, command, outcome is wanted";
+            let wanted = "use one of type, program, host, user, day, size, command, outcome";
             return Err(wanted.to_owned());
         }
     })

@@ -1,64 +1,64 @@
-//! A table of figures, once, as text for people and as JSON and CSV for programs.
+//! A table of figures, defined once, as text for users and as JSON and CSV for programs.
 //!
-//! A figure is kept in its base unit: bit/s, seconds, bits. Programs get it so; for people the
-//! column takes the largest unit in which its greatest figure still has a digit before the point,
-//! and shows three significant digits.
+//! A figure is stored in its base unit: bit/s, seconds, bits. Programs get it in that unit. In
+//! text, a column has the largest unit in which its greatest figure still has a digit before the
+//! decimal point, and three significant digits.
 
 use records::calendar::Moment;
 use records::figures;
 use records::table::Table;
 use serde_json::{Map, Value, json};
 
-/// What stands in a cell.
+/// Content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cell {
-    /// Text, escaped where it is shown.
+    /// Text, escaped when it is printed.
     Text(String),
     /// A whole number.
     Count(u64),
     /// A figure in the base unit of its column.
     Figure(f64),
-    /// A duration, ns.
+    /// A duration in ns.
     Duration(u64),
-    /// A part of a whole.
+    /// A part of a whole, and the whole.
     Share(u64, u64),
-    /// A moment, ns of Unix time.
+    /// A time, in ns of Unix time.
     Moment(u64),
-    /// What is not known.
+    /// An unknown value.
     Unknown,
 }
 
-/// A unit of a column and how many base units it has.
+/// Name of a unit of a column, and its number of base units.
 pub(super) type Unit = (&'static str, f64);
 
-/// Of a bit.
+/// Units of a number of bits. The base unit is the bit.
 pub(super) const BITS: &[Unit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
-/// Of a bit a second.
+/// Units of a rate. The base unit is bit/s.
 pub(super) const RATES: &[Unit] =
     &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
-/// Of a second for a bit: RFC 573's s/Mbit, and what suits today.
+/// Units of CPU time per bit: RFC 573's s/Mbit, and one for current rates. The base unit is s/bit.
 pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
-/// Of a second for a bit, as in RFC 573's table III.
+/// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
 pub(super) const TIMES_OF_A_BIT: &[Unit] = &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
-/// Of a price for a bit.
+/// Units of the cost of a bit. The base unit is the price of one bit.
 pub(super) const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
 #[derive(Clone, Debug)]
 struct Column {
-    /// What programs call it.
+    /// Name in JSON and CSV.
     key: &'static str,
-    /// What people read above it.
+    /// Header in text.
     header: &'static str,
     units: &'static [Unit],
     is_text: bool,
-    /// Wide terminals and programs alone get it.
+    /// Whether narrow terminals omit the column.
     is_optional: bool,
 }
 
-/// A table.
+/// A table of figures, with its title and notes.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
-    /// What programs call it.
+    /// Name in JSON.
     pub(super) key: &'static str,
     title: String,
     columns: Vec<Column>,
@@ -79,13 +79,13 @@ impl Grid {
         self
     }
 
-    /// Adds a column of text that narrow terminals do not get.
+    /// Adds a column of text that narrow terminals omit.
     pub(super) fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: true });
         self
     }
 
-    /// Adds a column of whole numbers that narrow terminals do not get.
+    /// Adds a column of whole numbers that narrow terminals omit.
     pub(super) fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: false, is_optional: true });
         self
@@ -141,7 +141,8 @@ impl Grid {
         paragraph(&self.title) + &table.render(width) + &notes
     }
 
-    /// Returns the unit of the column at `at`: the largest that leaves a digit before the point.
+    /// Returns the unit of the column at `at`: the largest that leaves a digit before the decimal
+    /// point.
     fn unit(&self, at: usize, column: &Column) -> Option<Unit> {
         let figures = self.rows.iter().filter_map(|row| match row.get(at) {
             Some(Cell::Figure(figure)) => Some(*figure),
@@ -162,7 +163,7 @@ impl Grid {
         json!({ "rows": self.rows.iter().map(object).collect::<Vec<_>>(), "notes": self.notes })
     }
 
-    /// Returns the rows with a line of names above them (RFC 4180, with plain ends of lines).
+    /// Returns the rows below a line of names (RFC 4180, with LF line endings).
     pub(super) fn to_csv(&self) -> String {
         let mut text = String::new();
         let names = self.columns.iter().map(|column| column.key.to_owned());
@@ -180,27 +181,27 @@ fn push_line(text: &mut String, cells: impl Iterator<Item = String>) {
 }
 
 impl Cell {
-    /// Returns the text as it is, or that it is not known.
+    /// Returns a cell with the text, or an unknown one.
     pub(super) fn text(text: Option<&str>) -> Self {
         text.map_or(Self::Unknown, |text| Self::Text(text.to_owned()))
     }
 
-    /// Returns bytes of somebody else; what is no UTF-8 is shown as a replacement character.
+    /// Returns a cell with bytes of another host. Invalid UTF-8 becomes a replacement character.
     pub(super) fn bytes(bytes: Option<&[u8]>) -> Self {
         bytes.map_or(Self::Unknown, |bytes| Self::Text(String::from_utf8_lossy(bytes).into_owned()))
     }
 
-    /// Returns the whole number, or that it is not known.
+    /// Returns a cell with the whole number, or an unknown one.
     pub(super) fn count(count: Option<u64>) -> Self {
         count.map_or(Self::Unknown, Self::Count)
     }
 
-    /// Returns the figure, or that it is not known.
+    /// Returns a cell with the figure, or an unknown one.
     pub(super) fn figure(figure: Option<f64>) -> Self {
         figure.map_or(Self::Unknown, Self::Figure)
     }
 
-    /// Returns the duration, or that it is not known.
+    /// Returns a cell with the duration, or an unknown one.
     pub(super) fn duration(ns: Option<u64>) -> Self {
         ns.map_or(Self::Unknown, Self::Duration)
     }
@@ -214,7 +215,7 @@ impl Cell {
             Self::Share(part, whole) => figures::share(*part, *whole),
             Self::Moment(unix_ns) => {
                 let moment = Moment::of(*unix_ns);
-                // Two digits of the year are enough for people, as they were in 1973.
+                // Two digits of the year are enough for a reader, as in 1973.
                 format!("{} {}", moment.date().split_off(2), moment.time())
             }
             Self::Unknown => figures::UNKNOWN.to_owned(),
@@ -237,7 +238,7 @@ impl Cell {
 
     fn to_csv(&self) -> String {
         match self {
-            // A spreadsheet takes what begins so as a formula of somebody else's.
+            // A spreadsheet would run such a text of another host as a formula.
             Self::Text(text) if text.starts_with(['=', '+', '-', '@']) => {
                 quoted(&format!("'{text}"))
             }
@@ -256,7 +257,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", records::escape::terminal(text).replace('"', "\"\""))
 }
 
-/// Returns a figure with three significant digits and its thousands apart.
+/// Returns a figure with three significant digits and separated thousands.
 fn significant(figure: f64) -> String {
     let decimals = match figure.abs() {
         100.0.. => 0,

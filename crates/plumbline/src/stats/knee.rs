@@ -1,19 +1,19 @@
-//! From which size on the size makes little difference to the rate.
+//! The file size from which on the size makes little difference to the rate.
 //!
-//! RFC 573 saw that small files went at a lower rate than large ones, and that beyond 40 kbit the
-//! size made little difference. Here the knee is the smallest class of sizes from which on every
-//! larger class has at least four fifths of the rate that all of them have together. A class of
-//! fewer than three transfers says nothing.
+//! RFC 573 observed that small files had a lower rate than large ones, and that beyond 40 kbit the
+//! size made little difference. Here the knee is the smallest size class from which on every class
+//! has at least four fifths of the rate of all these classes together. A class with fewer than
+//! three transfers is ignored.
 
 use super::tables::size_text;
 use records::figures;
 use records::store::{Key, Subset};
 use records::tally::Sum;
 
-/// Classes with fewer transfers are left out.
+/// Minimum number of transfers of a class.
 const FILES_MIN: u64 = 3;
 
-/// Returns a sentence about the knee of rate against size.
+/// Returns a sentence about the knee of the rate against the size.
 pub(super) fn knee(subsets: &[Subset]) -> String {
     let classes: Vec<(u32, Sum)> = subsets
         .iter()
@@ -25,14 +25,14 @@ pub(super) fn knee(subsets: &[Subset]) -> String {
         .collect();
     let Some(at) = (0..classes.len()).find(|at| is_level(classes.get(*at..).unwrap_or_default()))
     else {
-        return "There are too few transfers to say where the size begins to matter.".to_owned();
+        return "Too few transfers to determine where the size begins to matter.".to_owned();
     };
     let (below, beyond) = classes.split_at_checked(at).unwrap_or_default();
     let Some((digits, _)) = beyond.first() else { return String::new() };
     let rate = rate_text(&together(beyond));
     if below.is_empty() {
         return format!(
-            "No knee: from {} on the size makes little difference, {rate} in all.",
+            "No knee: from {} on the size makes little difference, {rate} overall.",
             size_text(*digits)
         );
     }
@@ -59,7 +59,7 @@ fn together(classes: &[(u32, Sum)]) -> Sum {
     all
 }
 
-/// Returns whether every one of `classes` has four fifths of the rate of all.
+/// Returns whether each of `classes` has at least four fifths of the rate of all.
 fn is_level(classes: &[(u32, Sum)]) -> bool {
     let Some(all) = together(classes).bits_per_s() else { return false };
     classes.iter().all(|(_, sum)| sum.bits_per_s().is_some_and(|rate| rate >= 0.8 * all))
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use records::tally::{Measures, Tally};
 
-    /// Returns a class of three transfers with so many bits at such a rate.
+    /// Returns a class of three transfers of `bits` bits at a rate of `rate_bps`.
     fn class(bits: u64, rate_bps: u64) -> Subset {
         let mut tally = Tally::default();
         let real_ns = Some(bits * 1_000_000_000 / rate_bps);
@@ -105,6 +105,6 @@ mod tests {
 
     #[test]
     fn of_nothing_no_knee_is_said() {
-        assert!(knee(&[]).starts_with("There are too few"));
+        assert!(knee(&[]).starts_with("Too few transfers"));
     }
 }

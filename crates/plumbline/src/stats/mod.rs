@@ -1,7 +1,7 @@
 //! `plumb stats`: statistics of the recorded transfers.
 //!
-//! What the journal has new is brought into the store first; then the tables that were asked for
-//! are made from its roll-ups. A store that may be read but not written is read as it is.
+//! New records of the journal are imported into the store first. Then the requested tables are made
+//! from its roll-ups. A store that may be read but not written is used as it is.
 
 mod export;
 mod filter;
@@ -24,15 +24,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tables::Prices;
 
-/// What `plumb stats --help` says first.
+/// Introduction of `plumb stats --help`.
 pub(crate) const ABOUT: &str = "\
-Statistics of the recorded transfers.
+Print statistics of the recorded transfers.
 
-Without a table: what subsets of the transfers add up to (RFC 573, table II), and the largest, the \
-smallest and the best. Only complete transfers count, unless --outcome says otherwise, and listings \
-of folders are a subset of their own, outside of the total.";
+Without a table name: the totals of subsets of the transfers (RFC 573, table II), and the largest, \
+smallest, fastest and slowest transfer. Only complete transfers count, unless --outcome selects \
+others; directory listings are a separate subset that is not part of the total.";
 
-/// How many transfers the list has, if it is not said.
+/// Default number of transfers in the list.
 const LISTED: u32 = 25;
 
 const EXAMPLES: &str = "\
@@ -43,31 +43,30 @@ Examples:
   plumb stats cost --cpu-hour 0.05 --gigabyte 0.09
   plumb stats --export transfers.parquet
 
-Exit codes: 0 done; 2 the arguments are wrong; 3 there is no such transfer; 4 the store cannot be
-read.";
+Exit codes: 0 success; 2 invalid arguments; 3 no matching transfers; 4 the store cannot be read.";
 
-/// A table.
+/// A table of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Choose {
-    /// What subsets add up to (RFC 573, table II)
+    /// Totals of subsets (RFC 573, table II)
     Summary,
-    /// The largest, the smallest, the fastest, the slowest
+    /// The largest, smallest, fastest and slowest transfer
     Extremes,
-    /// The newest transfers, one by one (RFC 573, table III)
+    /// The newest transfers, one per line (RFC 573, table III)
     List,
     /// Get and send by byte size and type (RFC 594)
     Operations,
-    /// Rate by size, and where the knee is
+    /// Rate by size, and the position of the knee
     Sizes,
-    /// Spread of time, speed and CPU
+    /// Percentiles of time, speed and CPU
     Percentiles,
-    /// What limited them
+    /// Limiting factors
     Limits,
-    /// What they cost, at --cpu-hour and --gigabyte
+    /// Cost, at --cpu-hour and --gigabyte
     Cost,
-    /// How they ended
+    /// Outcomes
     Outcomes,
-    /// All of these; cost where there is a price
+    /// All of these; cost only with a price
     All,
 }
 
@@ -75,23 +74,23 @@ enum Choose {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Which tables
+    /// Tables to print
     #[arg(value_enum, value_name = "TABLE")]
     tables: Vec<Choose>,
     #[command(flatten)]
     choice: Choice,
-    /// By what subsets are made: type, program, host, user, day, size, command, outcome; several
-    /// with commas
+    /// Axes of the subsets: type, program, host, user, day, size, command, outcome; several with
+    /// commas
     #[arg(long, value_name = "AXIS", value_delimiter = ',', value_parser = filter::parse_axis,
           default_value = "type,program")]
     by: Vec<Axis>,
-    /// How many transfers the list has, 25 if it is not said, or how many lines --xferlog writes
+    /// Number of transfers in the list, by default 25, or number of lines that --xferlog writes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     last: Option<u32>,
-    /// What an hour of CPU time costs, in any currency
+    /// Price of an hour of CPU time, in any currency
     #[arg(long, value_name = "PRICE", value_parser = parse_price)]
     cpu_hour: Option<f64>,
-    /// What it costs to carry a gigabyte
+    /// Price of carrying a gigabyte
     #[arg(long, value_name = "PRICE", value_parser = parse_price)]
     gigabyte: Option<f64>,
     /// Write the tables as JSON, in bits, seconds and nanoseconds
@@ -100,23 +99,23 @@ pub(crate) struct Arguments {
     /// Write one table as CSV
     #[arg(long)]
     csv: bool,
-    /// Write the transfers as lines of xferlog, which leaves most of each out
+    /// Write the transfers as xferlog lines, which omit most of each record
     #[arg(long, conflicts_with_all = ["json", "csv", "tables"])]
     xferlog: bool,
-    /// Write the whole records to a file of Parquet
+    /// Write the complete records to a Parquet file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "csv", "tables", "xferlog"])]
     export: Option<PathBuf>,
-    /// Where the journal and the store are, if not where plumb keeps them
+    /// Directory of the journal and the store, if not the default one
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
-/// Returns the folder in which the records of transfers are.
+/// Returns the directory of the transfer records.
 pub(crate) fn records_folder() -> PathBuf {
     state_folder().join("transfers")
 }
 
-/// Returns the folder in which they are written first.
+/// Returns the directory of the journal, to which records are written first.
 pub(crate) fn journal_folder() -> PathBuf {
     records_folder().join("journal")
 }
@@ -141,7 +140,7 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
         return Ok(Err(Failure::WrongArguments));
     }
     let has_records = ["transfers.sqlite", "journal"].iter().any(|name| {
-        // What may not be looked at may be there.
+        // An entry that may not be examined may exist.
         folder.join(name).try_exists().unwrap_or(true)
     });
     if !has_records {
@@ -158,15 +157,15 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
     if files(&with_listings)? == 0 {
         complain(&match files(&Filter::default())? {
             0 => nothing_in(folder),
-            all => anyhow!("none of the {all} recorded transfers is so"),
+            all => anyhow!("none of the {all} recorded transfers matches"),
         });
         return Ok(Err(Failure::NothingMeasured));
     }
     if let Some(file) = &arguments.export {
         let count = export::parquet(&store, &with_listings, file)
-            .with_context(|| format!("the records cannot be written to {}", file.display()))?;
-        let text = format!("{count} transfers are in {}.\n", file.display());
-        // Where the reader has gone there is nobody to tell.
+            .with_context(|| format!("cannot write the records to {}", file.display()))?;
+        let text = format!("{count} transfers written to {}.\n", file.display());
+        // A closed standard output is ignored.
         _ = io::stdout().write_all(text.as_bytes());
         return Ok(Ok(()));
     }
@@ -179,7 +178,7 @@ fn try_run(arguments: &Arguments, folder: &Path, now_unix_ns: u64) -> Result<exi
 }
 
 fn nothing_in(folder: &Path) -> anyhow::Error {
-    anyhow!("no transfer is recorded in {} yet", folder.display())
+    anyhow!("no transfers recorded in {} yet", folder.display())
 }
 
 fn write_xferlog(store: &Store, filter: &Filter, last: Option<u32>) -> Result<()> {
@@ -189,7 +188,7 @@ fn write_xferlog(store: &Store, filter: &Filter, last: Option<u32>) -> Result<()
     Ok(())
 }
 
-/// Writes the newest transfers as lines of xferlog, or all of them.
+/// Writes the newest transfers as xferlog lines, or all of them.
 fn xferlog_lines(
     store: &Store,
     filter: &Filter,
@@ -198,7 +197,7 @@ fn xferlog_lines(
 ) -> Result<()> {
     let mut has_reader = true;
     let mut write = |transfer: &Transfer| {
-        // Where the reader has gone there is nobody to tell.
+        // A closed standard output is ignored.
         has_reader = has_reader && out.write_all(xferlog::line(transfer).as_bytes()).is_ok();
     };
     if let Some(last) = last {
@@ -212,7 +211,7 @@ fn xferlog_lines(
     })
 }
 
-/// Opens the store in `folder` and brings into it what the journal has new.
+/// Opens the store in `folder`, and imports new records of the journal.
 pub(crate) fn open(folder: &Path) -> Result<Store> {
     let path = folder.join("transfers.sqlite");
     let named = |error: StoreError| anyhow!("the store {}: {error}", path.display());
@@ -223,13 +222,13 @@ pub(crate) fn open(folder: &Path) -> Result<Store> {
     match store.import(&folder.join("journal")) {
         Ok(imported) if imported.unreadable > 0 => {
             let lines = imported.unreadable;
-            complain(&anyhow!("{lines} lines of the journal are no record and were passed over"));
+            complain(&anyhow!("{lines} lines of the journal are not records and were skipped"));
         }
         Ok(_) => {}
-        // It can be read, and shows what was brought in before.
+        // The store can be read, and shows what was imported before.
         Err(StoreError::NotPermitted) => {
             complain(&anyhow!(
-                "the store {} cannot be written; it is shown as it is",
+                "cannot write the store {}; its present content is used",
                 path.display()
             ));
         }
@@ -238,7 +237,7 @@ pub(crate) fn open(folder: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Returns the filter; subsets by outcome are of all outcomes, unless some were asked for.
+/// Returns the filter. Subsets by outcome include all outcomes, unless some are given.
 fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
     let mut filter = arguments.choice.filter(now_unix_ns);
     let is_by_outcome = arguments.by.contains(&Axis::Outcome);
@@ -248,11 +247,11 @@ fn filter_of(arguments: &Arguments, now_unix_ns: u64) -> Filter {
     filter
 }
 
-/// Returns the tables that are asked for.
+/// Returns the requested tables.
 fn tables_of(arguments: &Arguments) -> Result<Vec<Choose>> {
     let has_price = arguments.cpu_hour.is_some() || arguments.gigabyte.is_some();
     if arguments.tables.contains(&Choose::Cost) && !has_price {
-        bail!("the table of cost needs a price, by --cpu-hour or --gigabyte");
+        bail!("the cost table needs a price: use --cpu-hour or --gigabyte");
     }
     let mut tables = arguments.tables.clone();
     if tables.is_empty() {
@@ -267,7 +266,7 @@ fn tables_of(arguments: &Arguments) -> Result<Vec<Choose>> {
     if arguments.csv && tables.len() > 1 {
         tables.truncate(usize::from(arguments.tables.is_empty()));
         if tables.is_empty() {
-            bail!("a CSV has one table; name one of them");
+            bail!("--csv writes one table: name one");
         }
     }
     Ok(tables)
@@ -342,7 +341,7 @@ fn grid(table: Choose, arguments: &Arguments, store: &Store, filter: &Filter) ->
     })
 }
 
-/// Returns what the listings add up to, which are no files, if there are any.
+/// Returns the totals of the listings, which are not files, if there are any.
 fn listings(store: &Store, filter: &Filter) -> Result<Option<Tally>> {
     if filter.moved != Some(Moved::Files) {
         return Ok(None);
@@ -371,5 +370,5 @@ fn extremes(store: &Store, all: &[Subset]) -> Result<Vec<(&'static str, u64, Tra
 
 fn parse_price(text: &str) -> Result<f64, String> {
     let price = text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
-    price.ok_or_else(|| "a price is a number that is not negative".to_owned())
+    price.ok_or_else(|| "use a number that is not negative".to_owned())
 }

@@ -1,8 +1,8 @@
 //! The tables of `plumb stats`, from the subsets and transfers of a store.
 //!
-//! RFC 573's table II (what subsets of the transfers add up to) and table III (the transfers one by
-//! one), RFC 594's table (get and send by byte size and type), and what those papers had no room
-//! for: spread, limits, rate by size with the knee, cost.
+//! They are RFC 573's table II (totals of subsets) and table III (the transfers one by one), RFC
+//! 594's table (get and send by byte size and type), and others that those papers do not have:
+//! spread, limits, rate by size with the knee, cost.
 
 use super::grid::{BITS, COSTS, Cell, Grid, PRICES, RATES, TIMES_OF_A_BIT};
 use super::knee::knee;
@@ -12,14 +12,14 @@ use records::store::{Key, Subset};
 use records::tally::{FASTEST_MIN_NS, Tally};
 use records::transfer::{Command, Limit, Outcome, Role, Transfer, Type, derived};
 
-/// What an hour of CPU time and a gigabyte cost.
+/// Prices of an hour of CPU time and of a gigabyte.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Prices {
     pub(super) cpu_hour: f64,
     pub(super) gigabyte: f64,
 }
 
-/// Returns RFC 573's table II, with the listings of folders below it, which are no files.
+/// Returns RFC 573's table II, and below it the directory listings, which are not files.
 pub(super) fn summary(subsets: &[Subset], listings: Option<&Tally>) -> Grid {
     let mut grid = Grid::new("summary", "Transfers (RFC 573, table II)")
         .text("subset", "subset")
@@ -44,9 +44,9 @@ pub(super) fn summary(subsets: &[Subset], listings: Option<&Tally>) -> Grid {
     grid
 }
 
-/// Returns RFC 573's table III: `transfers` one by one.
+/// Returns RFC 573's table III: the `transfers` one by one.
 pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
-    let mut grid = Grid::new("list", "The newest transfers (RFC 573, table III)")
+    let mut grid = Grid::new("list", "Newest transfers (RFC 573, table III)")
         .optional_number("number", "#")
         .text("host", "host")
         .text("command", "comm")
@@ -67,7 +67,7 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
     for (number, transfer) in transfers {
         let (identity, request) = (&transfer.identity, &transfer.request);
         let path = match request.command {
-            // The name that was chosen is that of the file.
+            // The name that the server has chosen is that of the file.
             Some(Command::Stou) => request.path_real.as_ref().or(request.path_requested.as_ref()),
             _ => request.path_requested.as_ref().or(request.path_real.as_ref()),
         };
@@ -97,7 +97,7 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
     grid
 }
 
-/// Returns RFC 594's table: what it takes to get and to send, by byte size and type.
+/// Returns RFC 594's table: rate and CPU time of get and send, by byte size and type.
 pub(super) fn operations(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("operations", "Get and send (RFC 594)")
         .text("operation", "operation")
@@ -120,7 +120,7 @@ pub(super) fn operations(subsets: &[Subset]) -> Grid {
     grid
 }
 
-/// Returns rate against size, and where the knee is.
+/// Returns the rate by size, and the position of the knee.
 pub(super) fn sizes(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("sizes", "Rate by size of the file")
         .text("size", "size")
@@ -143,7 +143,7 @@ pub(super) fn sizes(subsets: &[Subset]) -> Grid {
 
 /// Returns the spread of times, rates and costs.
 pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
-    let mut grid = Grid::new("percentiles", "Percentiles: 50, 90 and 99 of 100 are no more than")
+    let mut grid = Grid::new("percentiles", "Percentiles 50, 90 and 99")
         .text("subset", "subset")
         .number("files", "files")
         .number("real_ns_p50", "time p50")
@@ -177,9 +177,9 @@ pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
     grid
 }
 
-/// Returns how many transfers were limited by what.
+/// Returns how many transfers each factor has limited.
 pub(super) fn limits(subsets: &[Subset]) -> Grid {
-    let mut grid = Grid::new("limits", "What limited them")
+    let mut grid = Grid::new("limits", "Limiting factors")
         .text("subset", "subset")
         .number("files", "files")
         .number("peer", "peer")
@@ -197,10 +197,10 @@ pub(super) fn limits(subsets: &[Subset]) -> Grid {
     grid
 }
 
-/// Returns what the transfers cost at `prices`.
+/// Returns the cost of the transfers at `prices`.
 pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
     let title = format!(
-        "Cost at {} an hour of CPU time and {} a GB",
+        "Cost at {} per hour of CPU time and {} per GB",
         plain(prices.cpu_hour),
         plain(prices.gigabyte)
     );
@@ -217,7 +217,8 @@ pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
         let cpu = seconds.map(|seconds| seconds / 3_600.0 * prices.cpu_hour);
         let bits = (tally.size.files > 0).then_some(tally.size.bits as f64);
         let line = bits.map(|bits| bits / 8e9 * prices.gigabyte);
-        // The CPU time is known of some, the size of others: what a bit costs is a sum of both.
+        // Transfers with a known CPU time may differ from those with a known size, so the cost of a
+        // bit is the sum of its CPU cost and of the price for carrying it.
         let per_bit = tally
             .cost
             .s_per_megabit()
@@ -235,9 +236,9 @@ pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
     grid
 }
 
-/// Returns the largest, the smallest, the fastest and the slowest of them.
+/// Returns the largest, the smallest, the fastest and the slowest transfer.
 pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
-    let mut grid = Grid::new("extremes", "The largest, the smallest, the best")
+    let mut grid = Grid::new("extremes", "Largest, smallest, fastest, slowest")
         .text("which", "which")
         .number("number", "#")
         .text("host", "host")
@@ -269,10 +270,10 @@ pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
     grid
 }
 
-/// Returns how the transfers ended.
+/// Returns the outcomes of the transfers.
 pub(super) fn outcomes(subsets: &[Subset]) -> Grid {
     let all: u64 = subsets.iter().map(|subset| subset.tally.files).sum();
-    let mut grid = Grid::new("outcomes", "How they ended")
+    let mut grid = Grid::new("outcomes", "Outcomes")
         .text("outcome", "outcome")
         .number("files", "files")
         .number("share", "share");
@@ -287,12 +288,12 @@ fn cost(tally: &Tally) -> Cell {
     Cell::figure(tally.cost.s_per_megabit().map(|cost| cost / 1e6))
 }
 
-/// Returns a price as it was said.
+/// Returns a price as it was given.
 fn plain(price: f64) -> String {
     format!("{price}")
 }
 
-/// Returns what a subset is called.
+/// Returns the name of a subset.
 pub(super) fn label(key: &Key) -> String {
     let unknown = |what: &str| format!("{what} not known");
     let name = |name: &Option<Vec<u8>>, what: &str| match name {
@@ -333,7 +334,7 @@ const fn type_text(representation: Type) -> &'static str {
     }
 }
 
-/// Returns the sizes of files whose bits have so many binary digits: `4 to 8 KiB`.
+/// Returns the file sizes whose number of bits has `digits` binary digits: `4 to 8 KiB`.
 pub(super) fn size_text(digits: u32) -> String {
     match digits {
         0 => "empty".to_owned(),

@@ -1,4 +1,4 @@
-//! The tables of RFC 573's transfers and of a population of today, and what is refused.
+//! Tests of the tables, with RFC 573's transfers and with a current population, and of refusals.
 
 use super::*;
 use crate::lab::strata::transfers_of_1973;
@@ -14,7 +14,7 @@ struct Line {
     arguments: Arguments,
 }
 
-/// A folder that goes when the test ends.
+/// A directory that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -52,7 +52,7 @@ fn of_today() -> Store {
     store_of(&Population::new(settings).take(1_000).collect::<Vec<_>>())
 }
 
-/// Returns what `plumb stats LINE` writes on a terminal of `width` columns.
+/// Returns the output of `plumb stats LINE` on a terminal of `width` columns.
 fn written(store: &Store, line: &str, width: usize) -> String {
     let arguments = arguments(line);
     let now_unix_ns = BEGAN_UNIX_NS + 3 * records::calendar::NS_PER_DAY;
@@ -92,7 +92,7 @@ fn on_80_columns_the_listing_and_the_extremes_are_tables_and_not_blocks() {
 
 #[test]
 fn the_cost_is_the_papers_at_six_dollars_a_cpu_minute() {
-    // The paper has $1.90 a megabit in ASCII and $0.30 in image.
+    // RFC 573 has $1.90 per megabit in ASCII and $0.30 in image.
     insta::assert_snapshot!(written(&of_1973(), "cost --cpu-hour 360 --by type", 100));
 }
 

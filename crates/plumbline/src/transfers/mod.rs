@@ -1,12 +1,12 @@
-//! The record of every transfer, made by the program that made the transfer.
+//! Records of all transfers, made by the program that runs the transfer.
 //!
-//! A [`Recorder`] begins a [`Record`], the transfer's program fills what it learns, and the recorder
-//! keeps it: a line of the journal (`records::journal`), out of which `plumb stats` makes its tables.
-//! What nobody knows stays unknown. A journal that cannot be written is told of in one sentence and
-//! never ends a transfer.
+//! A [`Recorder`] begins a [`Record`], the program fills it, and the recorder keeps it as a line of
+//! the journal (`records::journal`), from which `plumb stats` makes its tables. Values that were
+//! not measured stay unknown. A journal that cannot be written is reported in one message and never
+//! ends a transfer.
 //!
-//! The CPU time of a record is that of the transfer alone (`processor`); what TCP tells of its data
-//! connection has the same names from the kernel and from our own TCP/IP (`tcp`).
+//! The CPU time of a record is that of the transfer alone (`processor`). The TCP values of its data
+//! connection have the same names for the kernel and for the user-space TCP/IP (`tcp`).
 
 mod processor;
 mod record;
@@ -22,11 +22,11 @@ pub(crate) use summary::{spent, summary};
 pub(crate) use tcp::{TICK, of_info, of_kernel, of_own, of_settled};
 pub(crate) use tls::DataTls;
 
-/// Whether records are kept, as the commands are told.
+/// Option of the commands that turns records off.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(crate) struct Keeping {
-    /// Keep no record of the transfers for `plumb stats`
+    /// Do not record the transfers for `plumb stats`
     #[arg(long, env = "PLUMB_NO_RECORD", hide_env = true,
           value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_record: bool,

@@ -1,17 +1,17 @@
-//! The CPU time of one task among others of its thread.
+//! CPU time of one task among others of the same thread.
 //!
-//! Between two readings of the thread's CPU clock other tasks have run, and to read it around each
-//! turn costs more than many a turn. So each turn is taken by the clock of the run, which costs
-//! little, and the sum is cut to what the whole thread has used meanwhile: both are never less than
-//! what the task has used, and they differ from it only where the thread was interrupted in the
-//! midst of a turn and others of its tasks had work too.
+//! Other tasks run between two readings of the thread's CPU clock, and reading it around each poll
+//! costs more than many polls. Therefore each poll is timed by the monotonic clock, which is cheap,
+//! and the sum is limited to the CPU time of the whole thread meanwhile. Neither value is less than
+//! the CPU time of the task. The result exceeds it only if the thread was preempted during a poll
+//! and its other tasks had work too.
 
 use os::clock::thread_cpu_time;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// Runs `future`, which stays on this thread, and returns the CPU time of its turns too.
+/// Runs `future`, which stays on this thread, and returns the CPU time of its polls too.
 pub(crate) async fn timed<F: Future>(future: F) -> (F::Output, Duration) {
     let mut future = pin!(future);
     let (before, mut spent) = (thread_cpu_time(), Duration::ZERO);

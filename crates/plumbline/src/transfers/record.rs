@@ -1,4 +1,4 @@
-//! A record while its transfer runs.
+//! The record of a transfer in progress.
 
 use crate::files::tftp::is_full;
 use protocols::application::ftp::{self, Representation, WordFormat};
@@ -6,17 +6,17 @@ use records::transfer::{Format, Mode, Outcome, Structure, Text, Transfer, Type};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A record while its transfer runs.
+/// The record of a transfer in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// What is known by now.
+    /// Values known so far.
     pub(crate) transfer: Transfer,
-    /// When the command was given.
+    /// Time of the command.
     pub(crate) began: Instant,
 }
 
 impl Record {
-    /// Notes the representation.
+    /// Records the representation.
     pub(crate) fn note_representation(&mut self, representation: &Representation) {
         let request = &mut self.transfer.request;
         let (data_type, format, bits) = match representation.data_type {
@@ -48,10 +48,10 @@ impl Record {
         request.word_format = known.filter(|_| is_words).map(|(_, name)| Text::from(*name));
     }
 
-    /// Notes the bits of what has moved: bytes times their size, as RFC 573 has it.
+    /// Records the number of bits that have moved: bytes times their size, as in RFC 573.
     ///
-    /// Of words in a stream they are what the wire has had room for: it is filled up with less than
-    /// an octet, which is less than a word of eight bits or more.
+    /// For words in a stream, the bytes on the wire determine the number of words: the padding is
+    /// less than an octet, which is less than a word of eight bits or more.
     pub(crate) fn note_bits(&mut self) {
         let (request, size) = (&self.transfer.request, &mut self.transfer.size);
         let is_plain = request.mode == Some(Mode::Stream) && request.stru == Some(Structure::File);
@@ -67,18 +67,18 @@ impl Record {
         }
     }
 
-    /// Adds CPU time of this transfer.
+    /// Adds CPU time to the record.
     pub(crate) fn add_cpu(&mut self, time: Duration) {
         let before = self.transfer.cpu.cpu_ns.unwrap_or(0);
         self.transfer.cpu.cpu_ns = Some(before.saturating_add(nanos(time)));
     }
 
-    /// Returns the bytes of the file that have moved.
+    /// Returns the number of bytes of the file that have moved.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.transfer.size.file_bytes.unwrap_or(0)
     }
 
-    /// Notes that it is over, and how.
+    /// Ends the record with its outcome.
     pub(crate) fn end(&mut self, outcome: Outcome, error: Option<&str>) {
         self.transfer.time.ns_total = Some(nanos(self.began.elapsed()));
         self.transfer.result.outcome = Some(outcome);
@@ -86,8 +86,8 @@ impl Record {
         self.note_bits();
     }
 
-    /// Says that the transfer lasted until a moment behind its last reply: then the last byte arrived
-    /// behind that reply.
+    /// Extends the transfer to `arrived`, if that is after its last reply: then the last byte
+    /// arrived after that reply.
     pub(crate) fn last_until(&mut self, arrived: Instant) {
         let lasted = Some(nanos(arrived.saturating_duration_since(self.began)));
         let time = &mut self.transfer.time;
@@ -97,12 +97,12 @@ impl Record {
     }
 }
 
-/// Returns how a transfer ended that this machine has ended.
+/// Returns the outcome of a transfer that a local error has ended.
 pub(crate) fn local_outcome(error: &io::Error) -> Outcome {
     if is_full(error) { Outcome::Disk } else { Outcome::Local }
 }
 
-/// Returns nanoseconds, as records have them.
+/// Converts a duration to nanoseconds, as in the records; saturates.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

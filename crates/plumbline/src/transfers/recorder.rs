@@ -1,4 +1,4 @@
-//! Who begins records, and writes them to the journal.
+//! Creates transfer records and writes them to the journal.
 
 use super::record::{Record, nanos};
 use crate::exit;
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The one-minute load average of `sysinfo` has this as 1.
+/// Value of `sysinfo(2)` for a load average of 1.
 const LOAD_ONE: u64 = 1 << 16;
 
-/// Who begins records and keeps them.
+/// Creates records and keeps them.
 pub(crate) struct Recorder {
-    /// `None` where no records are kept.
+    /// `None` if no records are kept.
     journal: Option<Mutex<Journal>>,
-    /// What makes the names of this program's records unlike those of others.
+    /// Random number that distinguishes the identifiers of this process from those of others.
     chance: u64,
     count: AtomicU64,
     host: Host,
     version: Text,
     program: Text,
-    /// To whom it is told that the journal cannot be written.
+    /// Reports that the journal cannot be written.
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// One session, whose transfers are numbered.
+/// A session whose transfers are numbered.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: Identifier,
@@ -42,7 +42,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Gives `record` its place in the session, and returns whether it is the first one.
+    /// Assigns `record` its number in the session, and returns whether it is the first one.
     pub(crate) fn number(&mut self, record: &mut Record) -> bool {
         self.transfers += 1;
         record.transfer.identity.session_id = Some(self.id);
@@ -52,20 +52,20 @@ impl Session {
 }
 
 impl Recorder {
-    /// Makes one for a command that a person gives.
+    /// Creates a recorder for a client command.
     pub(crate) fn of_user(is_wanted: bool) -> Self {
         let folder = crate::stats::journal_folder();
         let tell = |why: &str| exit::complain(&anyhow::Error::msg(why.to_owned()));
         Self::open(is_wanted.then_some(folder.as_path()), tell)
     }
 
-    /// Opens the journal in `folder`, if there is to be one. What goes wrong is told to `tell`.
+    /// Opens the journal in `folder`, if there is to be one. Errors are reported to `tell`.
     pub(crate) fn open(folder: Option<&Path>, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let journal = folder.and_then(|folder| {
             let opened = Journal::open(folder, Settings::default());
             let failed = |error| {
                 tell(&format!(
-                    "no record of the transfers is kept in {}: {error}; --no-record keeps none",
+                    "cannot record transfers in {}: {error}; use --no-record to disable records",
                     folder.display()
                 ));
             };
@@ -80,7 +80,7 @@ impl Recorder {
         });
         Self {
             journal: journal.map(Mutex::new),
-            // Where there is no entropy, names are of the time alone.
+            // Without entropy, identifiers depend on the time and the count only.
             chance: os::entropy::seed().unwrap_or(0),
             count: AtomicU64::new(0),
             host: host.unwrap_or_default(),
@@ -92,7 +92,7 @@ impl Recorder {
 
     fn name(&self, unix_ns: u64) -> Identifier {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        // An odd factor makes of each count another number, all over the range.
+        // An odd factor maps each count to a different number, spread over the whole range.
         let spread = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Identifier::new(unix_ns, self.chance.wrapping_add(spread))
     }
@@ -116,17 +116,17 @@ impl Recorder {
         Record { transfer, began: Instant::now() }
     }
 
-    /// Returns what machine this is and how busy, for the first record of a session.
+    /// Returns the machine and its load, for the first record of a session.
     pub(crate) fn host(&self) -> Host {
         let load = rustix::system::sysinfo().loads.first().copied();
         let hundredths = |load: u64| load.saturating_mul(100) / LOAD_ONE;
-        // The kernel's word has 32 bits on some machines.
+        // The kernel's `long` has 32 bits on some machines.
         #[allow(clippy::useless_conversion, reason = "not of this size on every machine")]
         let load = load.and_then(|load| u64::try_from(load).ok());
         Host { load1_hundredths: load.map(hundredths), ..self.host.clone() }
     }
 
-    /// Keeps a record; it is in the file when [`Self::flush`] returns.
+    /// Keeps a record. It is in the file when [`Self::flush`] returns.
     pub(crate) fn keep(&self, record: &Record) {
         self.with(|journal| journal.append(&record.transfer));
     }
@@ -136,7 +136,7 @@ impl Recorder {
         self.journal.is_some()
     }
 
-    /// Writes the records that were kept.
+    /// Writes the kept records to the journal.
     pub(crate) fn flush(&self) {
         self.with(Journal::flush);
     }
@@ -147,11 +147,11 @@ impl Recorder {
         act(&mut journal);
         match journal.event() {
             Some(Event::Failing(error)) => (self.tell)(&format!(
-                "the records of transfers cannot be written ({error}); transfers go on without"
+                "cannot write transfer records ({error}); transfers continue without them"
             )),
             Some(Event::Resumed { lost: 0 }) | None => {}
             Some(Event::Resumed { lost }) => (self.tell)(&format!(
-                "the records of transfers are written again; {lost} of them are lost"
+                "transfer records are written again; {lost} records were lost"
             )),
         }
     }

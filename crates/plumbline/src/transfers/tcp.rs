@@ -1,4 +1,4 @@
-//! What TCP knows of a data connection at its end, under the same names from either stack.
+//! State of TCP at the end of a data connection, under the same names for both stacks.
 
 use os::socket::{TcpInfo, congestion_control};
 use protocols::transport::tcp::Status;
@@ -9,19 +9,20 @@ use std::time::Duration;
 
 /// The kernel counts the time since the last acknowledgment in ticks of up to 10 ms.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// `TCP_INFO` has this until a connection has had its first loss.
+/// Threshold that `TCP_INFO` reports until the first loss of a connection.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
-/// Less than this says nothing of buffers and congestion, and to ask would cost more than it.
+/// Fewer bytes say nothing about buffers and congestion control, and the queries would cost more
+/// than the transfer.
 const TELLING_BYTES: u64 = 64 * 1024;
 
-/// Asks the kernel about a connection of its own; what it does not tell is unknown.
+/// Queries the kernel about one of its connections. Values that it does not report are unknown.
 pub(crate) fn of_kernel(socket: &impl AsFd) -> Tcp {
     let Ok(info) = TcpInfo::of(socket) else { return Tcp::default() };
     of_socket(socket, &info)
 }
 
-/// Takes what `info` says, and of a connection that has carried much what was set on its socket.
+/// Converts `info`. For a connection that has carried much, adds the settings of its socket.
 fn of_socket(socket: &impl AsFd, info: &TcpInfo) -> Tcp {
     let tcp = of_info(info);
     let carried = tcp.bytes_acked.unwrap_or(0).saturating_add(tcp.bytes_received.unwrap_or(0));
@@ -37,8 +38,8 @@ fn of_socket(socket: &impl AsFd, info: &TcpInfo) -> Tcp {
     }
 }
 
-/// Asks the kernel about a connection on which all was sent: how long ago the last of it was
-/// acknowledged, and what TCP knows; `None` while something is on its way.
+/// Queries the kernel about a connection on which everything was sent. Returns the time since the
+/// last acknowledgment, and the state of TCP; `None` while data is unsent or in flight.
 pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
     let info = TcpInfo::of(socket).ok()?;
     let is_settled = info.unacknowledged_segments == 0 && info.unsent_bytes.unwrap_or(0) == 0;
@@ -46,10 +47,10 @@ pub(crate) fn of_settled(socket: &impl AsFd) -> Option<(Duration, Tcp)> {
     is_settled.then(|| (ago, of_socket(socket, &info)))
 }
 
-/// Makes a record of what the kernel says.
+/// Converts the kernel's `tcp_info`.
 pub(crate) fn of_info(info: &TcpInfo) -> Tcp {
     if info.segments_out == Some(0) {
-        // It was reset by us, and the kernel has forgotten all of it.
+        // A local reset has cleared the kernel's state of the connection.
         return Tcp::default();
     }
     let wide = |number: Option<u32>| number.map(u64::from);
@@ -57,7 +58,7 @@ pub(crate) fn of_info(info: &TcpInfo) -> Tcp {
     Tcp {
         rtt_us: Some(info.round_trip_us.into()),
         rttvar_us: Some(info.round_trip_deviation_us.into()),
-        // It is the largest number until there was a measurement.
+        // The kernel reports the largest number until the first measurement.
         min_rtt_us: wide(info.min_round_trip_us.filter(|us| *us != u32::MAX)),
         snd_mss: Some(info.send_mss_bytes.into()),
         rcv_mss: Some(info.receive_mss_bytes.into()),
@@ -88,7 +89,7 @@ pub(crate) fn of_info(info: &TcpInfo) -> Tcp {
     }
 }
 
-/// Makes the same of what our own TCP tells, with what only it knows.
+/// Converts the status of the user-space TCP, with the values that only it has.
 pub(crate) fn of_own(status: &Status) -> (Tcp, OwnStack) {
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

@@ -1,9 +1,9 @@
-//! What TLS was agreed on a data connection.
+//! TLS parameters of a data connection.
 
 use records::transfer::{Identity, Text};
 use tokio_rustls::rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
-/// What TLS was agreed on a data connection.
+/// TLS parameters of a data connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataTls {
     version: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct DataTls {
 }
 
 impl DataTls {
-    /// Returns what a connection whose handshake is over has agreed.
+    /// Returns the parameters of a connection whose handshake is complete.
     pub(crate) fn of(connection: &CommonState) -> Self {
         let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
         Self {
@@ -25,7 +25,7 @@ impl DataTls {
         }
     }
 
-    /// Writes it into a record.
+    /// Writes the parameters to a record.
     pub(crate) fn note(self, identity: &mut Identity) {
         identity.tls_version = Some(Text::from(self.version));
         identity.tls_cipher = self.cipher.map(Text::from);

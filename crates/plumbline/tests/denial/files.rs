@@ -1,4 +1,4 @@
-//! Attacks by long work on files.
+//! Attacks through long work on files.
 
 use super::*;
 
@@ -14,14 +14,14 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
         let mut attacker = Control::new(ATTACKER, &server);
         assert_eq!(attacker.logs_in("ftp", "a@b"), WELCOME);
         attacker.sends("HASH sparse\n");
-        // Half of them stay.
+        // Half of the attackers stay connected.
         if number % 2 == 0 {
             attacker.resets();
         } else {
             std::mem::forget(attacker);
         }
     }
-    // The hash of a small file and a login go before the rest of theirs.
+    // The server runs this small hash and this login before the attackers' remaining work.
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
     assert_eq!(honest.asks("HASH small"), 213);
@@ -29,7 +29,7 @@ fn hashes_end_with_their_sessions_and_with_the_server() {
     ends(&mut server.program);
 }
 
-/// Logs in and hashes the file `small` 20 times, and returns the processor time of that.
+/// Logs in, hashes the file `small` 20 times, and returns the processor time of both.
 fn cost_of_hashes(server: &Server) -> u64 {
     let before = ticks(&server.program);
     let mut honest = Control::new(OTHER, server);
@@ -55,7 +55,8 @@ fn the_hashes_of_sessions_that_have_ended_cost_nothing() {
         attacker
     });
     attackers.collect::<Vec<_>>().into_iter().for_each(Control::resets);
-    // The permits alternate between sources: each hash that went on would have as many as this one.
+    // The permits alternate between sources: each hash that continued would use as much time as
+    // these.
     let after = cost_of_hashes(&server);
     assert!(after < alone * 10, "{alone} {after}");
     ends(&mut server.program);
@@ -102,7 +103,7 @@ fn a_listing_of_a_large_directory_delays_no_other_session() {
     let mut other = Control::new(OTHER, &server);
     assert_eq!(other.logs_in("ftp", "a@b"), WELCOME);
     for command in ["NLST zzz*", "STAT zzz*", "NLST -a"] {
-        // Other programs may take the processor from one round, and not from all.
+        // Other processes may take the processor during one round, but not during all of them.
         let most = (0..10).map(|_| {
             let mut line = ftp_desk::Line::logged_in(&server);
             let data = command.starts_with("NLST").then(|| line.passive());
@@ -141,7 +142,8 @@ fn a_hash_that_waits_for_its_turn_takes_little_memory() {
     assert!(attackers.iter_mut().all(|attacker| attacker.logs_in("ftp", "a@b") == WELCOME));
     let before = resident_kib(&server.program);
     attackers.iter_mut().for_each(|attacker| attacker.sends("HASH sparse\n"));
-    // Sources take turns, so each of these lets one of theirs go a step.
+    // Sources take turns, so each of these hashes lets one of the attackers' hashes advance by one
+    // step.
     for _ in 0..250 {
         assert_eq!(honest.asks("HASH small"), 213);
     }
@@ -155,7 +157,7 @@ fn a_hash_that_waits_for_its_turn_takes_little_memory() {
 fn files_that_are_converted_delay_no_other_session() {
     let desk = Desk::new();
     let mut server = ftp_server(&desk, "");
-    // Of zeros little is sent: nothing makes the server wait for the client.
+    // Zeros compress to few bytes, so the server never waits for the client to read.
     fs::File::create(desk.there("sparse")).unwrap().set_len(64 << 30).unwrap();
     fs::write(desk.there("small"), b"abc").unwrap();
     let mut attackers = Vec::new();
@@ -174,7 +176,7 @@ fn files_that_are_converted_delay_no_other_session() {
     for _ in 0..200 {
         assert_eq!(honest.asks("NOOP"), 200);
     }
-    // The transfers share one permit, and do not take a thread each.
+    // The transfers share one permit and do not each start a thread.
     assert!(threads(&server.program) < 16, "{}", threads(&server.program));
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();

@@ -1,9 +1,9 @@
-//! Attacks on password checks, and on places for sessions.
+//! Attacks on password checks and on session slots.
 
 use super::login_desk::served::{Caller, Served};
 use super::*;
 
-/// Logs ann in by FTP from another address, and returns the processor time of that: one check.
+/// Logs ann in by FTP from another address, and returns the processor time of that one check.
 fn cost_of_a_check(server: &Server) -> u64 {
     let before = ticks(&server.program);
     let mut honest = Control::new(OTHER, server);
@@ -20,7 +20,8 @@ fn password_checks_of_ftp_end_with_their_connections() {
     let mut server = ftp_server(&desk, "");
     let check = cost_of_a_check(&server);
     let before = ticks(&server.program);
-    // From one address only the first would have a check: the others wait for the delay.
+    // From a single address only the first attempt would be checked; the others would wait for the
+    // delay.
     for source in many_sources() {
         let mut attacker = Control::new(source, &server);
         attacker.sends("USER ann\nPASS wrong\n");
@@ -45,7 +46,8 @@ fn one_source_of_many_logins_is_told_to_come_later_and_another_is_served() {
     }
     let mut honest = Control::new(OTHER, &server);
     assert_eq!(honest.logs_in("ann", "secret"), WELCOME);
-    // Logins whose time is too far away are refused, the others wait for their checks.
+    // Logins whose scheduled check is too far in the future are refused; the others wait for their
+    // checks.
     for attacker in &mut attackers {
         attacker.0.get_mut().set_nonblocking(true).unwrap();
     }
@@ -60,7 +62,7 @@ fn one_source_of_many_logins_is_told_to_come_later_and_another_is_served() {
 }
 
 /// Logs ann in by FTP from another address 24 times, each time after `before`, and returns the
-/// processor time of all of it.
+/// total processor time.
 fn cost_of_logins(server: &Server, mut before: impl FnMut() -> Option<Control>) -> u64 {
     let start = ticks(&server.program);
     for _ in 0..24 {
@@ -82,15 +84,15 @@ fn hanging_up_saves_a_guesser_nothing_of_the_delay() {
         let mut guesser = Control::new(ATTACKER, &server);
         guesser.sends("USER ann\nPASS wrong\n");
         assert_eq!((guesser.reply(), guesser.reply()), (220, 331));
-        // One check runs at a time. When the login that comes next has its reply, a right password
-        // would have had its own, and the guesser hangs up.
+        // Only one check runs at a time. By the time the next login gets its reply, a correct guess
+        // would have got its own, so the guesser disconnects only after that.
         Some(guesser)
     });
-    // A check for each guess would cost as much as the logins do.
+    // A check of each guess would cost as much as the logins do.
     assert!(with_guesses * 2 < logins * 3, "{with_guesses} {logins}");
 }
 
-/// Tries `name` with a wrong password from six addresses, and returns the processor time of that.
+/// Tries `name` with a wrong password from six addresses, and returns the processor time.
 fn cost_of_failures(server: &Server, name: &str, network: u8) -> u64 {
     let before = ticks(&server.program);
     let sources = (1..7).map(|host| Ipv4Addr::new(127, 0, network, host));
@@ -114,12 +116,12 @@ fn a_name_that_nobody_has_costs_as_much_as_a_known_one() {
     assert!(unknown * 2 > known && unknown < known * 2, "{known} {unknown}");
 }
 
-/// Starts a login server at a free port of this machine.
+/// Starts a login server at a free local port.
 fn login_server(desk: &Desk, words: &[&str]) -> (Served, u16) {
     let users = desk.users_file("exec = [\"/bin/sh\", \"-c\", \"echo is''in; cat\"]");
     let usual = ["--listen", "127.0.0.1:0", "--tls", "off", "--users", &users];
     let served = Served::start_with(&[&usual[..], words].concat());
-    let line = served.says("listening at 127.0.0.1:");
+    let line = served.says("listening on 127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
     (served, port.parse().unwrap())
 }
@@ -190,14 +192,14 @@ fn a_hangup_reads_the_users_again_and_ends_no_login_server() {
     let users = fs::read_to_string(&path).unwrap();
     fs::write(&path, users.replace("[ann]", "[kim]")).unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("were read again");
+    server.says("login users and prefixes reloaded");
     let mut caller = Caller::on(connect(OTHER, port));
     caller.hears(b"login: ");
     caller.says(b"kim\r\nsecret\r\n");
     caller.hears(b"isin");
     fs::write(&path, "[kim]\nroot = 1\n  = nonsense\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    let line = server.says("stays as it was");
+    let line = server.says("configuration not reloaded");
     assert!(line.starts_with("plumb: ") && line.contains("users.toml"), "{line}");
     old.says(b"still here\r\n");
     old.hears(b"still here");
@@ -220,7 +222,7 @@ fn a_log_that_is_not_read_stops_no_session_and_no_end() {
         assert_ne!(log.read_line(&mut line).unwrap(), 0);
     }
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap().parse().unwrap();
-    // A pipe holds 64 KiB, and each session says about a hundred bytes.
+    // A pipe holds 64 KiB, and each session logs about a hundred bytes.
     for _ in 0..1500 {
         let mut control = Control(BufReader::new(connect(ATTACKER, port)));
         assert_eq!(control.logs_in("ftp", "a@b"), WELCOME);

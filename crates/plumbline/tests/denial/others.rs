@@ -1,4 +1,5 @@
-//! Attacks on TFTP, on the metrics, and what programs inherit from a server.
+//! Attacks on TFTP and on the metrics endpoint, and the descriptors and limits that programs
+//! inherit from a server.
 
 use super::login_desk::served::{Caller, Served};
 use super::login_desk::within_the_limit;
@@ -6,7 +7,7 @@ use super::*;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-/// Starts a TFTP server at a free port of 127.0.0.1; `limits` are of its table `[tftp]`.
+/// Starts a TFTP server at a free port of 127.0.0.1; `limits` go into its table `[tftp]`.
 fn tftp_server(desk: &Desk, limits: &str) -> (Program, u16) {
     let configuration = desk.here("serve.toml");
     let root = desk.there("");
@@ -24,7 +25,7 @@ fn tftp_server(desk: &Desk, limits: &str) -> (Program, u16) {
     (program, port.parse().unwrap())
 }
 
-/// Asks for a file once, from an address of its own, and never says anything again.
+/// Sends one read request from `source` and nothing after it.
 fn asks_once(source: Ipv4Addr, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind((source, 0)).unwrap();
     socket.send_to(b"\0\x01file\0octet\0", (Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -49,7 +50,7 @@ fn requests_that_are_never_answered_give_their_places_to_new_ones() {
     let desk = Desk::new();
     fs::write(desk.there("file"), ftp_desk::pattern(2_000)).unwrap();
     let (_server, port) = tftp_server(&desk, "transfers-max = 8\ntransfers-per-source-max = 4\n");
-    // One that answers keeps its place.
+    // A client that acknowledges keeps its transfer slot.
     let honest = asks_once(OTHER, port);
     let transfer = gets_block(&honest, 1);
     honest.send_to(&[0, 4, 0, 1], transfer).unwrap();
@@ -79,11 +80,11 @@ fn a_request_that_is_not_answered_takes_no_memory_of_a_transfer() {
     assert!(more < 200 * 100, "{more} KiB");
 }
 
-/// Starts an FTP server with metrics, and returns the port of those.
+/// Starts an FTP server with metrics, and returns the port of the metrics.
 fn with_metrics(desk: &Desk) -> (Server, u16) {
     let words = ["--ftp-listen", "127.0.0.1:0", "--metrics", "0"];
     let server = Server::start(desk, &words);
-    let line = server.says("metrics are at http://127.0.0.1:");
+    let line = server.says("serving metrics at http://127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split('/').next().unwrap();
     (server, port.parse().unwrap())
 }
@@ -99,7 +100,8 @@ fn scrapes(port: u16, host: &str) -> String {
 fn silent_connections_delay_no_scrape() {
     let desk = Desk::new();
     let (mut server, port) = with_metrics(&desk);
-    // Where the processor was away for a second, the connections have timed out: another round.
+    // If the processor is not available for a second, the connections time out: the test tries
+    // again.
     let is_open = |silent: &TcpStream| {
         silent.set_nonblocking(true).unwrap();
         silent.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
@@ -107,7 +109,8 @@ fn silent_connections_delay_no_scrape() {
     let is_served_first = (0..10).any(|_| {
         let silent: Vec<_> = (0..40).map(|_| connect(ATTACKER, port)).collect();
         assert!(scrapes(port, "127.0.0.1").starts_with("HTTP/1.1 200 "));
-        // The scrape waited for none of the newest to end, and the oldest made room.
+        // The scrape does not wait for the newest connections, and the server closes the oldest
+        // ones.
         let open = silent.iter().filter(|silent| is_open(silent)).count();
         assert!(open <= 16, "{open}");
         is_open(&silent[28])
@@ -132,26 +135,26 @@ fn a_page_that_has_its_name_lead_here_reads_no_metrics() {
 // attack row 123
 #[test]
 fn a_program_of_a_session_inherits_no_descriptor_and_no_limit_of_the_server() {
-    // The shell that starts the server leaves a descriptor open, which the server did not open.
+    // The shell that starts the server leaves descriptor 9 open; the server did not open it.
     let script = "exec 9</dev/null; ulimit -S -n 64; exec \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_plumb"), "serve", "--tls", "off"]);
     command.args(["--listen", "127.0.0.1:0", "--exec", "sh", "-c"]);
     command.arg("echo fds: $(ls /proc/$$/fd | tr '\\n' ' '), limit: $(ulimit -n).");
     let served = Served::run(command);
-    let line = served.says("listening at 127.0.0.1:");
+    let line = served.says("listening on 127.0.0.1:");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
     let mut caller = Caller::on(connect(OTHER, port.parse().unwrap()));
     caller.says(b"\r\n");
     caller.hears(b", limit: 64.");
     let said = String::from_utf8_lossy(&caller.heard).into_owned();
     let fds = said.split("fds: ").nth(1).unwrap().split(',').next().unwrap();
-    // The shell has some of its own.
+    // The shell of the session opens descriptors of its own, so only 9 is checked.
     assert!(!fds.split_whitespace().any(|fd| fd == "9"), "{said}");
-    within_the_limit(|| served.has_said("has left").then_some(()));
+    within_the_limit(|| served.has_said("disconnected").then_some(()));
 }
 
-/// Overrides the clock of the day; `CLOCK_OFFSET_FILE` holds the seconds that are added.
+/// An LD_PRELOAD library that shifts the wall clock by the seconds in `CLOCK_OFFSET_FILE`.
 const CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -180,7 +183,7 @@ fn jumps_of_the_clock_end_no_session_and_no_server() {
     let words = ["--writable", "--ftp-listen", "127.0.0.1:0"];
     let mut server = Server::start_by(&desk, &["env", &preload, &file], &words);
     let mut old = ftp_desk::Line::logged_in(&server);
-    // A day, twenty years, and before 1970.
+    // Offsets: one day, twenty years, and a time before 1970.
     for (number, offset) in ["86400", "630720000", "-3153600000", "0"].iter().enumerate() {
         fs::write(desk.here("offset"), offset).unwrap();
         assert_eq!(old.says("NOOP"), 200, "{offset}");
@@ -208,7 +211,7 @@ fn one_source_holds_a_quarter_of_the_passive_ports_at_most() {
     assert_eq!(held, 2);
     assert_eq!(passive(OTHER).1, 229);
     drop(attackers);
-    // The ports of sessions that have ended are free again.
+    // The ports of ended sessions become free again.
     within_the_limit(|| (passive(ATTACKER).1 == 229).then_some(()));
 }
 
@@ -220,7 +223,7 @@ fn a_handshake_that_does_not_come_delays_no_end() {
     let mut silent = Control::new(ATTACKER, &server);
     assert_eq!((silent.reply(), silent.asks("AUTH TLS")), (220, 234));
     server.program.signal(Signal::TERM).unwrap();
-    // The handshake itself may take 15 s.
+    // The handshake timeout itself is 15 s.
     let ended = server.program.wait_for_end(Duration::from_secs(10)).unwrap();
     assert_eq!(ended.expect("the server ends").code(), Some(0));
 }

@@ -1,5 +1,5 @@
-//! A line between two networks: a relay of packets with a delay, a rate and a queue, or a `tbf` of
-//! the kernel with the rate.
+//! A path between two networks: a packet relay with a delay and, as the rate limiter, either the
+//! relay's queue or the kernel's `tbf`.
 
 use os::namespace::{Network, enter_new_network};
 use os::tun::Tun;
@@ -13,29 +13,30 @@ use std::time::{Duration, Instant};
 /// The server's address; plumb has 10.0.0.2.
 pub(crate) const SERVER: &str = "10.0.0.1";
 const PACKET_LEN: usize = 1_600;
-/// Headers of IP and TCP are on a line, too; a queue holds more than any window here.
+/// Longest queueing delay of the relay. The rate counts IP and TCP headers too, and the queue holds
+/// more than any window used here.
 const QUEUE: Duration = Duration::from_secs(8);
 
-/// What makes the rate.
+/// Component that limits the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limiter {
-    /// The relay.
+    /// The relay's own queue.
     Relay,
     /// `tc qdisc add ... tbf`, with a bucket of a few packets.
     Tbf,
 }
 
-/// A line, and what is set at the server's end of it.
+/// A path, and the TCP settings of the server behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// The round trip, ms.
+    /// Round-trip time, ms.
     pub(crate) trip_ms: u64,
-    /// Its rate towards plumb, kbit/s; none where it is only late.
+    /// Rate towards plumb, kbit/s; `None` for a path that only delays.
     pub(crate) rate_kbps: Option<u64>,
     pub(crate) limiter: Limiter,
-    /// The server's congestion control.
+    /// Congestion control of the server.
     pub(crate) control: &'static str,
-    /// The most that the server's sockets hold, bytes.
+    /// Send buffer limit of the server's sockets, bytes.
     pub(crate) send_buffer: Option<u32>,
 }
 
@@ -49,19 +50,19 @@ impl fmt::Display for Line {
 }
 
 impl Line {
-    /// A line of the relay, with the congestion control that most have.
+    /// A path limited by the relay, with the CUBIC congestion control.
     pub(crate) const fn new(trip_ms: u64, rate_kbps: u64) -> Self {
         let limiter = Limiter::Relay;
         let rate_kbps = Some(rate_kbps);
         Self { trip_ms, rate_kbps, limiter, control: "cubic", send_buffer: None }
     }
 
-    /// Makes the networks of this thread and of the server, with the line between them; returns
-    /// the server's. This thread is in plumb's then.
+    /// Creates the networks of plumb and of the server and the path between them, and returns the
+    /// server's. The calling thread is left in plumb's network.
     pub(crate) fn laid(self) -> Network {
         enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
         let far = tun("far0", "10.0.0.1/24");
-        // Of a network that is not the machine's first one, only routes may have any of them.
+        // In a network namespace other than the initial one, congestion control is set per route.
         let words = ["route", "change", "10.0.0.0/24", "dev", "far0", "congctl", self.control];
         run("ip", &words);
         if let Some(bytes) = self.send_buffer {
@@ -70,7 +71,7 @@ impl Line {
         let by_tbf = self.rate_kbps.filter(|_| self.limiter == Limiter::Tbf);
         if let Some(rate_kbps) = by_tbf {
             let rate = format!("{rate_kbps}kbit");
-            // A bucket must hold what comes between two ticks of a scheduler.
+            // The bucket must hold the bytes of one scheduler tick.
             let burst = format!("{}b", (rate_kbps / 8).max(4_000));
             let words = ["qdisc", "add", "dev", "far0", "root", "tbf", "rate", &rate, "burst"];
             run("tc", &[words.as_slice(), &[&burst, "latency", "8s"]].concat());
@@ -95,7 +96,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(status.success(), "{program} {arguments:?}");
 }
 
-/// Makes a TUN with an address in the network of this thread.
+/// Creates a TUN with an address in this thread's network.
 fn tun(name: &str, address: &str) -> Arc<Tun> {
     let tun = Tun::open(Some(name)).unwrap();
     tun.set_blocking(true).unwrap();
@@ -105,7 +106,7 @@ fn tun(name: &str, address: &str) -> Arc<Tun> {
     Arc::new(tun)
 }
 
-/// Carries packets from one TUN to the other, for as long as the test's process lives.
+/// Relays packets from one TUN to the other until the test process ends.
 fn relay(from: Arc<Tun>, to: Arc<Tun>, delay: Duration, rate_kbps: Option<u64>) {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || take(&from, delay, rate_kbps, &sender));
@@ -136,7 +137,7 @@ fn give(to: &Tun, receiver: &Receiver<Due>) {
     let (_never, alarm) = mpsc::channel::<()>();
     while let Ok((due, packet)) = receiver.recv() {
         let left = due.saturating_duration_since(Instant::now());
-        // Nothing is ever sent there: it is the time alone that is waited for.
+        // Nothing is ever sent on this channel; it serves as a timer.
         if left.is_zero() || alarm.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
             _ = to.write(&packet);
         }

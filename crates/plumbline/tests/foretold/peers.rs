@@ -1,4 +1,5 @@
-//! The servers, each started in the server's network, and a folder with what they serve.
+//! The servers, each started in the server's network, and a directory with the files that they
+//! serve.
 
 use super::line::SERVER;
 use crate::login_desk::within_the_limit;
@@ -14,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 use test_support::peers;
 
-/// Whose server.
+/// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     InetutilsTelnetd,
@@ -31,11 +32,11 @@ pub(crate) enum Peer {
 
 const PORT: u16 = 2323;
 
-/// A folder that goes away with its trial.
+/// A temporary directory, removed on drop.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// Makes it, with the file `served/file` of `bytes` in it.
+    /// Creates the directory with a file `served/file` of `bytes` bytes.
     pub(crate) fn with_file(bytes: u64) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +54,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What a trial leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -88,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// Starts it in the network of this thread.
+    /// Starts the server in this thread's network.
     pub(crate) fn start(self, folder: &Folder) -> Program {
         let mut command = match self {
             Self::InetutilsTelnetd => {
@@ -144,7 +145,7 @@ impl Peer {
         program
     }
 
-    /// Waits until it answers.
+    /// Waits until the server answers.
     fn is_there(self) -> bool {
         const ATTEMPTS_MAX: usize = 200;
         match self {
@@ -159,7 +160,7 @@ impl Peer {
     }
 }
 
-/// Asks for a file that is not there, and returns whether that is said.
+/// Requests a file that does not exist, and returns whether any reply arrives.
 fn answers_by_tftp() -> bool {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -167,8 +168,8 @@ fn answers_by_tftp() -> bool {
     socket.recv_from(&mut [0; 512]).is_ok()
 }
 
-/// Starts a server that has its caller as its input and output, when one calls. What runs until
-/// then has an input that never comes.
+/// Accepts one connection and runs `command` with it as stdin and stdout. Returns a placeholder
+/// process (`cat` with an input that never ends) for callers that expect a program.
 fn for_one_caller(mut command: Command) -> Program {
     let listener = TcpListener::bind((SERVER, PORT)).unwrap();
     thread::spawn(move || {
@@ -203,7 +204,7 @@ fn vsftpd(folder: &Path) -> Command {
     command
 }
 
-/// Returns what a file of users has of the password `secret`.
+/// Returns the hash of the password `secret` for a users' file.
 fn hash() -> String {
     let made = peers::OPENSSL.command().args(["passwd", "-1", "secret"]).output().unwrap();
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
@@ -230,7 +231,7 @@ fn proftpd(folder: &Path) -> Command {
 
 fn pure_ftpd(folder: &Path) -> Command {
     let program = peers::PURE_FTPD.path();
-    // Unpacked, its program for users lies in another directory of the same tree.
+    // An unpacked package has `pure-pw` in another directory of the same tree.
     let beside = program.with_file_name("tree/usr/bin/pure-pw");
     let maker = if beside.is_file() { beside } else { PathBuf::from("pure-pw") };
     let libraries = format!("tree/usr/lib/{}-linux-gnu", std::env::consts::ARCH);

@@ -1,5 +1,4 @@
-//! What the tests of the FTP server share: folders, a server, and a control connection without a
-//! program.
+//! Shared parts of the FTP server tests: directories, a server, and a raw control connection.
 
 use crate::login_desk::within_the_limit;
 use os::process::Program;
@@ -13,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The folders of a test.
+/// The directories of a test.
 pub(crate) struct Desk(pub(crate) PathBuf);
 
 impl Desk {
@@ -36,7 +35,8 @@ impl Desk {
         self.0.join("here").join(name)
     }
 
-    /// Runs a user program here, which must succeed, and returns what it said.
+    /// Runs a client program in the local directory, checks that it succeeds, and returns its
+    /// output.
     pub(crate) fn runs(&self, program: &str, words: &[&str], typed: &str) -> String {
         let output = self.tries(program, words, typed);
         let said = [output.stdout, output.stderr].concat();
@@ -55,7 +55,7 @@ impl Desk {
         child.wait_with_output().unwrap()
     }
 
-    /// Writes a users' file in which ann's password is "secret"; `rest` follows in her table.
+    /// Writes a users' file in which ann's password is "secret"; `rest` is appended to her table.
     pub(crate) fn users_file(&self, rest: &str) -> String {
         let mut hasher = Command::new(env!("CARGO_BIN_EXE_plumb"));
         hasher.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -75,12 +75,12 @@ impl Drop for Desk {
     }
 }
 
-/// Bytes with every value and every kind of line end.
+/// Returns `len` bytes with every byte value and every kind of line end.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) program: Program,
     said: Arc<Mutex<Vec<String>>>,
@@ -88,7 +88,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server whose anonymous users may write, at an address of this machine.
+    /// Starts a server at the local address `ip` whose anonymous users may write.
     pub(crate) fn writable(desk: &Desk, ip: &str, words: &[&str]) -> Self {
         let place = format!("{ip}:0");
         let words = [&["--writable", "--ftp-listen", &place], words].concat();
@@ -104,12 +104,12 @@ impl Server {
         Self::start(desk, &words)
     }
 
-    /// Starts a server of the folder `there`.
+    /// Starts a server whose root is the directory `there`.
     pub(crate) fn start(desk: &Desk, words: &[&str]) -> Self {
         Self::start_by(desk, &[], words)
     }
 
-    /// Starts a server of the folder `there` as the argument of another program.
+    /// Starts a server whose root is the directory `there`, as the argument of another program.
     pub(crate) fn start_by(desk: &Desk, before: &[&str], words: &[&str]) -> Self {
         let plumb = env!("CARGO_BIN_EXE_plumb");
         let mut command = Command::new(before.first().unwrap_or(&plumb));
@@ -132,7 +132,7 @@ impl Server {
         server
     }
 
-    /// Waits until the server has said a line with `text` in it, and returns it.
+    /// Waits for a line of the server's log that contains `text`, and returns it.
     pub(crate) fn says(&self, text: &str) -> String {
         within_the_limit(|| {
             self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
@@ -144,7 +144,7 @@ impl Server {
     }
 }
 
-/// A control connection without a program.
+/// A raw control connection, without a client program.
 pub(crate) struct Line(pub(crate) BufReader<TcpStream>);
 
 impl Line {
@@ -155,7 +155,7 @@ impl Line {
         line
     }
 
-    /// Connects from an address of this machine.
+    /// Connects from the local address `source`.
     pub(crate) fn from_address(source: std::net::Ipv4Addr, server: &Server) -> Self {
         use rustix::net::{AddressFamily, SocketType};
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -173,13 +173,13 @@ impl Line {
         line
     }
 
-    /// Says a command and returns the code of the reply.
+    /// Sends a command and returns the code of the reply.
     pub(crate) fn says(&mut self, command: &str) -> u16 {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
         self.hears()
     }
 
-    /// Says a command and returns the whole reply.
+    /// Sends a command and returns the whole reply.
     pub(crate) fn asks(&mut self, command: &str) -> String {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
         let mut reply = String::new();
@@ -192,7 +192,7 @@ impl Line {
         }
     }
 
-    /// As [`Self::says`], of a server that may be gone.
+    /// Like [`Self::says`], for a server that may be gone.
     pub(crate) fn tries(&mut self, command: &str) -> Option<u16> {
         self.0.get_mut().write_all(format!("{command}\r\n").as_bytes()).ok()?;
         self.tries_to_hear()
@@ -204,7 +204,7 @@ impl Line {
         line.get(..3)?.parse().ok()
     }
 
-    /// As [`Self::passive`], of a server that may be gone.
+    /// Like [`Self::passive`], for a server that may be gone.
     pub(crate) fn tries_passive(&mut self) -> Option<TcpStream> {
         self.0.get_mut().write_all(b"EPSV\r\n").ok()?;
         let mut line = String::new();
@@ -220,13 +220,13 @@ impl Line {
         if code != 150 {
             return code;
         }
-        // Who refuses them may have gone.
+        // A server that rejects the bytes may have closed the connection.
         _ = data.write_all(bytes);
         drop(data);
         self.hears()
     }
 
-    /// Retrieves a file, or whatever the command sends.
+    /// Runs a download command and returns the data, or the code of a refusal.
     pub(crate) fn retrieves(&mut self, command: &str) -> Result<Vec<u8>, u16> {
         let mut data = self.passive();
         let code = self.says(command);
@@ -252,7 +252,7 @@ impl Line {
         }
     }
 
-    /// As [`Self::passive`], with a receive buffer of so many bytes.
+    /// Like [`Self::passive`], with a receive buffer of `buffer_bytes` bytes.
     pub(crate) fn passive_with(&mut self, buffer_bytes: usize) -> TcpStream {
         use rustix::net::{AddressFamily, SocketType, sockopt};
         self.0.get_mut().write_all(b"EPSV\r\n").unwrap();
@@ -266,7 +266,7 @@ impl Line {
         TcpStream::from(socket)
     }
 
-    /// Asks for a data connection and makes it.
+    /// Requests a passive data connection and opens it.
     pub(crate) fn passive(&mut self) -> TcpStream {
         self.0.get_mut().write_all(b"EPSV\r\n").unwrap();
         let mut line = String::new();

@@ -1,9 +1,9 @@
-//! What came of each pair in each case.
+//! The outcome of each pair of client and server in each case.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-/// In which way files are moved.
+/// Transfer mode of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) in_tls: bool,
@@ -32,11 +32,11 @@ impl fmt::Display for Case {
     }
 }
 
-/// What came of it.
+/// Outcome of one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// The peer does not know this case.
+    /// The peer does not support this case.
     Unknown,
     /// Only root of the machine can start the peer.
     NoRoot,
@@ -58,7 +58,7 @@ impl Matrix {
         self.rows.push((name, row));
     }
 
-    /// Writes the table, and fails the test if a cell has.
+    /// Writes the table to stderr, and fails the test if any cell failed.
     pub(crate) fn conclude(self) {
         let mut text = format!("\n{}\n{:<12}", self.title, "");
         for case in Case::ALL {
@@ -81,7 +81,8 @@ impl Matrix {
             }
         }
         text.push('\n');
-        // Straight to stderr: what the macros print is shown only when a test fails.
+        // Written straight to stderr: the test harness captures the output of the macros unless a
+        // test fails.
         _ = std::io::stderr().write_all(text.as_bytes());
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use test_support::{is_root_of_the_machine, peers};
 
-/// Whose server.
+/// Server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Vsftpd,
@@ -35,7 +35,7 @@ TLS_FTPHandler.certfile = certificate
 FTPServer((host, int(port)), TLS_FTPHandler).serve_forever()
 ";
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) kind: Kind,
     pub(crate) is_v6: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts them, each at both addresses; some only root of the machine can start.
+    /// Starts the servers, each at both addresses. Some of them start only for root of the machine.
     pub(crate) fn start_all(folder: &Path, kinds: &[Kind]) -> Vec<Self> {
         let mut started = Vec::new();
         make_certificate(folder);
@@ -76,13 +76,13 @@ impl Server {
         if self.is_v6 { "fd00::1" } else { "127.0.0.1" }
     }
 
-    /// Returns the host as it stands in a URL.
+    /// Returns the host in the form used in a URL.
     pub(crate) fn host_in_url(&self) -> &'static str {
         if self.is_v6 { "[fd00::1]" } else { "127.0.0.1" }
     }
 }
 
-/// Where a server listens, and with what.
+/// Address and files of one server.
 struct Place<'a> {
     folder: &'a Path,
     port: u16,
@@ -105,7 +105,7 @@ impl Place<'_> {
         file
     }
 
-    /// Writes the one user, as lines of `/etc/passwd` are.
+    /// Writes a users' file with the one user in the format of `/etc/passwd`, and returns its path.
     fn users(&self, kind: &str, tail: &str) -> PathBuf {
         let mut openssl = peers::OPENSSL.command();
         let made = openssl.args(["passwd", "-1", "secret"]).output().unwrap();
@@ -130,7 +130,7 @@ impl Kind {
         }
     }
 
-    /// Who logs in, and by which password.
+    /// Returns the user name and password for logins.
     pub(crate) fn user(self) -> (&'static str, &'static str) {
         match self {
             Self::Vsftpd | Self::Plumb => ("ftp", "a@b"),
@@ -138,7 +138,8 @@ impl Kind {
         }
     }
 
-    /// libunftp connects to addresses of IPv4 alone: it has no EPRT.
+    /// Returns whether the server supports `case`. libunftp has no EPRT, so its active mode is IPv4
+    /// only.
     pub(crate) fn knows(self, case: Case) -> bool {
         self != Self::Libunftp || !case.is_active || !case.is_v6
     }
@@ -155,7 +156,7 @@ impl Kind {
     }
 }
 
-/// Sessions of TLS must be resumed on data connections.
+/// vsftpd, with the resumption of TLS sessions required on data connections.
 fn vsftpd(place: &Place<'_>) -> Option<Command> {
     let program = is_root_of_the_machine().then(|| peers::VSFTPD.path())?;
     let (at, port, host) = (place.folder.display(), place.port, place.host());
@@ -180,7 +181,7 @@ fn vsftpd(place: &Place<'_>) -> Option<Command> {
 
 fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
     let program = is_root_of_the_machine().then(|| peers::PURE_FTPD.path())?;
-    // Unpacked, its program for users lies in another folder of the same tree.
+    // An unpacked package has `pure-pw` in another directory of the same tree.
     let beside = program.with_file_name("tree/usr/bin/pure-pw");
     let maker = if beside.is_file() { beside } else { PathBuf::from("pure-pw") };
     let users = place.users("pure-users", "/./::::::::::::");
@@ -200,7 +201,7 @@ fn pure_ftpd(place: &Place<'_>) -> Option<Command> {
     Some(command)
 }
 
-/// Sessions of TLS must be resumed on data connections, as is its usual.
+/// ProFTPD, which by default requires the resumption of TLS sessions on data connections.
 fn proftpd(place: &Place<'_>) -> Option<Command> {
     let program = is_root_of_the_machine().then(|| peers::PROFTPD.path())?;
     let beside = program.with_file_name("tree/usr/lib/proftpd");

@@ -1,4 +1,4 @@
-//! The users' programs, each of which sends a file and gets one.
+//! The client programs, each of which uploads and downloads a file.
 
 use super::matrix::Case;
 use super::servers::{Kind, Server};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use test_support::peers;
 
-/// Whose program.
+/// Client program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     Curl,
@@ -22,7 +22,7 @@ pub(crate) enum User {
     Plumb,
 }
 
-/// How long a program may take for one file.
+/// Time limit for one transfer.
 const LIMIT: Duration = Duration::from_secs(60);
 const FTPLIB: &str = "
 import ftplib, ssl, sys
@@ -51,7 +51,7 @@ else:
 ftp.quit()
 ";
 
-/// What a program has to say if it fails.
+/// Error output of a failed program.
 type Said = Result<(), String>;
 
 impl User {
@@ -79,7 +79,7 @@ impl User {
         }
     }
 
-    /// Finds its programs, and reports their versions for the calling test.
+    /// Finds the client's programs, and reports their versions for the calling test.
     pub(crate) fn meet(self) {
         for sends in [true, false] {
             _ = self.command(sends);
@@ -100,8 +100,8 @@ impl User {
         }
     }
 
-    /// Only some know TLS, and one knows no IPv6. curl before 8.0 leaves TLS out on connections that
-    /// it accepts.
+    /// Returns whether the client supports `case`: only some support TLS, and one lacks IPv6. curl
+    /// before 8.0 does not use TLS on connections that it accepts.
     fn knows(self, case: Case) -> bool {
         match self {
             Self::Curl => !(case.in_tls && case.is_active),
@@ -111,7 +111,8 @@ impl User {
         }
     }
 
-    /// Sends the file of that name here into the folder `in`; `None` if it does not know how.
+    /// Uploads the file `name` into the directory `in`; `None` if the client does not support the
+    /// case.
     pub(crate) fn sends(
         self,
         server: &Server,
@@ -122,7 +123,8 @@ impl User {
         self.moves(server, case, here, name, true)
     }
 
-    /// Gets the file of that name from the server's root.
+    /// Downloads the file `name` from the server's root; `None` if the client does not support the
+    /// case.
     pub(crate) fn gets(self, server: &Server, case: Case, here: &Path, name: &str) -> Option<Said> {
         self.moves(server, case, here, name, false)
     }
@@ -221,7 +223,7 @@ fn ncftp(command: &mut Command, server: &Server, case: Case, name: &str, sends: 
     String::new()
 }
 
-/// What is typed into the programs that are as they were in Berkeley.
+/// Returns the input for the interactive clients with the command set of BSD ftp.
 fn classic(server: &Server, name: &str, sends: bool) -> String {
     let (user, password) = server.kind.user();
     let what = match sends {
@@ -254,7 +256,7 @@ fn plumb(command: &mut Command, server: &Server, case: Case, name: &str, sends: 
     let scheme = if case.in_tls { "ftpes" } else { "ftp" };
     let url = format!("{scheme}://{user}@{}:{}", server.host_in_url(), server.port);
     command.env("PLUMB_FTP_PASSWORD", password);
-    // libunftp reads the first bytes of TLS as a command, if they come early.
+    // libunftp reads the first bytes of TLS as a command if they arrive early.
     let tries = if server.kind == Kind::Libunftp && case.in_tls { "4" } else { "1" };
     command.args([if sends { "put" } else { "get" }, "--quiet", "--tries", tries]);
     command.args(case.is_active.then_some("--active"));

@@ -1,5 +1,5 @@
-//! What an administrator says of a server, and what comes of it: rights by folder, limits, virtual
-//! hosts, word formats, and whether a configuration makes sense.
+//! Administration of a server: rights per directory, limits, virtual hosts, word formats, and
+//! validation of the configuration.
 
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use std::process::Output;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
-/// Words of 36 bits, densely: of text alone, or any.
+/// Returns `count` words of 36 bits, densely packed: text only, or any bits.
 fn words(count: usize, is_text: bool) -> Vec<u8> {
     let word = |at: usize| -> u64 {
         let chance = (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 28;
@@ -67,7 +67,7 @@ fn words_come_back_from_a_folder_of_each_format_and_from_any_place() {
 fn while_words_before_a_place_are_passed_over_others_are_served() {
     let desk = Desk::new();
     let server = with_word_formats(&desk);
-    // Of holes alone: it takes no room, and a long time to read.
+    // A sparse file takes no disk space and a long time to read.
     let file = fs::File::create(desk.there("c36/file")).unwrap();
     file.set_len(8_000_000_000).unwrap();
     let (mut busy, mut other) = (Line::logged_in(&server), Line::logged_in(&server));
@@ -218,7 +218,7 @@ fn of_two_who_append_at_once_the_second_is_told_and_nothing_is_lost() {
         assert_eq!(one.stores(&append, b"r"), 226, "{name}");
         assert_eq!(fs::read_to_string(desk.there(name)).unwrap(), whole, "{name}");
     }
-    server.says("the file has changed while more came for it");
+    server.says("the file changed during the upload");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_name_of_our_choice_in_the_root_has_one_slash() {
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     assert_eq!(line.stores("STOU", b"new"), 226);
-    // Nothing else is left behind the next command.
+    // The upload leaves no other file after the next command.
     line.says("NOOP");
     let record = fs::read_dir(desk.there("")).unwrap().next().unwrap().unwrap();
     assert!(record.file_name().to_str().unwrap().starts_with("file."));
@@ -318,7 +318,7 @@ fn a_text_is_read_for_its_size_only_up_to_a_bound() {
 fn size_is_the_size_of_the_file_in_every_mode() {
     let desk = Desk::new();
     fs::write(desk.there("short"), b"a line that deflates, a line that deflates\n").unwrap();
-    // Larger than any text that is read for its size.
+    // Larger than the largest text that the server reads to compute its size.
     fs::File::create(desk.there("long")).unwrap().set_len(60_000_000).unwrap();
     let server = Server::configured(&desk, "", &[]);
     let mut line = Line::logged_in(&server);
@@ -397,7 +397,7 @@ fn users_of_a_host_that_has_gone_are_not_let_in_to_the_servers_own_files() {
     assert_eq!(line.says("HOST ftp.example.org"), 220);
     fs::write(desk.here("serve.toml"), "[ftp]\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("was read again");
+    server.says("configuration reloaded");
     assert_eq!((line.says("USER ftp"), line.says("PASS a@b")), (331, 530));
     assert_eq!((line.says("REIN"), line.says("USER ftp"), line.says("PASS a@b")), (220, 331, 230));
 }
@@ -491,25 +491,25 @@ fn a_configuration_is_looked_at_without_serving() {
     let root = desk.there("").display().to_string();
     let good = format!("[ftp]\nroot = \"{root}\"\n[tftp]\nroot = \"{root}\"\n");
     let (is_good, said) = check(&desk, &good);
-    assert!(is_good && said.contains("makes sense"), "{said}");
+    assert!(is_good && said.contains("configuration OK"), "{said}");
     let (is_good, said) = check(&desk, &format!("{good}[ftp.folders]\n\"/in\" = []\n"));
-    assert!(is_good && said.contains("'/in' has rights of its own, and is no folder"), "{said}");
+    assert!(is_good && said.contains("'/in', which is not a directory"), "{said}");
     for (text, why) in [
-        (format!("[ftp]\nrot = \"{root}\"\n"), "is 'root' meant?"),
+        (format!("[ftp]\nrot = \"{root}\"\n"), "did you mean 'root'?"),
         (
             "[ftp]\nroot = \"/no/such/folder\"\n".to_owned(),
-            "the root /no/such/folder cannot be served",
+            "cannot open root directory /no/such/folder",
         ),
         (
             "[tftp]\nroot = \"/no/such/folder\"\n".to_owned(),
-            "the root /no/such/folder cannot be served",
+            "cannot open root directory /no/such/folder",
         ),
         (
             format!("{good}[tls]\ncertificate = \"/no.pem\"\nkey = \"/no.key\"\n"),
-            "/no.pem cannot be read",
+            "cannot read certificate /no.pem",
         ),
-        (format!("[ftp]\nroot = \"{root}\"\nrights = \"all\"\n"), "'all' are no rights"),
-        ("[ftp]\nusers = \"/no/users\"\n".to_owned(), "/no/users cannot be read"),
+        (format!("[ftp]\nroot = \"{root}\"\nrights = \"all\"\n"), "unknown rights 'all'"),
+        ("[ftp]\nusers = \"/no/users\"\n".to_owned(), "cannot read user file /no/users"),
     ] {
         let (is_good, said) = check(&desk, &text);
         assert!(!is_good && said.contains(why), "{text}{said}");
@@ -525,11 +525,11 @@ fn a_bad_file_that_is_read_again_changes_nothing_and_the_log_says_why() {
     let mut line = Line::logged_in(&server);
     fs::write(&configuration, "[ftp]\nrigths = \"read-only\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    let said = server.says("stays as it was");
-    assert!(said.contains("serve.toml makes no sense"), "{said}");
-    server.says("is 'rights' meant?");
+    let said = server.says("configuration not reloaded");
+    assert!(said.contains("invalid configuration file"), "{said}");
+    server.says("did you mean 'rights'?");
     fs::write(&configuration, "[ftp]\nmail-spool = \"/no/such/folder\"\n").unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.says("the mail spool /no/such/folder");
+    server.says("cannot open mail spool /no/such/folder");
     assert_eq!((line.says("MKD a"), Line::logged_in(&server).says("MKD b")), (257, 257));
 }

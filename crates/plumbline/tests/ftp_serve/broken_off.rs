@@ -1,4 +1,4 @@
-//! What is broken off from here: by a Synch, by a file that is not so, by wrong passwords.
+//! Transfers and logins that end early: by a Synch, an invalid local file, or wrong passwords.
 
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use rustix::net::SendFlags;
@@ -9,7 +9,7 @@ use std::thread;
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
-/// Says a command behind a Synch (RFC 959 §4.1.3: Telnet's IP, and DM as urgent data).
+/// Sends a command after a Synch (RFC 959 §4.1.3: Telnet's IP, and DM as urgent data).
 fn say_behind_a_synch(line: &mut Line, command: &[u8]) {
     let stream = line.0.get_mut();
     rustix::net::send(&*stream, b"\xff\xf4\xff", SendFlags::OOB).unwrap();
@@ -65,7 +65,7 @@ fn the_pieces_of_a_file_come_without_a_wait_at_their_ends() {
     fs::write(desk.there("file"), pattern(3_000_000)).unwrap();
     let server = Server::writable(&desk, "127.0.0.1", &[]);
     let url = server.url("127.0.0.1", "file");
-    // A wait would be one of an hour, which no test has.
+    // A wait for the timeout would take an hour, and the test would not finish.
     let words = ["get", "--segments", "3", "--timeout", "3600", &url, "came"];
     desk.runs(PLUMB, &words, "");
     assert!(fs::read(desk.here("came")).unwrap() == pattern(3_000_000));
@@ -89,7 +89,7 @@ fn passwords_that_were_checked_keep_no_memory() {
     let words = ["--ftp-listen", "127.0.0.1:0", "--ftp-users", users.to_str().unwrap()];
     let server = Server::start(&desk, &words);
     let before_kib = anonymous_memory_kib(&server);
-    // One source would have its checks one after the other.
+    // Checks from one source would run one after the other.
     let sources = (1..13).map(|host| std::net::Ipv4Addr::new(127, 0, 4, host));
     let mut lines: Vec<Line> = sources.map(|source| Line::from_address(source, &server)).collect();
     thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn passwords_that_were_checked_keep_no_memory() {
                 .spawn(|| assert_eq!((line.says("USER ann"), line.says("PASS guess")), (331, 530)));
         }
     });
-    // Each check has 19 MiB for itself.
+    // Each check uses 19 MiB of its own while it runs.
     let kept_kib = anonymous_memory_kib(&server).saturating_sub(before_kib);
     assert!(kept_kib < 16 * 1024, "{kept_kib} KiB");
 }

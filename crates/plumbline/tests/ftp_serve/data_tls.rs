@@ -1,4 +1,5 @@
-//! Data connections in TLS: those that resume the session's TLS are its own, and no others are.
+//! Data connections in TLS: the server accepts only those that resume the TLS session of their own
+//! control connection.
 
 use super::ftp_desk::{Desk, Line, Server};
 use std::fs;
@@ -16,7 +17,7 @@ use tokio_rustls::rustls::{
     StreamOwned, SupportedProtocolVersion,
 };
 
-/// Takes any certificate: the server makes its own.
+/// Accepts any certificate: the server's is self-signed.
 #[derive(Debug)]
 struct AnyCertificate;
 
@@ -55,7 +56,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// A client that remembers TLS sessions.
+/// Returns the settings of a client with its own cache of TLS sessions.
 fn client(versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_protocol_versions(versions).unwrap().dangerous();
@@ -97,14 +98,15 @@ impl Control {
         line
     }
 
-    /// Retrieves `file` by a data connection of `client`, and returns what came and the last reply.
+    /// Retrieves `file` over a data connection with the settings of `client`, and returns the data
+    /// and the last reply.
     fn retrieves(&mut self, client: &Arc<ClientConfig>) -> (Vec<u8>, String) {
         let told = self.asks("EPSV");
         let port = told.split('|').nth(3).unwrap().parse::<u16>().unwrap();
         let data = TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert!(self.asks("RETR file").starts_with("150"));
         let mut came = Vec::new();
-        // A data connection that is refused ends at some point of its handshake.
+        // The server may close a refused data connection at any point of its handshake.
         _ = in_tls(client, data).read_to_end(&mut came);
         (came, self.hears())
     }
@@ -122,7 +124,7 @@ fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtoco
         assert_eq!(came, b"secret", "{reply}");
         assert!(reply.starts_with("226"), "{reply}");
     }
-    // The session of another user's control connection is a stranger's.
+    // A TLS session of another control connection does not belong to this one.
     let mut other = Control::logged_in(&server, &stranger, "ann");
     assert_eq!(other.retrieves(&stranger).0, b"secret");
     for fresh in [stranger, client(versions)] {
@@ -130,7 +132,7 @@ fn only_sessions_of_the_control_connection(versions: &[&'static SupportedProtoco
         assert_eq!(came, b"", "{reply}");
         assert!(reply.starts_with("522") && reply.contains("requires-session-reuse"), "{reply}");
     }
-    server.says("did not resume this session's");
+    server.says("did not resume the TLS session");
 }
 
 // attack row 97

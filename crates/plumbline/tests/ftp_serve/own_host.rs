@@ -1,5 +1,5 @@
-//! FTP and TFTP by `plumb serve --via tun:`: our own TCP/IP below the servers, the kernel's below the
-//! clients, in a network of its own.
+//! FTP and TFTP by `plumb serve --via tun:`: plumb's own TCP/IP below the servers and the kernel's
+//! below the clients, in a separate network.
 
 use crate::ftp_desk::{Desk, pattern};
 use crate::login_desk::{Person, in_new_network, within_the_limit};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The address of our host on the TUN.
+/// Address of plumb's host on the TUN.
 const OURS: &str = "10.0.0.2";
 const FTP: &str = "ftp://10.0.0.2:2121/";
 
@@ -24,7 +24,7 @@ struct Served {
 }
 
 impl Served {
-    /// Starts the servers of FTP, FTP in TLS and TFTP for the directory `there`, writable.
+    /// Starts FTP, FTP over TLS and TFTP servers for the directory `there`, writable.
     fn start(desk: &Desk, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(["serve", "--via", "tun:plumb0", "--writable", "--root"]);
@@ -39,8 +39,8 @@ impl Served {
             lines.map_while(Result::ok).for_each(|line| read.lock().unwrap().push(line));
         });
         let served = Self { program, output };
-        served.prints("serving TFTP at port 6969 of our own UDP/IP");
-        served.prints("serving FTP at port 2990 of our own TCP/IP, in TLS");
+        served.prints("serving TFTP at UDP port 6969 of plumb's own TCP/IP stack");
+        served.prints("serving FTP at port 2990 of plumb's own TCP/IP stack, with TLS");
         served
     }
 
@@ -55,7 +55,7 @@ fn sha256(path: &Path) -> Vec<u8> {
     digest(&SHA256, &fs::read(path).unwrap()).as_ref().to_vec()
 }
 
-/// Uploads and downloads a file by curl with these options, and compares the digests.
+/// Uploads and downloads a file with curl and these options, and compares the digests.
 fn curl_moves(desk: &Desk, url: &str, options: &[&str], len: usize) {
     let run = |more: &[&str]| {
         let words = [&["-sS", "--max-time", "60", "-k"], options, more].concat();
@@ -76,7 +76,7 @@ fn curl_moves_files_over_our_own_tcp_in_every_mode() {
     in_new_network(|| {
         let desk = Desk::new();
         let _served = Served::start(&desk, &[]);
-        // PASV, EPSV, PORT, EPRT. This curl cannot listen itself in TLS; lftp does below.
+        // PASV, EPSV, PORT, EPRT. This curl cannot listen in TLS; the test with lftp covers that.
         for options in [
             &["--disable-epsv"][..],
             &[],
@@ -158,7 +158,8 @@ fn a_tftp_request_to_all_hosts_of_the_network_is_not_answered() {
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let request = |name: &str| [&[0, 1], name.as_bytes(), b"\0octet\0"].concat();
         socket.send_to(&request("file"), "10.0.0.255:6969").unwrap();
-        // The device keeps the order, so the answer to this one comes behind one to the other.
+        // The device preserves order, so an answer to the broadcast would arrive before the answer
+        // to this.
         socket.send_to(&request("missing"), (OURS, 6969)).unwrap();
         let mut room = [0; 600];
         let (count, _) = socket.recv_from(&mut room).unwrap();
@@ -175,7 +176,7 @@ fn logins_and_files_share_one_host_of_our_own() {
         let desk = Desk::new();
         let more = ["--listen", "[::]:2323", "--tls", "off", "--exec", "echo", "logged in"];
         let served = Served::start(&desk, &more);
-        served.prints("listening at port 2323 of our own TCP/IP");
+        served.prints("listening on port 2323 of plumb's own TCP/IP stack");
         curl_moves(&desk, FTP, &[], 100_000);
         Person::over(&[OURS, "2323"]).sees("logged in");
     });

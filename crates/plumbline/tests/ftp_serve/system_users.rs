@@ -1,4 +1,4 @@
-//! Users of the machine: by a PAM, with users and passwords of the test alone.
+//! System users through PAM, with users and passwords that only the test has.
 
 use super::login_desk::within_the_limit;
 use super::{Desk, Line, Server};
@@ -7,16 +7,16 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use test_support::is_root_of_the_machine;
 
-/// "secret", as `/etc/shadow` has it.
+/// Hash of "secret" in the format of `/etc/shadow`.
 const SHADOW: &str = "$6$plumbline$d8txxFMrFvEP2Y8KIM6niSLN92YvFGnLc6feDyJIngHpZfORIZSvC58uRMyagWwdRKcV1X/Yo8cOTH1TA2V2H/";
 
-/// Starts a server on which the machine's users are ann, who has a shell, bob, who has none, and old,
-/// whose account has expired. Its PAM writes down each session that is opened and closed.
+/// Starts a server whose system users are ann with a shell, bob without one, and old with an
+/// expired account. Its PAM rules log the start and end of each session.
 fn with_system_users(desk: &Desk) -> Server {
     with_service(desk, "plumb", "", &[])
 }
 
-/// As [`with_system_users`], by the rules of `service`, with more of them behind.
+/// Like [`with_system_users`], for the PAM service `service`, with `more_rules` appended.
 fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) -> Server {
     let etc = desk.here("etc");
     fs::create_dir(&etc).unwrap();
@@ -30,7 +30,7 @@ fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) ->
     let shadow: String = ["root", "ann", "bob", "super"]
         .map(|name| format!("{name}:{SHADOW}:19000::::::\n"))
         .concat();
-    // Since the day after the first of 1970.
+    // The account has been expired since 2 January 1970.
     let shadow = format!("{shadow}old:{SHADOW}:19000:::::1:\n");
     let told = etc.join("told").display().to_string();
     let script = etc.join("script").display().to_string();
@@ -59,7 +59,7 @@ fn with_service(desk: &Desk, service: &str, more_rules: &str, words: &[&str]) ->
     Server::start_by(desk, &before, &[&usual, words].concat())
 }
 
-/// Waits until PAM was told of so many sessions' beginnings and ends, and returns them.
+/// Waits until PAM has logged `count` session starts and ends, and returns them.
 fn sessions(desk: &Desk, count: usize) -> Vec<String> {
     within_the_limit(|| {
         let told = fs::read_to_string(desk.here("etc/told")).unwrap_or_default();
@@ -67,7 +67,7 @@ fn sessions(desk: &Desk, count: usize) -> Vec<String> {
     })
 }
 
-/// Creates a home for ann; `false` where the test is not configured.
+/// Creates a home directory for ann; `false` if the test does not run as root of the machine.
 fn home_of_ann(desk: &Desk) -> bool {
     let is_root = is_root_of_the_machine();
     if is_root {
@@ -94,7 +94,7 @@ fn a_session_of_pam_is_open_for_as_long_as_its_user_is_here() {
     assert_eq!(sessions(&desk, 1).len(), 1);
     assert_eq!(line.says("QUIT"), 221);
     assert_eq!(sessions(&desk, 2)[1], "close_session ann 127.0.0.1 plumb");
-    // One that breaks off is closed too, and so is one whose server is killed.
+    // The PAM session also ends when the connection breaks or the server is killed.
     let mut broken = Line::to(&server);
     assert_eq!((broken.says("USER ann"), broken.says("PASS secret")), (331, 230));
     drop(broken);
@@ -135,7 +135,7 @@ fn the_rules_are_those_of_the_service_that_is_named_and_a_session_that_fails_let
     let file = desk.here("serve.toml");
     fs::write(&file, "[ftp]\npam-service = \"files\"\n").unwrap();
     let words = ["--config", file.to_str().unwrap()];
-    // Without the users in a list of its own, whom the rules want there, nobody is in it.
+    // The rules require the user to be in a list; an unlisted user cannot log in.
     let list = desk.here("list");
     fs::write(&list, "ann\n").unwrap();
     let rule = format!(
@@ -151,7 +151,7 @@ fn the_rules_are_those_of_the_service_that_is_named_and_a_session_that_fails_let
     fs::write(&list, "nobody\n").unwrap();
     let mut line = Line::to(&server);
     assert_eq!((line.says("USER ann"), line.says("PASS secret")), (331, 530));
-    server.says("PAM opens no session");
+    server.says("PAM cannot open a session");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_user_of_the_machine_is_at_home_with_his_own_rights() {
     assert_eq!((line.says("DELE roots"), line.says("SITE CHMOD 666 private")), (550, 550));
     assert_eq!(line.stores("STOR file", b"hers"), 226);
     assert_eq!(line.stores("APPE file", b", whole"), 226);
-    // A group beside her first one.
+    // Requires a supplementary group of ann.
     assert_eq!(line.stores("STOR shared/file", b"shared"), 226);
     assert_eq!(line.retrieves("RETR file").unwrap(), b"hers, whole");
     for name in ["ann/file", "ann/shared/file"] {
@@ -207,7 +207,7 @@ fn who_has_no_shell_who_is_root_and_who_is_nobody_are_told_the_same() {
     assert!(told.iter().all(|reply| reply == "530 Login incorrect\r\n"), "{told:?}");
 }
 
-/// The processes of `server` that ask PAM.
+/// Returns the number of child processes of `server` that are asking PAM.
 fn asking(server: &Server) -> usize {
     let children = format!("/proc/{0}/task", server.program.id());
     let tasks = fs::read_dir(children).unwrap().flatten();
@@ -228,7 +228,7 @@ fn a_module_that_hangs_delays_no_user_of_the_file_and_ends_with_its_session_and_
     if !home_of_ann(&desk) {
         return;
     }
-    // The module reads a pipe without a writer.
+    // The module reads from a pipe that has no writer.
     let pipe = desk.here("pipe");
     let mode = rustix::fs::Mode::RWXU;
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -250,7 +250,7 @@ fn a_module_that_hangs_delays_no_user_of_the_file_and_ends_with_its_session_and_
     assert_eq!((kim.says("USER kim"), kim.says("PASS secret")), (331, 230));
     drop(waiting);
     wait(0);
-    // One that waits when the server ends does not keep it.
+    // A login that is waiting for PAM does not delay the end of the server.
     let mut last = Line::to(&server);
     assert_eq!(last.says("USER ann"), 331);
     last.0.get_mut().write_all(b"PASS secret\r\n").unwrap();
@@ -258,7 +258,7 @@ fn a_module_that_hangs_delays_no_user_of_the_file_and_ends_with_its_session_and_
     server.program.signal(rustix::process::Signal::TERM).unwrap();
     let ended = server.program.wait_for_end(protocols::time::Duration::from_secs(20)).unwrap();
     assert_eq!(ended.unwrap().code(), Some(0));
-    // The modules' own programs are let go.
+    // The programs that the modules started end too.
     let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
     while rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).is_ok() {
         std::thread::yield_now();

@@ -1,4 +1,5 @@
-//! Uploads whose client dies or whose connection breaks: what is in place, and how it is resumed.
+//! Uploads whose client dies or whose connection breaks: the state of the file, and how the upload
+//! is resumed.
 
 use super::ftp_desk::{Desk, Line, Server, pattern};
 use super::login_desk::within_the_limit;
@@ -10,19 +11,19 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// Longer than any test waits for the end of a connection.
+/// A grace period longer than any test waits for the end of a connection.
 const LONG_GRACE: &str = "rights = \"writable\"\nupload-grace-ms = 60000\n";
 
 fn reset(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }
 
-/// Begins an upload of `bytes` and breaks its data connection off.
+/// Starts an upload of `bytes` and resets its data connection.
 fn break_off(line: &mut Line, command: &str, bytes: &[u8]) {
     let mut data = line.passive();
     assert_eq!(line.says(command), 150);
     data.write_all(bytes).unwrap();
-    // What a reset overtakes is lost.
+    // A reset discards data that the server has not read, so wait until it has read everything.
     let asked = format!("{} bytes", bytes.len());
     within_the_limit(|| line.asks("STAT").contains(&asked).then_some(()));
     reset(&data);
@@ -53,8 +54,8 @@ fn a_client_whose_connections_both_end_in_order_behind_its_data_replaces_nothing
         let mut data = line.passive();
         assert_eq!(line.says("STOR file"), 150);
         data.write_all(b"the beginning of the new one").unwrap();
-        // As the kernel of a killed client does; a reset instead in every other round. The server
-        // finds both ends at once.
+        // The kernel of a killed client closes both connections; in every other round it resets the
+        // control connection. The server is stopped meanwhile, so it finds both ends at once.
         stop(rustix::process::Signal::STOP);
         drop(data);
         if round % 2 == 1 {
@@ -65,7 +66,7 @@ fn a_client_whose_connections_both_end_in_order_behind_its_data_replaces_nothing
         within_the_limit(|| (drafts(&desk) == 0).then_some(()));
         assert_eq!(fs::read(desk.there("file")).ok().as_deref(), old, "round {round}");
     }
-    server.says("the control connection ended");
+    server.says("control connection closed");
 }
 
 #[test]
@@ -117,7 +118,8 @@ fn quit_during_an_upload_leaves_the_whole_file() {
     assert_eq!(fs::read(desk.there("file")).unwrap(), b"whole");
 }
 
-/// Starts a client that uploads slowly, kills it while its file comes in, and looks at what is left.
+/// Starts a client that uploads slowly, kills it during the transfer, and checks the files left
+/// behind.
 fn killed(server: &Server, desk: &Desk, name: &str, rounds: usize, client: &[&str]) {
     let old = fs::read(desk.there(name)).ok();
     let url = server.url("127.0.0.1", name);
@@ -130,7 +132,7 @@ fn killed(server: &Server, desk: &Desk, name: &str, rounds: usize, client: &[&st
         let mut program =
             Program::start(command.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
         within_the_limit(|| (drafts(desk) > 0).then_some(()));
-        // At a point of the transfer that differs from round to round.
+        // The client is killed at a different point of the transfer in each round.
         let moved = |desk: &Desk| {
             let entries = fs::read_dir(desk.there("")).unwrap().flatten();
             let drafts = entries
@@ -196,7 +198,7 @@ fn an_upload_that_broke_off_is_continued_behind_what_is_kept_of_it() {
     let mut line = Line::logged_in(&server);
     line.says("TYPE I");
     break_off(&mut line, "STOR file", b"12345");
-    // It is not the file, and no name of it is listed.
+    // The partial upload is not accessible as the file and is not listed.
     for (command, code) in [("MLST file", 550), ("MDTM file", 550), ("RNFR file", 550)] {
         assert_eq!(line.says(command), code, "{command}");
     }
@@ -330,7 +332,7 @@ fn a_quota_holds_while_several_sessions_replace_one_file() {
         let mut first = Line::logged_in(&server);
         first.says("TYPE I");
         assert_eq!(first.stores(&format!("STOR large{round}"), &vec![1; LARGE / 4]), 226);
-        // All begin while the large file is there.
+        // All sessions start while the large file exists.
         let mut sessions: Vec<_> = (0..6)
             .map(|_| {
                 let mut line = Line::logged_in(&server);
@@ -404,7 +406,7 @@ fn a_quota_limits_the_number_of_files_and_directories() {
     within_the_limit(|| (line.says("MKD one-more") == 257).then_some(()));
 }
 
-/// Returns the records of a server once there are so many.
+/// Returns the server's records once there are `count` of them.
 fn records(desk: &Desk, count: usize) -> Vec<serde_json::Value> {
     let journal = desk.0.join("state/plumb/transfers/journal/00000001.jsonl");
     within_the_limit(|| {
@@ -450,7 +452,7 @@ fn a_record_counts_the_bytes_that_moved() {
     assert_eq!(found, expected);
 }
 
-/// Runs a program that resumes an upload which broke off.
+/// Breaks off an upload, runs a client that resumes it, and checks that it resumed at the break.
 fn resumed(client: impl Fn(&Desk, &Server)) {
     let desk = Desk::new();
     let data = pattern(300_000);

@@ -23,7 +23,7 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Returns the files of the tree by their names in it.
+/// Returns the files of the tree by their paths in it.
 fn files() -> BTreeMap<String, Vec<u8>> {
     let files = [
         ("a text", text(100_000)),
@@ -43,7 +43,7 @@ pub(crate) fn make_tree(root: &Path) {
     }
 }
 
-/// Checks that the tree is at `root`, and no other file.
+/// Checks that the tree at `root` has these files and no others.
 pub(crate) fn check_tree(root: &Path) {
     let mut found = BTreeMap::new();
     collect(root, "", &mut found);

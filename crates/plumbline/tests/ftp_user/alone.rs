@@ -1,4 +1,5 @@
-//! What needs no server of others: our own, and one whose oddity stops a transfer.
+//! Tests without servers of other projects: with plumb's own server, and with one that misbehaves
+//! during a transfer.
 
 use crate::login_desk::{Person, within_the_limit};
 use crate::odd_ftp::{Cut, Odd, Quirk};
@@ -10,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder with one for a server in it.
+/// A working directory with a subdirectory `there` for a server.
 pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
@@ -32,14 +33,15 @@ impl Place {
         assert_eq!(code, Some(0), "{words:?}: {said}");
     }
 
-    /// Runs plumb, and returns its exit code, what it has printed and what it has said.
+    /// Runs plumb, and returns its exit code, standard output and standard error.
     pub(crate) fn ran(&self, words: &[&str]) -> (Option<i32>, String, String) {
         let output = self.plumb().args(words).stdin(Stdio::null()).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
 
-    /// Types lines into the shell, and returns what it has printed and what it has said.
+    /// Runs the interactive client with `lines` as input, and returns its standard output and
+    /// standard error.
     pub(crate) fn types(&self, url: &str, lines: &str) -> (String, String) {
         let mut command = self.plumb();
         command.args(["ftp", url]).stdin(Stdio::piped());
@@ -54,7 +56,7 @@ impl Place {
         fs::read(self.0.join(name)).unwrap()
     }
 
-    /// Starts our own server, and returns its URL.
+    /// Starts plumb's server with `lines` in its table `[ftp]`, and returns it with its URL.
     pub(crate) fn serve(&self, lines: &str) -> (Program, String) {
         let configuration = self.0.join("serve.toml");
         fs::write(&configuration, format!("[ftp]\nrights = \"writable\"\n{lines}")).unwrap();
@@ -69,7 +71,7 @@ impl Place {
             let place = line.split("serving FTP at ").nth(1)?;
             Some(place.split(", ").next().unwrap().to_owned())
         });
-        // What it says later nobody reads, and it goes on.
+        // Drains the server's further log lines.
         std::thread::spawn(move || lines.for_each(drop));
         (server, format!("ftp://{}", place.unwrap()))
     }
@@ -77,7 +79,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What a test leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -135,7 +137,7 @@ fn a_mail_lies_in_the_mailbox_and_who_has_none_gets_none() {
     let output = place.plumb().args(["mail", "letter", &format!("{url}/bob")]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("to mail to 'bob' failed: the server said 550"), "{said}");
+    assert!(said.contains("cannot mail to 'bob': the server said 550"), "{said}");
 }
 
 const STALLS: &[Quirk] = &[Quirk::Cut(30_000, Cut::Stalled)];
@@ -154,7 +156,7 @@ fn an_interrupt_ends_the_transfer_and_not_the_shell() {
     person.types("\x03");
     person.sees("interrupted");
     person.types("get file whole\r");
-    person.sees("got '/file': 100,000 bytes");
+    person.sees("downloaded '/file': 100,000 bytes");
     assert!(place.read("whole") == file);
     person.types("quit\r");
     assert_eq!(person.leaves().code(), Some(0));
@@ -237,8 +239,8 @@ fn names_with_line_ends_are_left_out_and_whoever_lists_or_mirrors_them_is_told()
     };
     let (code, shown, said) = run(&["ls", &format!("{url}/d/")]);
     assert_eq!((code, shown.as_str()), (Some(0), "bell?\nplain\n"));
-    assert!(said.contains("2 names of 'd/' there hold line ends"), "{said}");
-    // What is here under such a name may be there too, and is not deleted.
+    assert!(said.contains("skipped 2 names of 'd/' on the server"), "{said}");
+    // A local file with such a name may have a counterpart on the server, so it is not deleted.
     fs::create_dir(place.0.join("copy")).unwrap();
     for name in ["copy/a\nb", "copy/old"] {
         fs::write(place.0.join(name), "x").unwrap();
@@ -246,19 +248,19 @@ fn names_with_line_ends_are_left_out_and_whoever_lists_or_mirrors_them_is_told()
     let from = format!("{url}/d");
     let (code, _, said) = run(&["mirror", "--delete", &from, "copy"]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("2 names of 'd' there") && said.contains("1 name here"), "{said}");
-    assert!(said.contains("'bell\\x07' there is no name for a file here"), "{said}");
-    assert!(said.ends_with("plumb: 4 names were left out, as said above\n"), "{said}");
+    assert!(said.contains("2 names of 'd' on") && said.contains("1 name in the local"), "{said}");
+    assert!(said.contains("skipped 'bell\\x07': it is not a valid local name"), "{said}");
+    assert!(said.ends_with("plumb: 4 names were skipped, see above\n"), "{said}");
     assert_eq!(place.read("copy/plain"), b"d/plain");
     assert!(place.0.join("copy/a\nb").exists() && !place.0.join("copy/old").exists());
     let (code, _, said) = run(&["mirror", "copy", &format!("{url}/back")]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.ends_with("plumb: 1 name was left out, as said above\n"), "{said}");
+    assert!(said.ends_with("plumb: 1 name was skipped, see above\n"), "{said}");
     assert_eq!(place.read("there/back/plain"), b"d/plain");
     assert!(!place.0.join("there/back/a\nb").exists());
 }
 
-/// Starts plumb and waits until the server has begun to move the data.
+/// Starts plumb and waits until the server has started the transfer (150).
 fn begun(place: &Place, words: &[&str]) -> (Program, std::sync::mpsc::Receiver<String>) {
     let mut command = place.plumb();
     command.args(words).arg("--verbose").stdin(Stdio::null()).stderr(Stdio::piped());
@@ -270,7 +272,7 @@ fn begun(place: &Place, words: &[&str]) -> (Program, std::sync::mpsc::Receiver<S
     (program, said)
 }
 
-/// Interrupts it, and returns its exit code and what it has said from then on.
+/// Sends SIGINT, and returns the exit code and the messages printed afterwards.
 fn interrupted(
     (mut program, said): (Program, std::sync::mpsc::Receiver<String>),
 ) -> (Option<i32>, Vec<String>) {
@@ -280,11 +282,11 @@ fn interrupted(
     (ended.code(), said)
 }
 
-/// Waits until a file that plumb writes in this place, of whatever name, has so many bytes.
+/// Waits until a file that plumb writes below this directory, under any name, has `len` bytes.
 fn grows(place: &Place, program: &Program, len: u64) {
     let folder = format!("/proc/{}/fd", program.id());
     let is_here = |path: &Path| {
-        // A program that begins has its libraries open.
+        // Excludes libraries, which are open during startup, and plumb's own state directory.
         let real = fs::read_link(path).unwrap_or_default();
         real.starts_with(&place.0) && !real.starts_with(place.0.join("plumb"))
     };
@@ -300,7 +302,7 @@ fn grows(place: &Place, program: &Program, len: u64) {
 fn an_interrupted_upload_leaves_the_old_file_whoever_waits_for_whom() {
     let place = Place::new("interrupted");
     fs::write(place.0.join("up"), vec![7; 30_000_000]).unwrap();
-    // Once our user waits by a limit of its own, and once for a server that takes its time.
+    // Once the client's own rate limit causes the waits, and once a slow server does.
     for (limit, lines) in [("500K", ""), ("900M", "bytes-per-second-max = 500000\n")] {
         let (_server, url) = place.serve(lines);
         fs::write(place.0.join("there/up"), "old").unwrap();
@@ -322,14 +324,14 @@ fn an_interrupted_download_says_what_it_keeps_and_goes_on_with_it() {
     grows(&place, &get.0, 100_000);
     let (code, said) = interrupted(get);
     assert_eq!((code, said.len()), (Some(3), 2), "{said:?}");
-    assert!(said[0].contains(" bytes of 'file' are kept in 'file.part'"), "{said:?}");
+    assert!(said[0].contains(" bytes of 'file' in 'file.part'"), "{said:?}");
     assert_eq!(said[1], "plumb: interrupted");
     let kept = place.read("file.part").len();
     let output = place.plumb().args(["get", "--continue", &from]).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(place.read("file") == file && !place.0.join("file.part").exists(), "{told}");
     let rest = records::figures::count(u64::try_from(file.len() - kept + 4096).unwrap());
-    assert!(told.contains(&format!("got 'file': {rest} bytes")), "{told}");
+    assert!(told.contains(&format!("downloaded 'file': {rest} bytes")), "{told}");
 }
 
 #[test]
@@ -390,14 +392,14 @@ fn names_in_other_letters_are_told_as_they_are_and_odd_ones_are_listed_and_remov
     assert_eq!(shown, "-dash\nback\\slash\nc:colon\ngrün\n");
     let (code, _, said) = run(&["get", "-r", &format!("{url}/d")]);
     assert_eq!(code, Some(1));
-    assert!(said.contains("3 names there are none for files here"), "{said}");
+    assert!(said.contains("skipped 3 names that are not valid local names"), "{said}");
     assert_eq!(place.read("d/grün"), b"x");
     let (_, _, said) = run(&["get", &format!("{url}/d/grün")]);
-    assert!(said.contains("got 'd/grün': 1 bytes"), "{said}");
+    assert!(said.contains("downloaded 'd/grün': 1 bytes"), "{said}");
     assert_eq!(run(&["rm", "-r", &format!("{url}/d")]).0, Some(0));
     assert!(!place.0.join("there/d").exists());
     let (code, _, said) = run(&["ls", &format!("{url}/no*")]);
-    assert_eq!((code, said.as_str()), (Some(1), "plumb: nothing there fits 'no*'\n"));
+    assert_eq!((code, said.as_str()), (Some(1), "plumb: nothing on the server matches 'no*'\n"));
 }
 
 #[test]
@@ -407,10 +409,10 @@ fn the_shell_says_what_is_wrong_with_a_command_that_it_knows() {
     fs::create_dir(place.0.join("there/d")).unwrap();
     let (_, said) = place.types(&url, "get\nfrobnicate\nmkdir d\nget no*\ngte a\nquit\n");
     let said: Vec<_> = said.lines().collect();
-    let usage = "plumb: 'get' is not used so: say get [-cf] NAME [HERE]";
+    let usage = "plumb: wrong arguments for 'get', usage: get [-cf] NAME [LOCAL]";
     assert_eq!(said[0], usage, "{said:?}");
-    assert_eq!(said[1], "plumb: there is no such command: 'help' tells of all");
-    assert_eq!(said[4], "plumb: there is no command 'gte': perhaps 'get' was meant");
-    assert!(said[2].contains("to make '/d' failed: the server said 550"), "{said:?}");
-    assert_eq!(said[3], "plumb: nothing there fits 'no*'");
+    assert_eq!(said[1], "plumb: unknown command: 'help' lists all");
+    assert_eq!(said[4], "plumb: unknown command 'gte': did you mean 'get'?");
+    assert!(said[2].contains("cannot create the directory '/d': the server said 550"), "{said:?}");
+    assert_eq!(said[3], "plumb: nothing on the server matches 'no*'");
 }

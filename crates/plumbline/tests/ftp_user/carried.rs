@@ -1,4 +1,4 @@
-//! Files over our own TCP, on a TUN.
+//! File transfers over plumb's own TCP, on a TUN.
 
 use super::{Kind, PORT, content, meet_over_a_tun, work};
 use std::fs;
@@ -56,7 +56,8 @@ fn the_records_of_files_over_our_own_tcp_tell_what_it_knows() {
             assert_eq!(record["file_bytes"], bytes);
             assert_eq!(record["total_retrans"], 0, "on a line without loss");
         }
-        // What a system call moves is many datagrams, and nobody has counted for this one.
+        // One system call carries many datagrams, so system calls are not counted for this
+        // transfer.
         assert!(got.get("syscalls").is_none() && got["vol_switches"].is_u64(), "{got}");
         assert_eq!(got["bytes_received"], bytes);
         assert!(put["bytes_acked"].is_u64());

@@ -1,5 +1,5 @@
-//! Servers that send more than they announce or without an end, listings that are not understood, and
-//! what is no FTP server.
+//! Servers that send more than they announce or send without end, listings that cannot be parsed,
+//! and peers that are not FTP servers.
 
 use crate::alone::Place;
 use crate::odd_ftp::{Cut, Odd, Quirk};
@@ -8,7 +8,8 @@ use protocols::application::ftp::{Mode, Representation};
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
-/// Runs plumb with at most so much memory, and returns its exit code and what it has said.
+/// Runs plumb with an address space of `megabytes` MiB, and returns its exit code and standard
+/// error.
 fn limited(place: &Place, megabytes: u64, words: &[&str]) -> (Option<i32>, String) {
     let plumb = place.plumb();
     let mut shell = Command::new("sh");
@@ -67,7 +68,7 @@ fn more_bytes_than_announced_are_an_error_and_the_old_file_stays() {
         fs::write(place.0.join("x"), "old").unwrap();
         for kind in ["I", "A"] {
             if kind == "A" && quirks != MORE {
-                // Without MLST the size of a text is not told.
+                // Without MLST the server does not report the size of a text.
                 continue;
             }
             let words = ["get", "--force", "--type", kind, &url];
@@ -114,7 +115,7 @@ fn lines_of_a_listing_that_are_not_understood_are_reported_and_exit_1() {
     let odd = Odd::start(UNKNOWN, &[("d/f1", vec![7; 9])]);
     let url = format!("ftp://127.0.0.1:{}/d", odd.port);
     let (folder, pattern) = (format!("{url}/"), format!("{url}/*"));
-    let sentence = "2 lines of the listing were not understood, the first: 'what \\x1b[2J is this'";
+    let sentence = "cannot parse 2 lines of the listing, the first: 'what \\x1b[2J is this'";
     for words in [
         &["ls", &folder][..],
         &["ls", "-l", &folder],
@@ -128,7 +129,7 @@ fn lines_of_a_listing_that_are_not_understood_are_reported_and_exit_1() {
         assert_eq!(code, Some(1), "{words:?}: {said}");
         assert!(said.contains(sentence), "{words:?}: {said}");
     }
-    // What was understood has come all the same.
+    // The files that could be parsed are transferred nevertheless.
     for name in ["f1", "got/f1", "mirrored/f1"] {
         assert_eq!(place.read(name), [7; 9], "{name}");
     }
@@ -219,7 +220,7 @@ fn a_transfer_that_stops_fails_a_measurement_that_has_others() {
 #[test]
 fn a_transfer_that_goes_on_slowly_does_not_time_out() {
     let place = Place::new("slowly");
-    // It takes twice as long as the timeout, and no piece of it a quarter.
+    // The transfer takes twice the timeout, but each piece takes only a quarter of it.
     let odd = Odd::start(&[Quirk::Paced(512, 500)], &[("file", vec![b'x'; 4_096])]);
     let url = format!("ftp://127.0.0.1:{}/file", odd.port);
     let measure = ["measure", "--bytes", "4K", "--rounds", "1", "--timeout", "2", &url];

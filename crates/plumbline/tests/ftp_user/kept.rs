@@ -1,4 +1,5 @@
-//! What is kept of a file, what is left out, and what is said of it.
+//! Properties of files that `mirror` and recursive downloads preserve, and files that they leave
+//! out or report.
 
 use crate::alone::Place;
 use crate::odd_ftp::{Odd, Quirk};
@@ -54,10 +55,10 @@ fn a_server_that_sets_no_times_is_only_spoken_of_to_who_wants_to_know_all() {
     fs::write(place.0.join("a"), "text").unwrap();
     let url = format!("ftp://127.0.0.1:{}/a", odd.port);
     let (_, _, said) = place.ran(&["put", "a", &url]);
-    assert!(said.starts_with("plumb: put 'a': 4 bytes"), "{said}");
+    assert!(said.starts_with("plumb: uploaded 'a': 4 bytes"), "{said}");
     fs::write(place.0.join("b"), "text").unwrap();
     let (_, _, said) = place.ran(&["put", "-v", "a", "b", &format!("{url}/")]);
-    assert!(said.contains("'a/b' has the time of now: the server sets no times"), "{said}");
+    assert!(said.contains("'a/b' has the time of the upload: the server does not set"), "{said}");
     assert_eq!(odd.heard().iter().filter(|verb| *verb == "SITE").count(), 2);
 }
 
@@ -71,16 +72,16 @@ fn a_time_that_mfmt_does_not_set_is_told_to_who_wants_to_know_all() {
     let (code, _, said) =
         place.ran(&["put", "-v", "a", &format!("ftp://127.0.0.1:{}/a", odd.port)]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("'a' has the time of now: the time of 'a' failed"), "{said}");
+    assert!(said.contains("'a' has the time of the upload: cannot set the time of 'a'"), "{said}");
 }
 
-/// Two names, of which one is only shown to who asks for all.
+/// Two names, one of which LIST shows only with `-a`.
 const HIDES: &[Quirk] = &[
     Quirk::Hidden("-rw-r--r-- 1 a b 1 Jan 02 2020 .kept\n-rw-r--r-- 1 a b 1 Jan 02 2020 a\n"),
     Quirk::Listing("-rw-r--r-- 1 a b 1 Jan 02 2020 a\n"),
 ];
 
-/// A folder `here` with files of one byte.
+/// Creates a directory `here` with files of one byte.
 fn here_with(place: &Place, names: &[&str]) {
     fs::create_dir_all(place.0.join("here")).unwrap();
     for name in names {
@@ -111,7 +112,7 @@ fn a_mirror_upwards_knows_the_names_that_a_listing_hides() {
     assert_eq!((code, printed.as_str()), (Some(0), ""), "{said}");
 }
 
-/// Gives a file a time of the calendar, Unix seconds.
+/// Sets the modification time of a local file, in Unix seconds.
 fn set_time(place: &Place, name: &str, seconds: u64) {
     let file = File::options().write(true).open(place.0.join("here").join(name)).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
@@ -122,7 +123,7 @@ fn a_change_that_keeps_the_size_is_found_by_mdtm_where_there_is_only_list() {
     let place = Place::new("mdtm");
     let odd = Odd::start(&[], &[("d/a", b"x".to_vec()), ("d/b", b"y".to_vec())]);
     here_with(&place, &["a", "b"]);
-    // The server says 3:04:05; its listing has the day alone.
+    // MDTM reports 3:04:05; the listing has only the date.
     set_time(&place, "a", 1_577_934_244);
     set_time(&place, "b", 1_577_934_245);
     let url = format!("ftp://127.0.0.1:{}/d", odd.port);
@@ -134,7 +135,7 @@ fn a_change_that_keeps_the_size_is_found_by_mdtm_where_there_is_only_list() {
     assert_eq!((code, printed.as_str()), (Some(0), ""), "{said}");
 }
 
-/// A file that LIST lists as the only one of a directory.
+/// LIST of a file returns the file itself, as if it were the only entry of a directory.
 const LISTS_A_FILE: &[Quirk] = &[Quirk::ListingOf("t/f", "-rw-r--r-- 1 a b 1 Jan 02 2020 f\n")];
 
 // attack row 150
@@ -143,7 +144,7 @@ fn a_source_that_is_no_directory_deletes_nothing() {
     let place = Place::new("no-source");
     let odd = Odd::start(LISTS_A_FILE, &[("t/f", b"x".to_vec())]);
     here_with(&place, &["a", "b"]);
-    // The server lists what is not there as an empty directory, as vsftpd does.
+    // The server lists a nonexistent path as an empty directory, like vsftpd.
     for source in ["typo", "t/typo", "t/f"] {
         let url = format!("ftp://127.0.0.1:{}/{source}", odd.port);
         for words in [["mirror", "--delete", &url, "here"], ["get", "-r", &url, "here"]] {
@@ -155,7 +156,7 @@ fn a_source_that_is_no_directory_deletes_nothing() {
     }
 }
 
-/// A directory that may not be read, as the listing of the one above tells.
+/// An unreadable directory, recognizable from the permissions in the listing of its parent.
 const UNREADABLE: &[Quirk] = &[
     Quirk::ListingOf("t", "d-wx--x--x 1 a b 1 Jan 02 2020 d\n-rw-r--r-- 1 a b 1 Jan 02 2020 f\n"),
     Quirk::ListingOf("t/d", ""),
@@ -171,7 +172,7 @@ fn an_unreadable_directory_is_reported_and_deletes_nothing() {
     let url = format!("ftp://127.0.0.1:{}/t", odd.port);
     let (code, _, said) = place.ran(&["mirror", "--delete", &url, "here"]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("'t/d' on the server may not be read"), "{said}");
+    assert!(said.contains("skipped 't/d' on the server: permission denied"), "{said}");
     assert!(place.0.join("here/d/g").exists());
     let (code, _, said) = place.ran(&["mirror", &url, "here"]);
     assert_eq!(code, Some(1), "{said}");
@@ -185,21 +186,21 @@ fn a_part_of_another_file_is_neither_believed_nor_replaced() {
     let whole = vec![7; 30_000];
     let odd = Odd::start(&[], &[("d/x", whole.clone()), ("d/x.part", b"a file".to_vec())]);
     let url = format!("ftp://127.0.0.1:{}/d", odd.port);
-    // The same time as x, and a name of its own on the server.
+    // This `x.part` is a file of the server with the same time as x.
     place.done(&["mirror", &url, "here"]);
     fs::remove_file(place.0.join("here/x")).unwrap();
     place.done(&["mirror", &url, "here"]);
     assert!(place.read("here/x") == whole && place.read("here/x.part") == b"a file");
-    // The time of a part, and not its bytes.
+    // A partial file with the right time and wrong bytes.
     fs::write(place.0.join("x.part"), vec![8; 20_000]).unwrap();
     let part = File::options().write(true).open(place.0.join("x.part")).unwrap();
     part.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_577_934_245)).unwrap();
     let (code, _, said) = place.ran(&["get", "-c", &format!("{url}/x")]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("is not of that file") && place.read("x") == whole, "{said}");
+    assert!(said.contains("is of another file") && place.read("x") == whole, "{said}");
 }
 
-/// A directory whose name is a pattern for the other one.
+/// A directory whose name is also a pattern that matches the other one.
 const GLOBS: &[Quirk] = &[
     Quirk::Globs,
     Quirk::ListingOf(
@@ -235,7 +236,7 @@ fn nothing_is_deleted_for_a_listing_that_cannot_be_read() {
     let url = format!("ftp://127.0.0.1:{}/d", odd.port);
     let (code, _, said) = place.ran(&["mirror", "--delete", &url, "here"]);
     assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
-    let sentence = "1 line of the listing was not understood: 'file b, of one byte'";
+    let sentence = "cannot parse 1 line of the listing: 'file b, of one byte'";
     assert!(said.contains(&format!("{sentence}; nothing is deleted")), "{said}");
     assert!(place.0.join("here/b").exists());
     let (code, _, said) = place.ran(&["mirror", &url, "here"]);
@@ -263,14 +264,14 @@ fn the_counterpart_of_a_link_and_a_folder_with_what_is_left_out_are_not_deleted(
     let words = ["mirror", "--delete", "--exclude", "*.o", "here", &to];
     let (_, printed, said) = place.ran(&[&words[..], &["-n"]].concat());
     assert_eq!(printed, "delete e/z\ndelete e/\ndelete d/y\nput a\n", "{said}");
-    assert!(said.contains("'link' is a link or a device here: it is left alone"), "{said}");
+    assert!(said.contains("skipped 'link' on both hosts: the local one is a link"), "{said}");
     place.done(&[&words[..], &["--force"]].concat());
     let is_there = |name: &str| place.0.join("there").join(name).exists();
     assert!(is_there("link") && is_there("d/x.o") && is_there("a"));
     assert!(!is_there("d/y") && !is_there("e"));
 }
 
-/// A tree there, and one here with what is not there.
+/// Creates a tree on the server, and a local one with files that the server does not have.
 fn two_trees(name: &str) -> Place {
     let place = Place::new(name);
     for folder in ["there/src/build", "there/src/d", "here/old", "here/build"] {
@@ -350,10 +351,10 @@ fn links_go_as_their_files_or_not_at_all() {
     std::os::unix::fs::symlink("file", place.0.join("tree/link")).unwrap();
     std::os::unix::fs::symlink("d", place.0.join("tree/folder")).unwrap();
     let (_, _, said) = place.ran(&["put", "-r", "tree", &format!("{url}/one")]);
-    assert!(said.contains("1 link here did not go along"), "{said}");
+    assert!(said.contains("skipped 1 link: see"), "{said}");
     assert_eq!(place.read("there/one/link"), b"text");
     let (_, _, said) = place.ran(&["put", "-r", "--links", "skip", "tree", &format!("{url}/two")]);
-    assert!(said.contains("2 links here did not go along"), "{said}");
+    assert!(said.contains("skipped 2 links: see"), "{said}");
     assert!(place.0.join("there/two/file").exists() && !place.0.join("there/two/link").exists());
 }
 
@@ -367,7 +368,7 @@ fn where_a_beginning_of_the_file_is_here_it_is_said_how_to_go_on_and_that_is_tru
     let (code, _, said) = place.ran(&["get", "-c", &format!("{url}/file")]);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("file exists, with 20,000 of 50,000 bytes"), "{said}");
-    let told = said.split("say mv").nth(1).unwrap().split(" and --continue").next().unwrap();
+    let told = said.split("run mv").nth(1).unwrap().split(" and then use").next().unwrap();
     let mut shell = std::process::Command::new("sh");
     assert!(
         shell.args(["-c", &format!("mv{told}")]).current_dir(&place.0).status().unwrap().success()
@@ -395,7 +396,7 @@ fn a_folder_that_is_got_as_a_file_is_told_of() {
     let (_server, url) = place.serve("");
     fs::create_dir(place.0.join("there/d")).unwrap();
     let (code, _, said) = place.ran(&["get", &format!("{url}/d")]);
-    let sentence = "plumb: 'd' there is a folder: say -r to get all of it\n";
+    let sentence = "plumb: 'd' is a remote directory: use -r to download it\n";
     assert_eq!((code, said.as_str()), (Some(1), sentence));
 }
 
@@ -407,11 +408,11 @@ fn a_folder_that_is_not_here_is_said_before_anybody_is_called() {
     for to in ["missing/", "missing/name"] {
         let (code, _, said) = place.ran(&["get", &url, "-o", to]);
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.starts_with("plumb: there is no folder missing"), "{said}");
+        assert!(said.starts_with("plumb: no local directory missing"), "{said}");
     }
     assert!(odd.heard().is_empty());
     let (code, _, said) = place.ran(&["get", "tftp://127.0.0.1:9/file", "-o", "missing/"]);
-    assert_eq!((code, said.contains("there is no folder missing/")), (Some(2), true), "{said}");
+    assert_eq!((code, said.contains("no local directory missing/")), (Some(2), true), "{said}");
 }
 
 #[test]
@@ -425,7 +426,7 @@ fn all_that_fit_a_pattern_are_shown_one_after_the_other() {
     assert_eq!((code, printed.as_str()), (Some(0), "a.txtb.txt"), "{said}");
     let (code, printed, said) = place.ran(&["ls", &format!("{url}/*.zzz")]);
     assert_eq!((code, printed.as_str()), (Some(1), ""));
-    assert_eq!(said, "plumb: nothing there fits '*.zzz'\n");
+    assert_eq!(said, "plumb: nothing on the server matches '*.zzz'\n");
 }
 
 #[test]
@@ -446,7 +447,7 @@ fn where_the_time_of_a_file_went_is_told_to_who_wants_to_know() {
     fs::write(place.0.join("there/file"), vec![7; 400_000]).unwrap();
     let (_, _, said) = place.ran(&["get", "-v", &format!("{url}/file")]);
     let last = said.lines().last().unwrap();
-    assert!(last.starts_with("plumb: of this: ") && last.contains("at the file"), "{said}");
+    assert!(last.starts_with("plumb: time: ") && last.contains("in file I/O"), "{said}");
     assert!(last.contains("to open the session") && last.ends_with("of CPU"), "{said}");
 }
 
@@ -468,5 +469,5 @@ fn the_help_of_every_command_for_files_has_examples_and_that_of_mirror_has_its_r
     }
     let (_, printed, _) = place.ran(&["mirror", "--help"]);
     let words: Vec<_> = printed.split_whitespace().collect();
-    assert!(words.join(" ").contains("the last one that fits a name decides, as they stand from"));
+    assert!(words.join(" ").contains("from left to right, and the last one that matches a name"));
 }

@@ -1,4 +1,4 @@
-//! `rm`, `mv` and `mirror --delete`: what they refuse, count and ask.
+//! `rm`, `mv` and `mirror --delete`: refusals, counts and confirmation questions.
 
 use crate::alone::Place;
 use crate::login_desk::Person;
@@ -8,7 +8,7 @@ use std::fs;
 /// Files and directories below `there`.
 const TREE: [&str; 4] = ["keep/deep/thesis.txt", "many/a", "many/b", "notes.txt"];
 
-/// Starts our server over a tree, and returns the place, the server and its URL.
+/// Starts plumb's server with the tree, and returns the working directory, the server and its URL.
 fn served(name: &str) -> (Place, os::process::Program, String) {
     let place = Place::new(name);
     let (server, url) = place.serve("");
@@ -117,7 +117,7 @@ fn rm_of_a_directory_says_how_it_is_removed() {
     assert_eq!(left(&place), TREE[..3]);
 }
 
-/// Runs plumb on a terminal, answers its question, and returns its exit code when it has said `last`.
+/// Runs plumb on a terminal, answers its question, waits for `last`, and returns its exit code.
 fn answered(
     place: &Place,
     words: &[&str],
@@ -165,7 +165,7 @@ fn mv_takes_two_urls_of_the_same_host_and_user() {
     let notes = format!("{url}/notes.txt");
     let (code, _, said) = place.ran(&["mv", &notes, "ftp://192.0.2.1/notes.txt"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("not of the same host, port and user"), "{said}");
+    assert!(said.contains("differ in host, port or user"), "{said}");
     let other = url.replace("ftp://", "ftp://ann@");
     let (code, _, said) = place.ran(&["mv", &notes, &format!("{other}/x")]);
     assert_eq!(code, Some(2), "{said}");

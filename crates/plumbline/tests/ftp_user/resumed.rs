@@ -1,4 +1,4 @@
-//! What is resumed of uploads and downloads that were broken off, and what is not.
+//! Interrupted uploads and downloads: those that are resumed, and those that are not.
 
 use crate::alone::Place;
 use crate::login_desk::within_the_limit;
@@ -12,7 +12,7 @@ fn content(len: u32) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }
 
-/// Makes a file that is older than what the odd server says of its own.
+/// Writes a file with a modification time before the one that the odd server reports.
 fn old_file(path: &Path, bytes: &[u8]) {
     fs::write(path, bytes).unwrap();
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
@@ -31,7 +31,7 @@ fn put_continue_appends_nothing_to_another_file() {
         fs::write(place.0.join("there/doc.txt"), &old).unwrap();
         let (code, _, said) = place.ran(&["put", "-c", "new", &url]);
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("nothing was changed there; use --force"), "{said}");
+        assert!(said.contains("it was not changed; to replace it, use --force"), "{said}");
         assert!(place.read("there/doc.txt") == old);
     }
     place.done(&["put", "-c", "--force", "new", &url]);
@@ -41,7 +41,7 @@ fn put_continue_appends_nothing_to_another_file() {
     assert!(place.read("there/doc.txt") == new);
 }
 
-/// Returns how many bytes of a file a run of plumb has moved, by its record.
+/// Runs plumb, and returns the number of bytes it transferred according to its record.
 fn moved(place: &Place, words: &[&str]) -> u64 {
     let (code, printed, said) = place.ran(words);
     assert_eq!(code, Some(0), "{said}");
@@ -61,7 +61,7 @@ fn put_continue_sends_the_rest_of_a_part_that_is_the_same() {
     assert!(place.read("there/doc.txt") == new);
     let (code, _, said) = place.ran(&["put", "-c", "new", &url]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("was there already"), "{said}");
+    assert!(said.contains("is already complete"), "{said}");
 }
 
 // attack row 146
@@ -79,10 +79,11 @@ fn put_continue_without_hash_compares_time_and_the_last_bytes() {
     assert!(said.contains("is not known to be the beginning"), "{said}");
     assert!(odd.file("other").unwrap() == other);
     place.done(&["put", "-c", "new", &url("part")]);
-    // The end of the file may move while an earlier session delivers what it has received.
+    // REST with STOR, not APPE: APPE would append at the wrong offset if an earlier session still
+    // delivered received data.
     assert!(odd.file("part").unwrap() == new && odd.has_heard("REST 150000"));
     assert!(!odd.has_heard("APPE part"));
-    // The file here is younger than what is there.
+    // The local file is newer than the partial one on the server.
     let odd = Odd::start(&[], &[("part", new[..150_000].to_vec())]);
     fs::write(place.0.join("new"), &new).unwrap();
     let url = format!("ftp://127.0.0.1:{}/part", odd.port);
@@ -125,7 +126,7 @@ fn put_continue_goes_by_time_where_nothing_may_be_read() {
     assert!(odd.file("part").unwrap() == new);
 }
 
-/// Starts a download of `big` at a limited rate, and kills it when some of it is in a draft.
+/// Starts a rate-limited download of `big`, and kills it once its temporary file has 256 KiB.
 fn killed(place: &Place, url: &str) {
     let mut command = place.plumb();
     command.args(["get", "--limit-rate", "1M", url, "big"]);
@@ -164,7 +165,7 @@ fn a_download_that_was_killed_is_resumed_or_its_draft_is_removed() {
     assert!(place.read("big") == big && drafts(&place).is_empty());
 }
 
-/// Starts an upload of `big` at a limited rate, and kills it when the server has some of it.
+/// Starts a rate-limited upload of `big`, and kills it once the server has 256 KiB of it.
 fn killed_upload(place: &Place, url: &str) {
     let mut command = place.plumb();
     command.args(["put", "--limit-rate", "1M", "big", url]);

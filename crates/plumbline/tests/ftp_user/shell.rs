@@ -1,4 +1,4 @@
-//! The shell, command by command.
+//! The interactive client, command by command.
 
 use crate::alone::Place;
 use crate::login_desk::Person;
@@ -16,7 +16,7 @@ fn many_files_come_and_go_and_one_that_is_here_stops_no_other() {
     fs::write(place.0.join("a.gz"), "older").unwrap();
     let lines = "mget *.gz c.txt\nmget -f a.*\nmkdir up\ncd up\nmput *.gz c.txt\nput c.txt x/\n";
     let (_, said) = place.types(&url, lines);
-    assert!(said.contains("a.gz exists: say --force"), "{said}");
+    assert!(said.contains("a.gz exists: use --force"), "{said}");
     assert_eq!(place.read("b.gz"), b"b.gz");
     assert_eq!((place.read("a.gz"), place.read("c.txt")), (b"a.gz".into(), b"c.txt".into()));
     assert_eq!(place.read("there/up/a.gz"), b"a.gz");
@@ -30,13 +30,13 @@ fn whoever_wants_to_be_asked_is_asked_before_each_of_many_files() {
     for name in ["a", "b", "c", "d"] {
         fs::write(place.0.join("there").join(name), name).unwrap();
     }
-    // No to a, then all.
+    // No for a, then all.
     place.types(&url, "prompt\nmget *\nn\na\n");
     assert_eq!(
         ["a", "b", "c", "d"].map(|name| place.0.join(name).exists()),
         [false, true, true, true]
     );
-    // Yes to a, and no more.
+    // Yes for a, then quit.
     place.types(&url, "prompt\nmdelete *\ny\nq\n");
     let left = ["a", "b", "c", "d"].map(|name| place.0.join("there").join(name).exists());
     assert_eq!(left, [false, true, true, true]);
@@ -78,8 +78,8 @@ fn several_are_listed_a_switch_that_is_none_is_said_and_a_pattern_goes_into_a_fo
     let lines = "ls d e\nls -x\nget *.gz into\nget *.gz none\nget a.* one\n";
     let (printed, said) = place.types(&url, lines);
     assert_eq!(printed, "d:\nx\ne:\ny\n", "{said}");
-    assert!(said.contains("'ls' is not used so: say ls [-l] [NAME...]"), "{said}");
-    assert!(said.contains("none is no folder: several files need one"), "{said}");
+    assert!(said.contains("wrong arguments for 'ls', usage: ls [-l] [NAME...]"), "{said}");
+    assert!(said.contains("none is not a directory: several files need one"), "{said}");
     assert_eq!(
         (place.read("into/a.gz"), place.read("into/b.gz")),
         (b"a.gz".into(), b"b.gz".into())
@@ -96,7 +96,7 @@ fn names_rights_and_times_are_changed_and_told() {
     let (printed, said) = place.types(&url, lines);
     let about = fs::metadata(place.0.join("there/c")).unwrap();
     assert_eq!(about.permissions().mode() & 0o777, 0o640, "{said}");
-    assert!(said.contains("'9' is no mode in octal digits, like 644"), "{said}");
+    assert!(said.contains("'9' is not an octal mode like 644"), "{said}");
     assert!(place.0.join("there/d").is_dir() && !place.0.join("there/e").exists());
     assert!(printed.contains(" UTC\n") && printed.contains("4 bytes, "), "{printed}");
 }
@@ -116,7 +116,7 @@ fn what_is_here_is_shown_and_a_command_of_this_machine_is_run() {
     );
     assert_eq!(place.read("sub/copy"), b"12345");
     assert!(said.contains("the command ended with exit status: 3"), "{said}");
-    assert!(said.contains("there is no way to /no/such"), "{said}");
+    assert!(said.contains("cannot change to /no/such"), "{said}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn what_changes_the_session_is_not_sent_as_it_is() {
     let url = format!("127.0.0.1:{}", odd.port);
     let lines = "quote TYPE A\nsite UMASK 022\nquote NOOP\nquote\nget file\n";
     let (printed, said) = place.types(&url, lines);
-    assert!(said.contains("TYPE is not sent as it is: say type"), "{said}");
+    assert!(said.contains("TYPE cannot be sent by quote: use type"), "{said}");
     assert!(odd.has_heard("SITE UMASK 022") && !odd.has_heard("TYPE A"), "{said}");
     assert!(printed.contains("so be it"), "{printed}");
     assert_eq!(place.read("file"), [7; 9]);
@@ -143,7 +143,7 @@ fn type_mode_and_words_are_as_they_were_said() {
     let (printed, said) = place.types(&url, lines);
     assert_eq!(place.read("text"), b"one\r\ntwo\r\n", "{said}");
     assert_eq!(place.read("words"), b"044110220441\n102204411022\n", "{said}");
-    assert!(printed.contains("TYPE L 36, MODE S, STRU F, words here as oct\n"), "{printed}");
+    assert!(printed.contains("TYPE L 36, MODE S, STRU F, local words as oct\n"), "{printed}");
     assert!(printed.contains("rm [-rfnv] NAME..."), "{printed}");
     assert!(said.contains("STRU P"), "{said}");
 }
@@ -173,9 +173,9 @@ fn the_tabulator_knows_commands_names_there_and_files_here() {
     person.types("ls\r");
     person.sees("a name");
     person.types("ge\ta\t it\r");
-    person.sees("got '/a name': 9 bytes");
+    person.sees("downloaded '/a name': 9 bytes");
     person.types("put he\t\r");
-    person.sees("put '/here.txt': 4 bytes");
+    person.sees("uploaded '/here.txt': 4 bytes");
     person.types("quit\r");
     assert_eq!(person.leaves().code(), Some(0));
     assert_eq!(place.read("it"), [7; 9]);
@@ -189,7 +189,8 @@ fn a_new_session_has_the_working_directory_of_the_one_before() {
     for name in ["same", "d/same"] {
         fs::write(place.0.join("there").join(name), name).unwrap();
     }
-    // A server may know no paths: a get that fails is tried by names, and the session ends.
+    // plumb tries a failed get again without paths, in case the server does not support them. That
+    // changes the working directory, so plumb ends the session; the next command runs in a new one.
     let (_, said) = place.types(&url, "cd d\nget nope\nquote DELE same\n");
     assert!(
         place.0.join("there/same").exists() && !place.0.join("there/d/same").exists(),
@@ -204,7 +205,7 @@ fn a_reply_to_stat_is_not_taken_for_the_features_of_the_server() {
     fs::write(place.0.join("there/file"), "text").unwrap();
     let (printed, said) = place.types(&url, "status\nquote STAT\nsize file\n");
     assert!(
-        printed.lines().any(|line| line.contains('4')) && !said.contains("tells nothing"),
+        printed.lines().any(|line| line.contains('4')) && !said.contains("no size or time"),
         "{said}"
     );
 }

@@ -1,10 +1,11 @@
-//! What type a file has, whom that depends on, and what a protocol does not have.
+//! The transfer type of a file and its dependence on the server, and features that a protocol
+//! lacks.
 
 use crate::alone::Place;
 use crate::odd_ftp::{Cut, Odd, Quirk};
 use std::fs;
 
-/// A server that keeps words in a form of its own, of which it tells the size.
+/// A server that stores words in its own format and reports the size of that.
 const OWN_FORM: &[Quirk] =
     &[Quirk::On("SIZE", "213 999999"), Quirk::Begins("150 it (999999 bytes)")];
 
@@ -18,10 +19,10 @@ fn words_are_not_taken_for_too_few_where_the_server_keeps_them_in_a_form_of_its_
     assert_eq!(place.read("words"), words);
     let (code, _, said) = place.ran(&["get", "--store", "h36", "-c", "-f", "--tries", "1", &url]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("all of a file moves in TYPE L 36"), "{said}");
+    assert!(said.contains("whole files are transferred in TYPE L 36"), "{said}");
 }
 
-/// A server that breaks off once, and tells the hash of its own form.
+/// A server that breaks off the first transfer and reports the hash of its own storage format.
 const BREAKS_OFF: &[Quirk] = &[
     Quirk::Cut(40, Cut::Told),
     Quirk::Features(" SIZE\n HASH SHA-256*"),
@@ -63,7 +64,7 @@ fn who_leaves_the_type_to_the_server_is_told_which_one_it_is() {
     let url = format!("127.0.0.1:{}", unix.port);
     let (printed, said) = place.types(&url, "type A\ntype auto\ntype\n");
     assert!(printed.contains("TYPE I, MODE S"), "{printed}");
-    assert!(said.contains("the server is UNIX: files move as TYPE I"), "{said}");
+    assert!(said.contains("the server is UNIX: files are transferred as TYPE I"), "{said}");
     let tops = Odd::start(TOPS20, &[("pages", Vec::new())]);
     let url = format!("ftp://127.0.0.1:{}/pages", tops.port);
     place.ran(&["get", "--type", "auto", "--stru", "P", "--tries", "1", &url]);
@@ -90,7 +91,7 @@ fn a_mirror_of_a_host_of_words_does_not_speak_of_going_on() {
     let (code, _, said) =
         place.ran(&["mirror", &format!("ftp://127.0.0.1:{}/d", tops.port), "here"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(!said.contains("--continue") && said.contains("move as TYPE L 36"), "{said}");
+    assert!(!said.contains("--continue") && said.contains("transferred as TYPE L 36"), "{said}");
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn what_a_host_means_by_type_i_may_stand_in_the_configuration() {
     assert!(printed.contains(r#""byte_size":36"#), "{printed}");
     assert!(odd.has_heard("TYPE L 36") && !odd.has_heard("TYPE I"));
     let (printed, said) = place.types(&format!("127.0.0.1:{}", odd.port), "type A\ntype I\ntype\n");
-    assert!(printed.contains("TYPE L 36, MODE S, STRU F, words here as oct"), "{said}");
+    assert!(printed.contains("TYPE L 36, MODE S, STRU F, local words as oct"), "{said}");
     let (printed, said) = place.types(&format!("127.0.0.1:{}", odd.port), "cat words\n");
     assert_eq!(printed, "044110220441\n102204411022\n", "{said}");
     let (_, printed, said) = place.ran(&["cat", &url]);
@@ -117,7 +118,7 @@ fn what_a_host_means_by_type_i_may_stand_in_the_configuration() {
     fs::write(configuration, "[host.a]\nimage = \"A\"\n").unwrap();
     let (code, _, said) = place.ran(&["get", &url]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("an image is no text"), "{said}");
+    assert!(said.contains("an image is not text"), "{said}");
 }
 
 #[test]

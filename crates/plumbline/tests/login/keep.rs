@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// A server that writes `text` to one caller and closes; returns its port.
+/// Starts a server that writes `text` to one client and closes; returns its port.
 fn writes_once(text: &'static [u8]) -> u16 {
     let listener = listen();
     let port = listener.local_addr().unwrap().port();
@@ -17,7 +17,7 @@ fn writes_once(text: &'static [u8]) -> u16 {
         let (mut caller, _) = listener.accept().unwrap();
         caller.write_all(text).unwrap();
         caller.shutdown(Shutdown::Write).unwrap();
-        // Who closes with something unread resets the connection.
+        // Closing with unread data would reset the connection.
         _ = caller.read_to_end(&mut Vec::new());
     });
     port
@@ -89,10 +89,10 @@ fn a_file_that_cannot_be_kept_is_refused_before_anybody_is_called() {
     let folder = Folder::new("record-refused");
     let there = folder.write("there", "mine");
     let run = |flag, file: &str| plumb(&["login", flag, file, "192.0.2.1"]);
-    refused(&run("--record", "/dev/full"), 4, &["no room on the disk"]);
-    refused(&run("--record", &there), 4, &["already", "name another"]);
-    refused(&run("--record", &folder.path("no/a.cast")), 4, &["there is no folder"]);
-    refused(&run("--log", &folder.path("no/a.log")), 4, &["there is no folder"]);
+    refused(&run("--record", "/dev/full"), 4, &["the disk is full"]);
+    refused(&run("--record", &there), 4, &["already exists", "use another name"]);
+    refused(&run("--record", &folder.path("no/a.cast")), 4, &["create its directory first"]);
+    refused(&run("--log", &folder.path("no/a.log")), 4, &["create its directory first"]);
     assert_eq!(folder.read("there"), "mine");
 }
 
@@ -112,14 +112,14 @@ fn a_recording_that_is_broken_is_told_with_its_line() {
     let header = r#"{"version": 2, "width": 80, "height": 24}"#;
     let event = r#"[0.1, "o", "one"]"#;
     let replay = |text: &str| plumb(&["replay", &folder.write("cast", text)]);
-    refused(&replay(""), 1, &["is no recording"]);
-    refused(&replay("PNG"), 1, &["is no recording"]);
+    refused(&replay(""), 1, &["is not a recording"]);
+    refused(&replay("PNG"), 1, &["is not a recording"]);
     refused(&replay(r#"{"version": 3}"#), 1, &["version 3"]);
-    refused(&replay(&format!("{header}\n[0.1, \"o\"]\n{event}\n")), 1, &["broken in line 2"]);
+    refused(&replay(&format!("{header}\n[0.1, \"o\"]\n{event}\n")), 1, &["damaged in line 2"]);
     let cut = replay(&format!("{header}\n{event}\n[0.2, \"o"));
-    refused(&cut, 1, &["cut off in line 3"]);
+    refused(&cut, 1, &["truncated in line 3"]);
     assert_eq!(cut.stdout, b"one");
-    refused(&plumb(&["replay", &folder.path("none")]), 4, &["there is no file"]);
+    refused(&plumb(&["replay", &folder.path("none")]), 4, &["no such file"]);
     refused(&plumb(&["replay", "--speed", "0", "x"]), 2, &["from 0.01 to 1000"]);
 }
 

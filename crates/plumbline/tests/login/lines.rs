@@ -1,4 +1,4 @@
-//! A serial line itself: the other end is a pseudo-terminal of the test.
+//! Login over a serial line; the other end is a pseudo-terminal of the test.
 
 use crate::login_desk::{Person, within_the_limit};
 use crate::{plumb, refused};
@@ -7,7 +7,7 @@ use os::tty::WindowSize;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// A line, and its other end.
+/// The test's end of a serial line.
 pub(crate) struct Line(pub(crate) Pty);
 
 impl Line {
@@ -19,12 +19,12 @@ impl Line {
         format!("serial:{}?baud=9600", self.0.path().display())
     }
 
-    /// Waits until all of `text` has come.
+    /// Waits until all of `text` has arrived.
     pub(crate) fn hears(&self, text: &[u8]) {
         let mut heard = Vec::new();
         within_the_limit(|| {
             let mut bytes = [0; 256];
-            // Before anybody has opened the line, and after, it is as if hung up.
+            // While plumb does not have the line open, reads behave as after a hangup.
             let count = self.0.read(&mut bytes).ok().flatten().unwrap_or(0);
             heard.extend_from_slice(&bytes[..count]);
             heard.windows(text.len()).any(|piece| piece == text).then_some(())
@@ -40,7 +40,7 @@ impl Line {
 fn a_person_works_at_a_line_and_a_return_is_a_cr() {
     let line = Line::new();
     let mut person = Person::over(&[&line.destination()]);
-    person.sees("Connected to the line /dev/pts/");
+    person.sees("Connected to serial line /dev/pts/");
     person.sees("9600 bit/s, 8 bits, parity none, 1 stop bit, flow control none");
     person.types("ls\r");
     line.hears(b"ls\r");
@@ -48,7 +48,7 @@ fn a_person_works_at_a_line_and_a_return_is_a_cr() {
     person.sees("boot> \u{20ac}");
     person.types("\x1dsend brk\r");
     person.types("\x1dsend ayt\r");
-    person.sees("There is no Telnet here");
+    person.sees("This command needs Telnet");
     person.types("status\r");
     person.sees("CPU time of plumb");
     person.types("close\r");
@@ -79,7 +79,7 @@ fn a_line_that_goes_is_told() {
     line.hears(b"x");
     drop(line);
     assert_eq!(person.leaves().code(), Some(4));
-    person.sees("it has hung up");
+    person.sees("the device hung up");
     person.has_a_sane_terminal();
 }
 
@@ -102,6 +102,6 @@ fn a_line_that_cannot_be_is_refused_in_one_sentence() {
     refused(&plumb(&["login", "serial:/dev/ttyNONE"]), 4, &["there is no serial device"]);
     refused(&plumb(&["login", "serial:/dev/null"]), 4, &["no serial device"]);
     refused(&plumb(&["login", "serial:/dev/x?bits=9"]), 2, &["bits=5 to 8"]);
-    refused(&plumb(&["login", "--via", "tun:a", "serial:/dev/x"]), 2, &["leave --via out"]);
+    refused(&plumb(&["login", "--via", "tun:a", "serial:/dev/x"]), 2, &["--via does not apply"]);
     refused(&plumb(&["login", "serial:/dev/x", "23"]), 2, &["a serial line has no port"]);
 }

@@ -15,7 +15,7 @@ send break
 exit 3
 ";
 
-/// Returns what plumb says and how it ends when this script is run at the `line`.
+/// Runs this script on the `line`, and returns plumb's output and exit status.
 fn run(folder: &Folder, script: &str, line: &Line) -> std::process::Output {
     let script = folder.write("script", script);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_plumb"));
@@ -36,7 +36,7 @@ fn a_script_logs_in_and_its_exit_code_is_that_of_plumb() {
             line.hears(b"a $word\r");
             line.says(b"\r\nLast login yesterday\r\n");
         });
-        // The line throws away what it had received before it was opened.
+        // plumb discards data that the line received before it was opened.
         let output = run(&folder, &format!("send \"\\r\"\n{LOGIN}"), &line);
         peer.join().unwrap();
         assert_eq!(output.status.code(), Some(3), "{output:?}");
@@ -49,7 +49,7 @@ fn a_script_logs_in_and_its_exit_code_is_that_of_plumb() {
 fn a_prompt_that_does_not_come_is_exit_code_5_with_the_line_of_the_script() {
     let (folder, line) = (Folder::new("script-late"), Line::new());
     let output = run(&folder, "timeout 0.1\n\nexpect /never/", &line);
-    refused(&output, 5, &["script line 3: /never/ did not come within 0.1 s"]);
+    refused(&output, 5, &["script line 3: /never/ was not received within 0.1 s"]);
 }
 
 #[test]
@@ -57,10 +57,10 @@ fn a_script_that_is_wrong_is_refused_before_anybody_is_called() {
     let folder = Folder::new("script-wrong");
     let script = folder.write("script", "send \"a\"\nexpect /(/\n");
     let run = |arguments: &[&str]| plumb(&[&["login", "serial:/dev/ttyNONE"], arguments].concat());
-    refused(&run(&["--script", &script]), 2, &["script line 2: the pattern is wrong"]);
-    refused(&run(&["--script", &folder.path("none")]), 2, &["the script", "cannot be read"]);
+    refused(&run(&["--script", &script]), 2, &["script line 2: invalid pattern"]);
+    refused(&run(&["--script", &folder.path("none")]), 2, &["cannot read the script"]);
     let script = folder.write("home", "send \"${HOME}\"");
     refused(&run(&["--script", &script]), 2, &["line 1", "--env HOME"]);
     let unset = run(&["--script", &script, "--env", "PLUMB_TEST_UNSET"]);
-    refused(&unset, 2, &["PLUMB_TEST_UNSET", "no such variable"]);
+    refused(&unset, 2, &["PLUMB_TEST_UNSET", "environment variable not found"]);
 }

@@ -1,4 +1,4 @@
-//! TLS with openssl as the server: over the kernel, and over our own TCP on a TUN.
+//! TLS with openssl as the server: over the kernel's TCP, and over plumb's own TCP on a TUN.
 
 use crate::Folder;
 use crate::login_desk::{Person, SERVER, Way, in_new_network, within_the_limit};
@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-/// Makes a certificate of its own for the server, and its key.
+/// Creates a self-signed certificate for the server with its key, and returns its path.
 fn make_certificate(folder: &Folder, name: &str) -> String {
     let (key, certificate) = (folder.path("key.pem"), folder.path(name));
     let subject = ["-subj", "/CN=host", "-addext", "subjectAltName=IP:10.0.0.1,IP:::1"];
@@ -23,7 +23,7 @@ fn make_certificate(folder: &Folder, name: &str) -> String {
     certificate
 }
 
-/// Starts a server at port 992 that turns each line around.
+/// Starts a server at port 992 that reverses each line.
 fn serve(folder: &Folder, certificate: &str, version: &str) -> Program {
     let mut command = test_support::peers::OPENSSL.command();
     command.args(["s_server", "-accept", "992", "-rev", "-quiet", version]);
@@ -34,7 +34,7 @@ fn serve(folder: &Folder, certificate: &str, version: &str) -> Program {
     program
 }
 
-/// Returns the fingerprint of a certificate as openssl has it.
+/// Returns the fingerprint of a certificate as openssl computes it.
 fn fingerprint(certificate: &str) -> String {
     let mut command = test_support::peers::OPENSSL.command();
     let output =
@@ -43,7 +43,7 @@ fn fingerprint(certificate: &str) -> String {
     text.trim().split_once('=').unwrap().1.to_lowercase()
 }
 
-/// A person whose known certificates lie in the `folder`.
+/// Starts a client whose known certificates are stored in `folder`.
 fn person(folder: &Folder, arguments: &[&str]) -> Person {
     let mut command = crate::login_desk::plumb();
     command.args(arguments).env("XDG_STATE_HOME", folder.as_path());
@@ -54,7 +54,7 @@ fn works(person: &mut Person) {
     person.types("plumb\r");
     person.sees("bmulp");
     person.types("\x1dstatus\r");
-    person.sees("In TLS 1.");
+    person.sees("Encrypted by TLS 1.");
     person.types("close\r");
     assert_eq!(person.leaves().code(), Some(0), "{}", person.screen());
     person.has_a_sane_terminal();
@@ -69,14 +69,14 @@ fn meets_a_server(way: Way, version: &'static str) {
     let arguments = [via, way, "--no-negotiation", to.as_str()];
     let mut first = person(&folder, &arguments);
     let known = folder.path("plumb/known_hosts");
-    first.sees("It is known from now on.");
+    first.sees("known_hosts.");
     works(&mut first);
     let pinned = std::fs::read_to_string(&known).unwrap();
     assert_eq!(pinned, format!("{SERVER}:992 {}\n", fingerprint(&certificate)));
     let mut second = person(&folder, &arguments);
     second.sees("Escape character");
     works(&mut second);
-    assert!(!second.screen().contains("from now on"));
+    assert!(!second.screen().contains("known_hosts"));
     server.signal(rustix::process::Signal::KILL).unwrap();
     server.wait_for_end(Duration::from_secs(5)).unwrap();
     let other = make_certificate(&folder, "other.pem");
@@ -84,13 +84,13 @@ fn meets_a_server(way: Way, version: &'static str) {
     let mut third = person(&folder, &arguments);
     assert_eq!(third.leaves().code(), Some(1));
     third.sees("has changed, and nothing was sent");
-    // One who vouches for it is asked instead of the memory.
+    // With --ca the authority decides, not the remembered certificate.
     let mut vouched = person(&folder, &[&["--ca", &other], &arguments[..]].concat());
     vouched.sees("Escape character");
     works(&mut vouched);
     let mut unvouched = person(&folder, &[&["--ca", &certificate], &arguments[..]].concat());
     assert_eq!(unvouched.leaves().code(), Some(1));
-    unvouched.sees("no authority in the file of --ca vouches");
+    unvouched.sees("certificate does not verify against");
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn a_server_without_tls_is_refused() {
     let server = std::thread::spawn(move || {
         let (mut caller, _) = listener.accept().unwrap();
         caller.write_all(b"login: ").unwrap();
-        // It may be reset: who does not understand this has not read it to its end.
+        // plumb may reset the connection, because it does not read past the invalid TLS record.
         _ = caller.read_to_end(&mut Vec::new());
     });
     let output = crate::plumb(&["login", &format!("telnets://127.0.0.1:{port}")]);
-    crate::refused(&output, 1, &["no TLS with this server", "check that this port"]);
+    crate::refused(&output, 1, &["the TLS handshake failed", "check that the server"]);
     server.join().unwrap();
 }
 
@@ -131,7 +131,7 @@ fn a_file_of_authorities_that_has_none_is_refused() {
     let to = "telnets://127.0.0.1:1";
     let run = |file| crate::plumb(&["login", "--ca", file, to]);
     crate::refused(&run("/dev/null"), 4, &["no certificate"]);
-    crate::refused(&run("/nowhere/ca.pem"), 4, &["cannot be read"]);
+    crate::refused(&run("/nowhere/ca.pem"), 4, &["cannot read the certificates"]);
 }
 
 #[test]
@@ -152,5 +152,5 @@ fn a_server_that_had_tls_and_refuses_it_now_is_told() {
     let output = command.output().unwrap();
     server.join().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("had TLS at another time"), "{said}");
+    assert!(said.contains("supported TLS in an earlier session"), "{said}");
 }

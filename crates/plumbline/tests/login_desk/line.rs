@@ -1,4 +1,5 @@
-//! The other end of a serial line: a station that gives addresses by LLP and echoes by Telnet.
+//! The other end of a serial line: a station that assigns addresses with LLP and echoes over
+//! Telnet.
 
 use os::clock::Monotonic;
 use os::pty::Pty;
@@ -16,25 +17,25 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
-/// The station at the other end.
+/// Address of the station at the other end.
 pub(crate) const HOST: &str = "10.0.0.6";
 const MTU: usize = 576;
 
-/// A line with a station at its other end.
+/// A serial line with a station at its other end.
 pub(crate) struct Line {
     device: PathBuf,
-    /// What else stands in the way to it.
+    /// Further settings of the `--via` argument.
     settings: &'static str,
     station: JoinHandle<Option<Ending>>,
 }
 
 impl Line {
-    /// Starts the station, which lives until its one connection ends.
+    /// Starts the station, which runs until its one connection ends.
     pub(crate) fn start() -> Self {
         Self::with(Llp::new(MTU), "")
     }
 
-    /// The same with compressed headers.
+    /// Like [`Self::start`], with header compression.
     pub(crate) fn with_header_compression() -> Self {
         Self::with(Llp::new(MTU).with_header_compression(), "&vj=1")
     }
@@ -45,12 +46,12 @@ impl Line {
         Self { device, settings, station: thread::spawn(move || serve(&pty, llp)) }
     }
 
-    /// Returns the way to it.
+    /// Returns the `--via` argument that leads to the station.
     pub(crate) fn via(&self) -> String {
         format!("serial:{}?baud=19200&link=llp{}", self.device.display(), self.settings)
     }
 
-    /// Waits until the connection has ended, and returns how.
+    /// Waits until the connection has ended, and returns its outcome.
     pub(crate) fn ending(self) -> Option<Ending> {
         self.station.join().unwrap()
     }

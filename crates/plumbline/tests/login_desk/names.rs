@@ -1,15 +1,15 @@
-//! Names that only one program knows.
+//! Host names that only one program resolves.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder that plumb sees as /etc: its names and its name servers.
+/// A directory that plumb sees as /etc, with its own hosts file and resolver settings.
 #[derive(Debug)]
 pub(crate) struct Names(PathBuf);
 
 impl Names {
-    /// Makes one for the test `test`, with these hosts and these settings of the resolver.
+    /// Creates the directory for the test `test`, with these hosts and resolver settings.
     pub(crate) fn new(test: &str, hosts: &str, resolver: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("plumb-{test}-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
@@ -21,8 +21,8 @@ impl Names {
         Self(folder)
     }
 
-    /// Returns a command that runs plumb with these arguments where it sees the names. An interrupt
-    /// ends it: a shell that runs the tests behind itself would have it ignored (POSIX, 2.11).
+    /// Returns a command that runs plumb with this directory as /etc. SIGINT has its default
+    /// action, even if the tests run in the background of a shell that ignores it (POSIX, 2.11).
     pub(crate) fn plumb(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$0\" /etc && exec \"$@\"";

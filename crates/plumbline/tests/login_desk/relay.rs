@@ -1,4 +1,4 @@
-//! A relay of TCP connections with delay, jitter and stalls, in user space and from a seed.
+//! A relay of TCP connections with delay, jitter and stalls, in user space and driven by a seed.
 
 use protocols::chance::Chance;
 use std::io::{Read, Write};
@@ -7,12 +7,12 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the relay does to each piece of the stream, in each direction.
+/// Impairments that the relay applies to each chunk of the stream, in each direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     pub(crate) delay_ms: u64,
     pub(crate) jitter_ms: u64,
-    /// Pieces that stall, in percent, and for how long at most.
+    /// Percentage of chunks that stall.
     pub(crate) stalls_percent: u64,
     pub(crate) stall_ms: u64,
     pub(crate) seed: u64,
@@ -35,8 +35,8 @@ pub(crate) fn start(server: SocketAddr, path: Path) -> u16 {
     port
 }
 
-/// Carries one direction. What is due together is written together, so that the reader finds an
-/// echo and its acknowledgment in one read.
+/// Relays one direction. Chunks due at the same time are written together, so that the reader gets
+/// an echo and its acknowledgment in one read.
 fn carry(mut from: TcpStream, mut to: TcpStream, path: Path) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

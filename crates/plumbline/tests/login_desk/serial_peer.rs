@@ -1,7 +1,8 @@
-//! Programs of Debian at the other end of a serial line: SLIP and PPP that are not ours.
+//! Debian's programs at the other end of a serial line: SLIP and PPP implementations of other
+//! projects.
 //!
-//! The program has a pseudo-terminal of its own, plumb has another, and what is written to one is
-//! written to the other: a null modem.
+//! The program and plumb each have a pseudo-terminal. Bytes written to one are written to the
+//! other, as over a null modem.
 
 use os::clock::Monotonic;
 use os::pty::{Pty, PtyProgram};
@@ -13,20 +14,20 @@ use std::process::Command;
 use std::thread;
 use test_support::peers;
 
-/// A line with a program at its other end, until it is dropped.
+/// A serial line with a program at its other end, killed on drop.
 pub(crate) struct SerialPeer {
     device: PathBuf,
-    /// Where the program finds its secrets.
+    /// Home directory in which the program finds its secrets.
     home: PathBuf,
-    /// Dropped, it ends the relay and with it the program.
+    /// When dropped, it ends the relay, which ends the program.
     _held: UnixStream,
 }
 
 impl SerialPeer {
-    /// Starts slirp, which connects what comes on the line by the kernel's sockets.
+    /// Starts slirp, which forwards the line's traffic through the kernel's sockets.
     ///
-    /// The package's other program, slirp itself, ends at once on a system whose `select` refuses
-    /// a negative time.
+    /// The binary `slirp` of the same package exits at once on systems whose `select` rejects a
+    /// negative timeout.
     pub(crate) fn slirp(settings: &[&str]) -> Self {
         let home = new_home();
         for file in [".pap-secrets", ".chap-secrets"] {
@@ -37,7 +38,7 @@ impl SerialPeer {
         Self::start(command, home, "SLiRP Ready ...").expect("slirp is ready")
     }
 
-    /// Starts pppd with addresses for both ends, or says why it does not run here.
+    /// Starts pppd with addresses for both ends, or returns its output if it cannot run here.
     pub(crate) fn pppd() -> Result<Self, String> {
         let mut command = peers::PPPD.command();
         command.args(["nodetach", "local", "noauth", "debug", "logfd", "2"]);
@@ -45,7 +46,7 @@ impl SerialPeer {
         Self::start(command, new_home(), "sent [LCP ConfReq")
     }
 
-    /// Starts `command` on a terminal, and joins the line to it once it has said `sign`.
+    /// Starts `command` on a terminal, and connects it to the line once it has printed `sign`.
     fn start(command: Command, home: PathBuf, sign: &str) -> Result<Self, String> {
         let program = Pty::open(super::SIZE).unwrap().start(command).unwrap();
         let clock = Monotonic::start();
@@ -67,7 +68,7 @@ impl SerialPeer {
         Ok(Self { device, home, _held: held })
     }
 
-    /// Returns the way to it, with further settings.
+    /// Returns the `--via` argument for the line, with further settings.
     pub(crate) fn via(&self, settings: &str) -> String {
         format!("serial:{}?baud=115200&{settings}", self.device.display())
     }
@@ -75,12 +76,12 @@ impl SerialPeer {
 
 impl Drop for SerialPeer {
     fn drop(&mut self) {
-        // A folder that stays is in nobody's way.
+        // A directory that is left behind does no harm.
         _ = std::fs::remove_dir_all(&self.home);
     }
 }
 
-/// Makes a folder that no other test has.
+/// Creates a directory that no other test uses.
 fn new_home() -> PathBuf {
     let test = format!("{:?}", thread::current().id());
     let number: String = test.chars().filter(char::is_ascii_digit).collect();
@@ -90,7 +91,7 @@ fn new_home() -> PathBuf {
     home
 }
 
-/// Carries bytes both ways until the other end of `ended` is gone.
+/// Relays bytes in both directions until the other end of `ended` is closed.
 fn relay(line: &Pty, program: &PtyProgram, ended: &UnixStream) {
     let (clock, mut bytes) = (Monotonic::start(), [0; 4096]);
     let limit = clock.now() + Duration::from_secs(60);
@@ -116,7 +117,7 @@ fn relay(line: &Pty, program: &PtyProgram, ended: &UnixStream) {
     }
 }
 
-/// Writes all of `bytes`; a terminal that is full for long has nobody who reads it.
+/// Writes all of `bytes`; gives up on a terminal that stays full because nothing reads it.
 fn write_all(bytes: &[u8], mut write: impl FnMut(&[u8]) -> Option<usize>) {
     let mut rest = bytes;
     super::within_the_limit(|| {

@@ -1,4 +1,4 @@
-//! `plumb serve` as a program of a test, and a caller whose bytes are the test's own.
+//! `plumb serve` as a child process of a test, and a raw client.
 
 use super::{SERVER, within_the_limit};
 use os::process::Program;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The port of the server in cleartext.
+/// Port of the cleartext server.
 pub(crate) const PORT: &str = "2323";
 
-/// A running `plumb serve`, and what it has said.
+/// A running `plumb serve` and its log.
 pub(crate) struct Served {
     pub(crate) program: Program,
     said: Arc<Mutex<Vec<String>>>,
@@ -21,7 +21,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts the server in cleartext alone at 10.0.0.1 with these further arguments.
+    /// Starts a cleartext server at 10.0.0.1 with further arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let at = format!("{SERVER}:{PORT}");
         Self::start_with(&[&["--listen", &at, "--tls", "off"], arguments].concat())
@@ -33,7 +33,7 @@ impl Served {
         Self::run(command)
     }
 
-    /// Runs a command that is or becomes a server.
+    /// Runs a command that is, or executes, a server.
     pub(crate) fn run(mut command: Command) -> Self {
         let state = unique("state");
         std::fs::create_dir_all(&state).unwrap();
@@ -47,18 +47,18 @@ impl Served {
             lines.map_while(Result::ok).for_each(|line| heard.lock().unwrap().push(line));
         });
         let server = Self { program, said, state };
-        server.says("listening at");
+        server.says("listening on");
         server
     }
 
-    /// Waits until the server has said a line with `text` in it, and returns it.
+    /// Waits for a log line that contains `text`, and returns it.
     pub(crate) fn says(&self, text: &str) -> String {
         within_the_limit(|| {
             self.said.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
         })
     }
 
-    /// Returns what the server has said so far.
+    /// Returns the log lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }
@@ -67,7 +67,7 @@ impl Served {
         self.said.lock().unwrap().iter().any(|line| line.contains(text))
     }
 
-    /// Writes a file of users in which `name` has `password`, and returns its path.
+    /// Writes a users' file with `name` and `password`, and returns its path.
     pub(crate) fn users(name: &str, password: &str, rest: &str) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(["serve", "--hash-password"]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -83,7 +83,7 @@ impl Served {
     }
 }
 
-/// Returns a path in the folder for what is of no lasting use, another each time.
+/// Returns a new path in the temporary directory.
 pub(crate) fn unique(name: &str) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -96,11 +96,11 @@ impl Drop for Served {
     }
 }
 
-/// A caller without Telnet: what it says is what goes over the wire.
+/// A client without a Telnet layer: its bytes go over the wire unchanged.
 pub(crate) struct Caller {
     pub(crate) stream: TcpStream,
     pub(crate) heard: Vec<u8>,
-    /// How much of it was waited for already.
+    /// Number of received bytes already consumed by earlier waits.
     read: usize,
 }
 
@@ -109,14 +109,14 @@ impl Caller {
         Self::at((SERVER, 2323))
     }
 
-    /// Calls this place.
+    /// Connects to `place`.
     pub(crate) fn at(place: impl ToSocketAddrs + Copy) -> Self {
         let stream = within_the_limit(|| TcpStream::connect(place).ok());
         stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
         Self::on(stream)
     }
 
-    /// Speaks on a connection that is there.
+    /// Uses an existing connection.
     pub(crate) const fn on(stream: TcpStream) -> Self {
         Self { stream, heard: Vec::new(), read: 0 }
     }
@@ -125,7 +125,7 @@ impl Caller {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Returns whether a name is asked for; it is not where the connection ends before.
+    /// Returns whether the server asks for a user name; `false` if it closes the connection first.
     pub(crate) fn is_asked(&mut self) -> bool {
         let mut bytes = [0; 4096];
         while !self.heard.windows(7).any(|window| window == b"login: ") {
@@ -138,7 +138,7 @@ impl Caller {
         true
     }
 
-    /// Waits until `text` has come after what was waited for before.
+    /// Waits until `text` has arrived after the text of the previous wait.
     pub(crate) fn hears(&mut self, text: &[u8]) {
         let mut bytes = [0; 4096];
         loop {
@@ -147,7 +147,7 @@ impl Caller {
                 self.read += at + text.len();
                 return;
             }
-            // What was looked through need not be again, but for its last bytes.
+            // Do not search the same bytes again, except the last ones, which may begin `text`.
             self.read += unread.len().saturating_sub(text.len());
             let answer = self.stream.read(&mut bytes);
             let text = String::from_utf8_lossy(text);
@@ -158,7 +158,7 @@ impl Caller {
         }
     }
 
-    /// Reads until the server closes; a reset is an end too.
+    /// Reads until the server closes or resets the connection.
     pub(crate) fn hears_the_end(&mut self) {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = self.stream.read(&mut bytes) {

@@ -1,4 +1,4 @@
-//! Urgent data and resets on a socket of the kernel, as the far side of a test.
+//! Urgent data and resets on a kernel socket that is the peer of a test.
 
 use os::clock::Monotonic;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
@@ -13,7 +13,7 @@ pub(crate) fn send(stream: &TcpStream, bytes: &[u8]) {
     assert_eq!(rustix::net::send(stream, bytes, SendFlags::OOB).unwrap(), bytes.len());
 }
 
-/// Waits for urgent data, and returns what came up to it and with it.
+/// Waits for urgent data, and returns the bytes up to and including the urgent one.
 pub(crate) fn receive(mut stream: &TcpStream) -> Vec<u8> {
     socket::set_urgent_inline(&stream, true).unwrap();
     let clock = Monotonic::start();
@@ -32,7 +32,7 @@ pub(crate) fn receive(mut stream: &TcpStream) -> Vec<u8> {
     }
 }
 
-/// Resets the connection, as a machine does whose program was killed with data unread.
+/// Resets the connection, as the kernel does when a program is killed with unread data.
 pub(crate) fn reset(stream: TcpStream) {
     sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
     drop(stream);

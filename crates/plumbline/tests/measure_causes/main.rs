@@ -1,12 +1,12 @@
-//! `plumb measure` names what is wrong with real far sides: Debian's Telnet servers, vsftpd and
-//! `plumb serve`, over a way of two networks with a relay of packets between them.
+//! `plumb measure` names the cause of slowness with real servers: Debian's Telnet servers, vsftpd
+//! and `plumb serve`, over a path of two networks with a packet relay between them.
 //!
-//! These are trials: real programs in real time, whose result also depends on what else the machine
-//! does. So they run with `./x test --long` alone; `crates/simulator/tests/causes` has the same
+//! These are trials: real programs in real time, whose result also depends on the load of the
+//! machine. So they run only with `./x test --long`; `crates/simulator/tests/causes` has the same
 //! causes in virtual time. Each cause is measured `PLUMB_CAUSES_ROUNDS` times (by default once, and
 //! three times if it was missed), and a line on stdout has the share of the rounds that named it
-//! first. The relay drops packets by a seed for each round, derived from `PLUMB_CAUSES_SEED`
-//! (by default 1). Each test has networks of its own.
+//! first. The relay drops packets by a seed for each round, derived from `PLUMB_CAUSES_SEED` (by
+//! default 1). Each test has its own networks.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 #![expect(clippy::print_stdout, reason = "a test says how often a cause was named")]
 
@@ -36,9 +36,9 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: '{text}'")))
 }
 
-/// Measures by `measure`, and returns how often that was and the verdicts that did not begin with one
-/// of `beginnings`. A machine that is busy with something else may spoil one measurement: a cause
-/// that is not named first is measured twice more.
+/// Measures repeatedly. Returns the number of measurements and the verdicts that did not begin with
+/// one of `beginnings`. Other load on the machine may spoil one measurement, so a cause that is not
+/// named first is measured twice more.
 fn named(
     planted: &str,
     beginnings: &[&str],
@@ -57,14 +57,14 @@ fn named(
     (all, instead)
 }
 
-/// Measures by `measure` and demands that one of `beginnings` begins what is said, two times of
-/// three.
+/// Measures repeatedly, and checks that at least two of three verdicts begin with one of
+/// `beginnings`.
 fn names_first(planted: &str, beginnings: &[&str], measure: impl FnMut() -> Measurement) {
     let (all, instead) = named(planted, beginnings, measure);
     assert!(instead.len() * 3 <= all, "{planted}: {instead:#?}");
 }
 
-/// Measures by `measure` and demands that the far side's Nagle algorithm is never named.
+/// Measures repeatedly, and checks that no verdict names Nagle's algorithm at the server.
 fn no_nagle(healthy: &str, mut measure: impl FnMut() -> Measurement) {
     for _ in 0..rounds() {
         let verdict = measure().verdict;
@@ -107,7 +107,7 @@ fn where_the_far_side_has_no_nagle_none_is_named() {
 fn a_long_way_is_named_beside_what_nagle_makes_of_it() {
     let way = Way { delay: ms(60), ..Way::default() };
     let measured = servers::measured(way, BUSYBOX);
-    // For each screen and for who types fast, the server waits one round trip more.
+    // Nagle adds one round trip for each screen and while the user types fast.
     assert!(measured.verdict.contains("The far side's Nagle algorithm"), "{}", measured.verdict);
     assert!(measured.verdict.contains("The network's round trip costs 12"), "{}", measured.verdict);
 }
@@ -125,15 +125,15 @@ fn a_long_way_to_a_server_without_nagle_is_named_first() {
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_way_that_loses_one_packet_in_fifteen_is_named_first() {
     let way = Way { delay: ms(10), loses_one_in: Some(15), ..Way::default() };
-    // Which of them it is depends on what was lost.
+    // The verdict depends on the packets that were lost.
     let beginnings =
         ["Loss costs", "A lost packet now and then costs", "Waiting for retransmission timers"];
     names_first("loss", &beginnings, || servers::measured(way, BUSYBOX.promptly()));
 }
 
-/// What may be said of a token bucket in front of a login: an empty one is as slow as a line.
+/// Accepted verdicts for a token bucket in front of a login: an empty bucket resembles a slow line.
 const BUCKET_OF_LOGIN: [&str; 2] = ["A rate limiter on the way costs", "The line costs"];
-/// The same in front of files.
+/// Accepted verdicts for a token bucket in front of file transfers.
 const BUCKET_OF_FILES: [&str; 2] = [
     "A rate limiter (token bucket) on the path costs",
     "The rate of the path's slowest link costs",

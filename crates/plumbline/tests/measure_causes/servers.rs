@@ -1,4 +1,4 @@
-//! Servers at the far side: Debian's, and `plumb serve`.
+//! The measured servers: Debian's, and `plumb serve`.
 
 use crate::PLUMB;
 use crate::way::{FAR, Way, at_the_far_side, on_a_tun, over, wait_until};
@@ -16,11 +16,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use test_support::peers;
 
-/// What a Telnet server is, and what is done to its socket.
+/// A Telnet server program, and the options of its socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Telnetd {
     pub(crate) command: fn() -> Command,
-    /// Its writes go out at once (`TCP_NODELAY`).
+    /// `true` if its writes are sent at once (`TCP_NODELAY`).
     pub(crate) is_prompt: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) const BUSYBOX: Telnetd = Telnetd { command: busybox, is_prompt: false
 pub(crate) const INETUTILS: Telnetd = Telnetd { command: inetutils, is_prompt: false };
 
 impl Telnetd {
-    /// The same with `TCP_NODELAY`.
+    /// Returns the server with `TCP_NODELAY` set.
     pub(crate) const fn promptly(self) -> Self {
         Self { is_prompt: true, ..self }
     }
@@ -46,7 +46,7 @@ fn inetutils() -> Command {
     command
 }
 
-/// A server that says nothing for a second.
+/// Returns a server that sends nothing for a second.
 pub(crate) fn slow_at_first() -> Command {
     let script = unique("slow");
     fs::write(&script, "#!/bin/sh\nsleep 1\nexec /bin/sh -i\n").unwrap();
@@ -56,14 +56,14 @@ pub(crate) fn slow_at_first() -> Command {
     command
 }
 
-/// Returns a path in the folder for what is of no lasting use, another each time.
+/// Returns a new path in the temporary directory.
 fn unique(name: &str) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("plumb-causes-{}-{count}-{name}", std::process::id()))
 }
 
-/// Measures by `command`, which is `plumb` or has it run, with these further words.
+/// Runs `command`, which must end in `plumb`, with `words`, and returns the measurement.
 pub(crate) fn measure(command: &mut Command, words: &[&str]) -> Measurement {
     let state = unique("state");
     command.args(["measure", "--json"]).args(words);
@@ -73,7 +73,7 @@ pub(crate) fn measure(command: &mut Command, words: &[&str]) -> Measurement {
     Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap()
 }
 
-/// Measures the login at `server`, which serves the one who calls, over `way`.
+/// Measures the login at `server`, which serves one client, over `way`.
 pub(crate) fn measured(way: Way, server: Telnetd) -> Measurement {
     over(way, move |far| {
         let listener = at_the_far_side(far, || TcpListener::bind((FAR, 2323)).unwrap());
@@ -81,7 +81,7 @@ pub(crate) fn measured(way: Way, server: Telnetd) -> Measurement {
     })
 }
 
-/// Measures the login at `server` with a TCP of plumb's own on a TUN.
+/// Measures the login at `server` through plumb's own TCP on a TUN.
 pub(crate) fn measured_on_a_tun(server: Telnetd) -> Measurement {
     on_a_tun(move || measured_at(TcpListener::bind((FAR, 2323)).unwrap(), server, "tun:plumb0"))
 }
@@ -100,7 +100,7 @@ fn measured_at(listener: TcpListener, server: Telnetd, via: &str) -> Measurement
     measured
 }
 
-/// Starts `plumb serve` in the network of this thread, and waits until it listens.
+/// Starts `plumb serve` in this thread's network, and waits until it listens.
 fn plumb_serve(words: &[&str]) -> Program {
     let mut command = Command::new(PLUMB);
     command.arg("serve").args(words).args(["--exec", "/bin/sh"]);
@@ -108,7 +108,7 @@ fn plumb_serve(words: &[&str]) -> Program {
     Program::start(&mut command).unwrap()
 }
 
-/// Waits until somebody listens at `port` of the far side.
+/// Waits until a server listens at `port` of 10.0.0.1.
 fn has_begun(port: u16) {
     let give_up_at = Instant::now() + Duration::from_secs(20);
     while TcpStream::connect((FAR, port)).is_err() {
@@ -129,7 +129,8 @@ pub(crate) fn measured_at_plumb(way: Way) -> Measurement {
     })
 }
 
-/// Measures a login in TLS at a server whose first answer, and with it the handshake, comes `late`.
+/// Measures a login in TLS at a server whose first answer, and therefore the handshake, is delayed
+/// by `late`.
 pub(crate) fn measured_in_late_tls(late: Duration) -> Measurement {
     over(Way::default(), move |far| {
         let words = ["--listen-tls", "10.0.0.1:993"];
@@ -153,7 +154,7 @@ pub(crate) fn measured_in_late_tls(late: Duration) -> Measurement {
     })
 }
 
-/// Passes on what comes, the first of it `late`.
+/// Forwards one direction of a connection, delaying the first data by `late`.
 fn pass_on(mut from: TcpStream, mut to: TcpStream, late: Duration) {
     _ = to.set_nodelay(true);
     let (mut bytes, mut late) = ([0; 16_384], Some(late));
@@ -168,7 +169,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, late: Duration) {
     _ = to.shutdown(std::net::Shutdown::Write);
 }
 
-/// Measures a login at a server whose name is known to a name server that answers `late`.
+/// Measures a login at a host name whose name server delays each answer by `late`.
 pub(crate) fn measured_by_name(late: Duration) -> Measurement {
     over(Way::default(), move |far| {
         let words = ["--listen", "10.0.0.1:2323", "--tls", "off"];
@@ -196,10 +197,10 @@ pub(crate) fn measured_by_name(late: Duration) -> Measurement {
     })
 }
 
-/// Answers a query for an address of IPv4 by the far side's, and any other by none.
+/// Answers an A query with the server's address, and any other query with no records.
 fn answer(query: &[u8]) -> Vec<u8> {
     let question = &query[12..];
-    // The name ends with an empty label; behind it stand type and class.
+    // The name ends with an empty label, followed by type and class.
     let end = question.iter().position(|byte| *byte == 0).unwrap() + 5;
     let is_ipv4 = question[end - 4..end] == [0, 1, 0, 1];
     let mut out = query[..2].to_vec();
@@ -211,7 +212,7 @@ fn answer(query: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes the settings of vsftpd for a folder.
+/// Writes vsftpd's configuration for a directory.
 fn vsftpd_settings(folder: &Path) -> PathBuf {
     let at = folder.display();
     let text = format!(
@@ -225,7 +226,7 @@ fn vsftpd_settings(folder: &Path) -> PathBuf {
     file
 }
 
-/// Measures files of vsftpd, where a file of `bytes` is and others may be written.
+/// Measures a vsftpd server with a file of `bytes` bytes and a directory for uploads.
 pub(crate) fn measured_files(
     way: Way,
     bytes: usize,
@@ -246,7 +247,7 @@ pub(crate) fn measured_files(
         has_begun(2121);
         let measured = measure(&mut Command::new(PLUMB), words);
         drop(server);
-        // What a test leaves takes room and nothing else.
+        // A directory that is left behind does no harm.
         _ = fs::remove_dir_all(&folder);
         measured
     })

@@ -1,5 +1,5 @@
-//! Two networks with a relay of packets between them, which is late or loses some: the far side's
-//! with 10.0.0.1, the near side's with 10.0.0.2.
+//! Two networks with a packet relay between them that adds delay or drops packets: the server's
+//! with 10.0.0.1, and plumb's with 10.0.0.2.
 
 use os::namespace::{Network, enter_new_network};
 use os::tun::Tun;
@@ -10,20 +10,20 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The address of the far side.
+/// Address of the server.
 pub(crate) const FAR: &str = "10.0.0.1";
 const PACKET_LEN: usize = 1_600;
 
-/// What is between the two networks, and how their kernels are set.
+/// Properties of the relay between the two networks, and settings of their kernels.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Way {
-    /// Each packet is so late.
+    /// Delay of each packet, in each direction.
     pub(crate) delay: Duration,
-    /// One packet in so many is lost.
+    /// If `Some(n)`, one packet in n is dropped on average.
     pub(crate) loses_one_in: Option<u64>,
-    /// How the far side's interface is limited, as `tc` has it.
+    /// Queueing discipline of the server's interface, in the syntax of `tc qdisc add`.
     pub(crate) limit: &'static [&'static str],
-    /// The most bytes of a receive buffer: the far side's, and the near side's.
+    /// Maximum receive buffers in bytes: the server's, and plumb's.
     pub(crate) buffers: [Option<u32>; 2],
 }
 
@@ -32,7 +32,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(status.success(), "{program} {arguments:?}");
 }
 
-/// Sets the receive buffers in the network of this thread.
+/// Sets the receive buffers in this thread's network.
 fn limit_buffers(bytes: Option<u32>) {
     if let Some(bytes) = bytes {
         let text = format!("{bytes} {bytes} {bytes}\n");
@@ -40,7 +40,7 @@ fn limit_buffers(bytes: Option<u32>) {
     }
 }
 
-/// Makes a TUN with an address in the network of this thread.
+/// Creates a TUN with an address in this thread's network.
 fn tun(name: &str, address: &str) -> Arc<Tun> {
     let tun = Tun::open(Some(name)).unwrap();
     tun.set_blocking(true).unwrap();
@@ -50,7 +50,7 @@ fn tun(name: &str, address: &str) -> Arc<Tun> {
     Arc::new(tun)
 }
 
-/// Returns the seed of the next round, and prints how to repeat it as the first one.
+/// Returns the seed of the next round, and prints the value that makes it the first one.
 fn next_seed(way: &Way) -> u64 {
     static ROUNDS: AtomicU64 = AtomicU64::new(0);
     let round = ROUNDS.fetch_add(1, Ordering::Relaxed);
@@ -61,7 +61,7 @@ fn next_seed(way: &Way) -> u64 {
     seed
 }
 
-/// Carries packets from one TUN to the other, for as long as the test's process lives.
+/// Relays packets from one TUN to the other until the test process ends.
 fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way, seed: u64) {
     let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
@@ -70,7 +70,7 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way, seed: u64) {
         while let Ok(read) = from.read(&mut packet) {
             let Some(packet) = read.and_then(|length| packet.get(..length)) else { continue };
             count += 1;
-            // A sequence without a pattern that would meet the same packet of every exchange.
+            // The sequence has no period that would drop the same packet of every exchange.
             let draw = (count ^ seed << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
             if way.loses_one_in.is_some_and(|one_in| count > 20 && draw.is_multiple_of(one_in)) {
                 continue;
@@ -92,11 +92,11 @@ fn relay(from: Arc<Tun>, to: Arc<Tun>, way: Way, seed: u64) {
 pub(crate) fn wait_until(due: Instant) {
     let (_never, alarm) = mpsc::channel::<()>();
     let left = due.saturating_duration_since(Instant::now());
-    // Nothing is ever sent there: it is the time alone that is waited for.
+    // Nothing is ever sent on this channel; it serves as a timer.
     while !left.is_zero() && alarm.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {}
 }
 
-/// Makes the two networks, and runs `test` in the near one.
+/// Creates the two networks, and runs `test` in plumb's.
 pub(crate) fn over<T: Send + 'static>(
     way: Way,
     test: impl FnOnce(&Network) -> T + Send + 'static,
@@ -120,8 +120,8 @@ pub(crate) fn over<T: Send + 'static>(
     tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Makes one network whose kernel is the far side, with a TUN for a TCP of plumb's own, and runs
-/// `test` in it.
+/// Creates one network whose kernel is the server, with a TUN for plumb's own TCP, and runs `test`
+/// in it.
 pub(crate) fn on_a_tun<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     let tested = thread::spawn(move || {
         enter_new_network().unwrap_or_else(|refused| panic!("{refused}"));
@@ -133,7 +133,7 @@ pub(crate) fn on_a_tun<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'sta
     tested.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Runs `start` in the far network.
+/// Runs `start` in the server's network.
 pub(crate) fn at_the_far_side<T: Send>(far: &Network, start: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let started = scope.spawn(|| {

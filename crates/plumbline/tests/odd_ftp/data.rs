@@ -1,4 +1,4 @@
-//! What the odd server does with files: their facts, listings, and transfers.
+//! Files of the odd server: their facts, listings, and transfers.
 
 use super::wire::Wire;
 use super::{Cut, Quirk, Session};
@@ -106,7 +106,7 @@ impl Session {
         lines.collect()
     }
 
-    /// Makes the data connection.
+    /// Opens the data connection, or reports why it cannot and returns `None`.
     fn open(&mut self) -> io::Result<Option<Wire>> {
         let stream = match (self.door.take(), self.active.take()) {
             (Some(door), _) => door.accept()?.0,
@@ -127,7 +127,7 @@ impl Session {
         Ok(Some(wire))
     }
 
-    /// Returns what is said when data begins, and when it has ended.
+    /// Returns the replies for the start and the end of a transfer.
     fn told(&self) -> (&'static str, &'static str) {
         let (mut begins, mut ends) = ("150 here it comes", "226 done");
         for quirk in self.shared.quirks {
@@ -140,7 +140,7 @@ impl Session {
         (begins, ends)
     }
 
-    /// Returns behind which byte a transfer of `len` is cut, and how.
+    /// Returns the byte after which a transfer of `len` is cut, and how.
     fn cut(&self, len: usize) -> Option<(usize, Cut)> {
         self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::Cut(at, cut) if self.shared.is_first(*quirk) => Some((*at, *cut)),
@@ -162,7 +162,7 @@ impl Session {
         let Some(mut wire) = self.open()? else { return Ok(()) };
         let cut = self.cut(bytes.len());
         let until = cut.map_or(bytes.len(), |(at, _)| at.min(bytes.len()));
-        // A user who has enough hangs up.
+        // A client that has enough data closes the connection.
         if self.write_paced(&mut wire, bytes.get(..until).unwrap_or_default()).is_err() {
             return self.say("426 you have hung up");
         }
@@ -172,13 +172,13 @@ impl Session {
         if wire.end(!self.shared.has(Quirk::NoFarewell)).is_err() {
             return self.say("426 you have hung up");
         }
-        // What the user still says is nothing.
+        // Further data from the client is ignored.
         _ = io::copy(&mut wire, &mut io::sink());
         let is_said = self.shared.has(Quirk::BothAtOnce) || self.shared.has(Quirk::EndsBeforeData);
         if is_said { Ok(()) } else { self.say(ends) }
     }
 
-    /// Writes all at once, or as slowly as a quirk says.
+    /// Writes all bytes at once, or at the pace of a quirk.
     fn write_paced(&self, wire: &mut Wire, bytes: &[u8]) -> io::Result<()> {
         let pace = self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::Paced(len, millis) => Some((*len, *millis)),
@@ -212,7 +212,7 @@ impl Session {
                 self.say("226 done")
             }
             Cut::Stalled => {
-                // Whatever is said next ends it.
+                // The next command ends the transfer.
                 let line = self.control.line(false)?;
                 drop(wire);
                 self.say("426 given up")?;
@@ -242,7 +242,7 @@ impl Session {
         if let Some((_, cut)) = cut {
             return self.cut_off(wire, cut);
         }
-        // The user waits for it in TLS.
+        // The client waits for close_notify.
         _ = wire.end(true);
         self.say(ends)
     }

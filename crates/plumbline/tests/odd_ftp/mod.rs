@@ -1,5 +1,4 @@
-//! An FTP server that does something oddly: for each way in which servers differ from what a user
-//! may expect, one quirk.
+//! An FTP server with one quirk for each way in which servers differ from a client's expectations.
 
 mod data;
 mod wire;
@@ -13,75 +12,76 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use wire::{Certificate, Wire};
 
-/// What one server does oddly.
+/// A deviation from the usual behavior of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quirk {
-    /// A command is answered so, and not obeyed; an empty text is no answer.
+    /// A command is answered with this text and not executed; an empty text means no answer.
     On(&'static str, &'static str),
-    /// The same, the first time only.
+    /// Like `On`, the first time only.
     Once(&'static str, &'static str),
-    /// The greeting; `421` ends the session.
+    /// Text of the greeting; `421` ends the session.
     Greeting(&'static str),
-    /// The greeting of the first session only.
+    /// Text of the greeting of the first session only.
     FirstGreeting(&'static str),
-    /// The answer to EPSV or PASV, with %P or %H,%L for its port.
+    /// Reply to EPSV or PASV, with %P or %H,%L for its port.
     Passive(&'static str, &'static str),
-    /// Nobody listens at the port that is told for EPSV or PASV.
+    /// EPSV or PASV announces a port on which nothing listens.
     NobodyAt(&'static str),
-    /// What is said when data begins; nothing if empty.
+    /// Reply at the start of a transfer; no reply if empty.
     Begins(&'static str),
-    /// What is said when data has ended; nothing if empty.
+    /// Reply at the end of a transfer; no reply if empty.
     Ends(&'static str),
-    /// The last reply comes before the data.
+    /// The final reply is sent before the data.
     EndsBeforeData,
-    /// Both replies of a transfer come in one segment.
+    /// Both replies of a transfer are sent in one segment.
     BothAtOnce,
-    /// Replies come a byte at a time.
+    /// Replies are sent one byte at a time.
     Bytewise,
-    /// The lines of replies end with LF alone.
+    /// Lines of replies end with LF only.
     LineFeeds,
-    /// REST is agreed to, and forgotten.
+    /// REST is accepted and ignored.
     ForgetsRest,
-    /// The first transfer does not go on behind so many bytes.
+    /// The first transfer stops after this many bytes.
     Cut(usize, Cut),
-    /// No transfer goes on behind so many bytes.
+    /// Every transfer stops after this many bytes.
     CutBeyond(usize, Cut),
-    /// A file goes out in pieces of so many bytes, so many milliseconds before each.
+    /// A file is sent in pieces of this many bytes, with a pause of this many milliseconds before
+    /// each.
     Paced(usize, i64),
-    /// There are no paths: only what is in the folder has a name.
+    /// Paths are not supported: only names in the current directory exist.
     NoPaths,
     /// SIZE is refused in TYPE A.
     SizeOfImages,
-    /// What FEAT tells.
+    /// Reply to FEAT.
     Features(&'static str),
-    /// What LIST sends.
+    /// Output of LIST.
     Listing(&'static str),
-    /// What LIST sends with `-a`; it stands before the listing without.
+    /// Lines that `LIST -a` sends before the output of LIST.
     Hidden(&'static str),
-    /// What LIST sends of this directory.
+    /// Output of LIST for this directory.
     ListingOf(&'static str, &'static str),
-    /// LIST takes its argument for a pattern: `d[1]` lists `d1`.
+    /// LIST treats its argument as a pattern: `d[1]` lists `d1`.
     Globs,
-    /// What MLSD sends.
+    /// Output of MLSD.
     Facts(&'static str),
-    /// There is TLS, by AUTH.
+    /// The server supports AUTH TLS.
     Tls,
-    /// There is TLS from the first byte on.
+    /// The server uses implicit TLS.
     ImplicitTls,
-    /// TLS on data ends without saying so.
+    /// TLS data connections end without close_notify.
     NoFarewell,
-    /// Data must resume a session.
+    /// Data connections must resume a TLS session.
     MustResume,
-    /// PBSZ and PROT are only known behind the login.
+    /// PBSZ and PROT are accepted only after the login.
     ProtectsLater,
-    /// EPSV and PASV want PRET first.
+    /// EPSV and PASV require PRET first.
     WantsPret,
-    /// A 255 is one byte of a name, and never doubled.
+    /// A byte 255 in a name is sent once, not doubled as Telnet requires.
     NoTelnet,
-    /// The data of a command is this text, again and again, until the client closes.
+    /// The data of a command is this text, repeated until the client closes.
     Endless(&'static str, &'static str),
-    /// One session at a time: another one is told 421, and a session that has said 421 stays open
-    /// until the client closes it.
+    /// Only one session at a time: another gets 421. A session that got 421 stays open until the
+    /// client closes it.
     OneSession,
 }
 
@@ -92,20 +92,20 @@ fn has_closed(stream: &TcpStream) -> bool {
     rustix::event::poll(&mut polled, Some(&now)).unwrap() > 0
 }
 
-/// How a transfer ends too early.
+/// Way in which a transfer ends too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The connection is closed, and the reply says that all is well.
+    /// The data connection is closed, and the reply reports success.
     Closed,
-    /// It is closed, and the reply says so (426).
+    /// The data connection is closed, and the reply reports it (426).
     Told,
-    /// It is reset, and the reply says that all is well.
+    /// The data connection is reset, and the reply reports success.
     Reset,
-    /// Nothing more comes.
+    /// The server sends nothing more.
     Stalled,
-    /// The control connection goes with it.
+    /// The data connection is closed and the control connection is reset.
     WithControl,
-    /// The disk is full (552).
+    /// The data connection is closed, and the reply reports a full disk (552).
     DiskFull,
 }
 
@@ -115,13 +115,13 @@ pub(crate) struct Odd {
     shared: Arc<Shared>,
 }
 
-/// What the sessions of a server have in common.
+/// State shared by the sessions of a server.
 struct Shared {
     quirks: &'static [Quirk],
     files: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Which quirks have had their one time.
+    /// Quirks of the kind that happens once, after they have happened.
     used: Mutex<Vec<Quirk>>,
-    /// The commands that came, in their order.
+    /// Received commands, in order.
     heard: Mutex<Vec<String>>,
     certificate: Option<Certificate>,
 }
@@ -145,12 +145,13 @@ impl Odd {
             let mut callers: Vec<TcpStream> = Vec::new();
             for caller in listener.incoming() {
                 let (Ok(caller), shared) = (caller, Arc::clone(&served)) else { return };
-                // The order of the client's calls decides, not how soon a session's thread runs.
+                // Decided here, so that the order of the client's connections counts and not the
+                // thread scheduling.
                 let is_alone = callers.iter().all(has_closed);
                 if shared.has(Quirk::OneSession) {
                     callers.push(caller.try_clone().unwrap());
                 }
-                // However a session ends, the next caller is welcome.
+                // An error that ends a session does not affect later ones.
                 thread::spawn(move || {
                     let session = Session::new(caller, Arc::clone(&shared));
                     _ = session.and_then(|session| session.run(is_alone));
@@ -160,19 +161,19 @@ impl Odd {
         Self { port, shared }
     }
 
-    /// Returns a file of the server's.
+    /// Returns the contents of a file on the server.
     pub(crate) fn file(&self, name: &str) -> Option<Vec<u8>> {
         self.shared.files.lock().unwrap().get(name).cloned()
     }
 
-    /// Returns the verbs of the commands that came.
+    /// Returns the verbs of the received commands.
     pub(crate) fn heard(&self) -> Vec<String> {
         let heard = self.shared.heard.lock().unwrap();
         let verb = |line: &String| line.split(' ').next().unwrap().to_ascii_uppercase();
         heard.iter().map(verb).collect()
     }
 
-    /// Returns whether a command came, as it is.
+    /// Returns whether this exact command line was received.
     pub(crate) fn has_heard(&self, line: &str) -> bool {
         self.shared.heard.lock().unwrap().iter().any(|heard| heard == line)
     }
@@ -183,7 +184,7 @@ impl Shared {
         self.quirks.contains(&quirk)
     }
 
-    /// Returns whether this is the first time of a quirk.
+    /// Returns whether a quirk is used for the first time, and marks it as used.
     fn is_first(&self, quirk: Quirk) -> bool {
         let mut used = self.used.lock().unwrap();
         let is_first = !used.contains(&quirk);
@@ -192,7 +193,6 @@ impl Shared {
     }
 }
 
-/// One session.
 struct Session {
     shared: Arc<Shared>,
     control: Wire,
@@ -269,7 +269,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns what is said to a command instead of obeying it.
+    /// Returns the reply that replaces the execution of a command.
     fn oddly(&self, verb: &str) -> Option<&'static str> {
         self.shared.quirks.iter().find_map(|quirk| match quirk {
             Quirk::On(known, text) if *known == verb => Some(*text),
@@ -280,7 +280,7 @@ impl Session {
         })
     }
 
-    /// Says a reply, whose lines have LF between them.
+    /// Sends a reply; `\n` in `text` separates its lines.
     fn say(&mut self, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -364,7 +364,7 @@ impl Session {
         self.say(&format!("211-these\n{told}\n211 end"))
     }
 
-    /// Returns whether a name is more than this server can follow.
+    /// Returns whether the server does not support the name because it is a path.
     fn is_too_far(&self, name: &str) -> bool {
         self.shared.has(Quirk::NoPaths) && name.len() > 1 && name.contains('/')
     }

@@ -1,4 +1,4 @@
-//! A connection of the odd server, in the clear or in TLS.
+//! A connection of the odd server, in cleartext or TLS.
 
 use rcgen::generate_simple_self_signed;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use tokio_rustls::rustls::{HandshakeKind, ServerConfig, ServerConnection, Stream
 
 const IAC: u8 = 255;
 
-/// What a server shows in TLS.
+/// TLS configuration with a self-signed certificate.
 pub(super) struct Certificate(Arc<ServerConfig>);
 
 impl Certificate {
@@ -49,7 +49,8 @@ impl Wire {
         }
     }
 
-    /// Reads a line, without the commands of Telnet in it; `None` at the end.
+    /// Reads a line and removes Telnet commands unless `is_raw`; `None` at the end of the
+    /// connection.
     pub(super) fn line(&mut self, is_raw: bool) -> io::Result<Option<String>> {
         let (mut line, mut byte, mut is_command) = (Vec::new(), [0], false);
         loop {
@@ -72,7 +73,7 @@ impl Wire {
         }
     }
 
-    /// Says that nothing follows, in TLS too if it is to be said.
+    /// Shuts down the sending direction; in TLS with close_notify if `is_said`.
     pub(super) fn end(&mut self, is_said: bool) -> io::Result<()> {
         match self {
             Self::Clear(stream) => stream.shutdown(Shutdown::Write),
@@ -87,7 +88,7 @@ impl Wire {
         }
     }
 
-    /// Ends it with a reset.
+    /// Resets the connection.
     pub(super) fn reset(self) -> io::Result<()> {
         let stream = match self {
             Self::Clear(stream) => stream,

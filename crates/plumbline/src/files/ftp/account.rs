@@ -1,8 +1,7 @@
-//! Who logs in: as the URL says, or the arguments, or `.netrc`, or the person at the terminal.
+//! Credentials for the login: from the URL, the arguments, `.netrc`, or a prompt on the terminal.
 //!
-//! A password is read from the terminal without echo. One among the arguments can be read by
-//! everybody on the machine for as long as the program runs; `PLUMB_FTP_PASSWORD` and `.netrc`
-//! cannot.
+//! A password is read from the terminal without echo. A password in the arguments is visible to all
+//! users of the machine while the program runs; `PLUMB_FTP_PASSWORD` and `.netrc` are not.
 
 use crate::files::shown::shown;
 use crate::files::url::Url;
@@ -14,11 +13,11 @@ use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The longest `.netrc` that is read.
+/// Maximum number of bytes read from `.netrc`.
 const NETRC_MAX_BYTES: u64 = 1 << 20;
 const PASSWORD_MAX_BYTES: usize = 512;
 
-/// Who logs in.
+/// Credentials for one login.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) user: Name,
@@ -26,7 +25,7 @@ pub(super) struct Account {
     pub(super) account: Option<Secret>,
 }
 
-/// What a file says of a host.
+/// Entry of `.netrc` for a host.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Entry {
     login: Option<String>,
@@ -35,11 +34,12 @@ struct Entry {
 }
 
 impl Account {
-    /// Finds out who logs in at the host of `url`.
+    /// Determines the credentials for the host of `url`.
     ///
     /// # Errors
     ///
-    /// If there is no password and nobody to ask, in a sentence.
+    /// Returns an error if there is no password and no terminal to ask for it, if `.netrc` cannot
+    /// be used, or if a name or password is invalid.
     pub(super) fn of(url: &Url, user: Option<&str>) -> Result<Self> {
         let user = url.login.user.clone().or_else(|| user.map(|user| user.as_bytes().to_vec()));
         let said = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
@@ -57,7 +57,7 @@ impl Account {
             None if is_anonymous => b"plumb@".to_vec(),
             None => ask(&user, &url.target.host)?,
         };
-        let wrong = "a user and a password have no line breaks, and there is a user";
+        let wrong = "the user is empty, or the user or password has a line break";
         Ok(Self {
             user: Name::new(user).ok().context(wrong)?,
             password: Secret::new(password).ok().context(wrong)?,
@@ -78,12 +78,12 @@ fn from_file(path: &Path, host: &str, user: Option<&str>) -> Result<Option<Entry
     let mode = file.metadata()?.mode();
     let mut text = String::new();
     if file.take(NETRC_MAX_BYTES).read_to_string(&mut text).is_err() {
-        bail!("{} is no text", path.display());
+        bail!("{} is not a text file", path.display());
     }
     let entry = find(&text, host, user);
     let has_secret = entry.as_ref().is_some_and(|entry| entry.password.is_some());
     if has_secret && mode & 0o077 != 0 {
-        bail!("{} can be read by others: chmod 600 it", path.display());
+        bail!("{} is readable by others: run chmod 600 on it", path.display());
     }
     Ok(entry)
 }
@@ -127,23 +127,23 @@ fn find(text: &str, host: &str, user: Option<&str>) -> Option<Entry> {
     found.filter(|entry| fits(entry))
 }
 
-/// A terminal that does not show what is typed.
+/// A terminal without echo. Its modes are restored when this is dropped.
 struct Silent<'a>(&'a File, Termios);
 
 impl Drop for Silent<'_> {
     fn drop(&mut self) {
-        // It is as it was, or there is no terminal any more.
+        // On failure the terminal no longer exists.
         _ = termios::tcsetattr(self.0, OptionalActions::Flush, &self.1);
     }
 }
 
-/// Asks the person at the terminal.
+/// Asks for the password on the terminal.
 fn ask(user: &[u8], host: &str) -> Result<Vec<u8>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let Ok(terminal) = terminal else {
         bail!(
-            "there is no password for {} at {host} and no terminal to ask: put it into ~/.netrc, \
-             or into the environment as PLUMB_FTP_PASSWORD",
+            "no password for {} at {host}, and no terminal for a prompt: put it into ~/.netrc or \
+             into the environment variable PLUMB_FTP_PASSWORD",
             shown(user)
         );
     };

@@ -1,4 +1,4 @@
-//! Many files: which they are, and several at a time.
+//! Transfers of many files: their selection, and several in parallel.
 
 use super::desk::{Shown, carry_out, tell};
 use super::dialogue::{Caller, Dialogue};
@@ -29,23 +29,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::JoinSet;
 
-/// One file of many.
+/// A transfer of a batch.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     Get(get::Errand),
     Put(put::Errand),
 }
 
-/// How the work is done, and told of.
+/// Options of a batch, and the form of its output.
 #[derive(Clone, Debug)]
 pub(super) struct Manner {
     pub(super) terms: Terms,
     pub(super) jobs: u32,
     pub(super) is_json: bool,
     pub(super) is_quiet: bool,
-    /// Whether the standard output is a file that comes.
+    /// Whether the standard output receives the file.
     pub(super) is_stdout: bool,
-    /// What was done before, as a part of the last sentence.
+    /// Earlier actions, as a part of the last message.
     pub(super) also: String,
 }
 
@@ -56,7 +56,7 @@ impl Manner {
     }
 }
 
-/// What has come of many files.
+/// Totals of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     pub(super) files: u64,
@@ -64,13 +64,13 @@ pub(super) struct Totals {
     pub(super) were_there: u64,
     failed: u64,
     worst: Option<Trouble>,
-    /// What is told of the only file.
+    /// Summary of a single file.
     told: Option<String>,
-    /// And where its time went.
+    /// How the time of a single file was spent.
     spent: Option<String>,
 }
 
-/// Gets what `urls` name.
+/// Downloads the files that `urls` name.
 pub(in crate::files) fn get_files(
     arguments: &Get,
     urls: &[Url],
@@ -82,7 +82,7 @@ pub(in crate::files) fn get_files(
     let mut terms = terms_of(moving, first, existing)?;
     terms.segments = arguments.segments.unwrap_or(1);
     if let Some(other) = urls.iter().find(|url| url.target != first.target) {
-        let sentence = format!("{other} is on another host than {first}");
+        let sentence = format!("{other} is not on the host of {first}: use one host per command");
         return Err(tell(&Trouble::Wrong(sentence)));
     }
     let is_of_names = |url: &Url| matches!(url.scheme, Scheme::Ftp(_, Some(UrlType::Directory)));
@@ -110,20 +110,20 @@ pub(in crate::files) fn get_files(
                 to: place_for(url, to)?,
             })],
             _ if is_stdout => {
-                return Err(Trouble::Wrong("only one file goes to '-'".to_owned()));
+                return Err(Trouble::Wrong("only one file can be written to '-'".to_owned()));
             }
             _ => many(&mut dialogue, urls, to, moving.recursive).await?,
         };
         let manner = Manner::of(terms, moving.jobs(), how, is_stdout);
-        finish(&caller, dialogue, works, &manner, "got").await
+        finish(&caller, dialogue, works, &manner, "downloaded").await
     })
 }
 
-/// Prints the names that a URL with `;type=d` stands for (RFC 1738 §3.2.2).
+/// Prints the names that a URL with `;type=d` denotes (RFC 1738 §3.2.2).
 fn get_names(url: &Url, reach: &Reach, is_printed: bool) -> exit::Result {
     if !is_printed {
         return Err(tell(&Trouble::Wrong(format!(
-            "{url} is a list of names, which is printed: use it alone, without a file"
+            "{url} denotes a list of names, which is printed: use it alone, without a file"
         ))));
     }
     carry_out(url, reach, None, async |caller| {
@@ -134,7 +134,7 @@ fn get_names(url: &Url, reach: &Reach, is_printed: bool) -> exit::Result {
     })
 }
 
-/// Puts files and folders.
+/// Uploads files and directories.
 pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url) -> exit::Result {
     let (moving, how) = (&arguments.moving, &arguments.how);
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
@@ -147,7 +147,9 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
             let is_folder = files.len() > 1 || url.last_component().is_empty();
             let path = match file.file_name().filter(|_| is_folder) {
                 Some(name) if file != Path::new("-") => join(&url.name, name.as_bytes()),
-                _ if is_folder => return Err(Trouble::Wrong("say under which name".to_owned())),
+                _ if is_folder => {
+                    return Err(Trouble::Wrong("the URL has no file name".to_owned()));
+                }
                 _ => url.name.clone(),
             };
             if file.is_dir() && moving.recursive {
@@ -158,10 +160,10 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
         }
         if links > 0 && !caller.is_quiet {
             let links = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
-            say(&format!("{links} here did not go along: see --links"));
+            say(&format!("skipped {links}: see --links"));
         }
         let manner = Manner::of(terms, moving.jobs(), how, false);
-        finish(&caller, dialogue, works, &manner, "put").await
+        finish(&caller, dialogue, works, &manner, "uploaded").await
     })
 }
 
@@ -175,12 +177,12 @@ fn wrong(error: anyhow::Error) -> Trouble {
     Trouble::Wrong(sentence)
 }
 
-/// Returns where a single file goes.
+/// Returns the destination of a single file.
 fn place_for(url: &Url, to: Option<&Path>) -> Result<To, Trouble> {
     let last = url.last_component();
     let own = || {
         let name = LocalName::new(last)
-            .map_err(|_| Trouble::Wrong(format!("'{}' is no name for a file here", shown(last))))?;
+            .map_err(|_| Trouble::Wrong(format!("'{}' is not a valid local name", shown(last))))?;
         Ok::<_, Trouble>(PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes())))
     };
     Ok(match to {
@@ -191,7 +193,7 @@ fn place_for(url: &Url, to: Option<&Path>) -> Result<To, Trouble> {
     })
 }
 
-/// Finds out which files patterns and folders stand for, and makes the folders here.
+/// Finds the files that patterns and directories denote, and creates the local directories.
 async fn many(
     dialogue: &mut Dialogue,
     urls: &[Url],
@@ -209,7 +211,7 @@ async fn many(
         )));
     }
     let jail = Jail::open(folder)
-        .with_context(|| format!("the directory {} cannot be read", folder.display()))?;
+        .with_context(|| format!("cannot read the directory {}", folder.display()))?;
     let jail = Arc::new(jail);
     let mut works = Vec::new();
     for url in urls {
@@ -218,18 +220,18 @@ async fn many(
         } else {
             let entry = dialogue.look_at(&url.name).await?;
             let Some(entry) = entry else {
-                return Err(Trouble::NotThere(format!("{url} is not there")));
+                return Err(Trouble::NotThere(format!("{url} does not exist")));
             };
             if entry.kind.is_directory() && !is_recursive {
                 return Err(Trouble::IsFolder(format!(
-                    "{url} is a directory: list it with plumb ls, or use -r to get all of it"
+                    "{url} is a directory: list it with plumb ls, or use -r to download it"
                 )));
             }
             let below = url.last_component().to_vec();
             vec![Found { path: url.name.clone(), below, entry }]
         };
         if found.is_empty() {
-            let sentence = format!("nothing there fits {url}");
+            let sentence = format!("nothing on the server matches {url}");
             return Err(Trouble::NotThere(match unread_text(&dialogue.unread) {
                 Some(unread) => format!("{sentence}; {unread}"),
                 None => sentence,
@@ -246,7 +248,7 @@ async fn many(
     Ok(works)
 }
 
-/// Adds what is below a directory.
+/// Adds the content of a directory.
 async fn tree(
     dialogue: &mut Dialogue,
     place: &Found,
@@ -256,7 +258,7 @@ async fn tree(
     let top = &place.below;
     let make = |name: &[u8]| match jail.make_folder(name) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            let sentence = format!("the folder '{}' cannot be made", shown(name));
+            let sentence = format!("cannot create the directory '{}'", shown(name));
             Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
         }
         _ => Ok(()),
@@ -270,7 +272,7 @@ async fn tree(
         match found.entry.kind {
             Kind::Directory => make(&found.below)?,
             Kind::File => works.push(fetch(found, dialogue.has_rough_times, jail)),
-            // A link may lead anywhere, and a device is none of ours.
+            // Links, which may point anywhere, and devices are not transferred.
             _ => {}
         }
     }
@@ -288,17 +290,18 @@ fn fetch(found: Found, has_rough_time: bool, jail: &Arc<Jail>) -> Work {
     })
 }
 
-/// Makes a directory there, which may be there already.
+/// Creates a directory on the server, which may exist already.
 pub(super) async fn make_there(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to make '{}'", shown(path));
+    let wanted = format!("cannot create the directory '{}'", shown(path));
     match dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await {
         Err(trouble) if !trouble.is_refusal() => Err(trouble),
-        // If it is not there, what goes into it says so.
+        // If the directory does not exist, the transfers into it fail.
         _ => Ok(()),
     }
 }
 
-/// Makes the folders there, and adds what is in them. Returns how many links do not go along.
+/// Creates the remote directories, and adds the files in them. Returns the number of links left
+/// out.
 async fn put_tree(
     dialogue: &mut Dialogue,
     folder: &Path,
@@ -311,12 +314,12 @@ async fn put_tree(
     while let Some((folder, path)) = open.pop() {
         make_there(dialogue, &path).await?;
         let entries = std::fs::read_dir(&folder)
-            .with_context(|| format!("the folder {} cannot be read", folder.display()))?;
+            .with_context(|| format!("cannot read the directory {}", folder.display()))?;
         for entry in entries {
             let entry = entry.map_err(anyhow::Error::new)?;
             let there = join(&path, entry.file_name().as_bytes());
             let kind = entry.file_type().map_err(anyhow::Error::new)?;
-            // A link to a folder may lead in circles, and is left out.
+            // A link to a directory may form a cycle, and is left out.
             let is_left = kind.is_symlink() && (links == Links::Skip || !entry.path().is_file());
             if is_left {
                 left += 1;
@@ -330,7 +333,7 @@ async fn put_tree(
     Ok(left)
 }
 
-/// Does all the work, and says what came of it.
+/// Runs all transfers, and prints the result.
 pub(super) async fn finish(
     caller: &Arc<Caller>,
     dialogue: Dialogue,
@@ -355,7 +358,7 @@ pub(super) async fn finish(
         return Err(match (totals.failed, &single) {
             (_, Some(_)) => worst,
             (failed, None) => Trouble::NoConnection(format!(
-                "{} of {} files failed; the last: {}",
+                "{} of {} files failed; the last error: {}",
                 count(failed),
                 count(failed + totals.files + totals.were_there),
                 worst.sentence()
@@ -367,10 +370,10 @@ pub(super) async fn finish(
         let rate = u128::from(totals.bytes) * 1_000_000_000 / u128::from(nanos.max(1));
         let what = match (&single, totals.were_there) {
             (Some(path), 0) => format!("'{}'", shown(path)),
-            (Some(path), _) => format!("nothing: '{}' was there already", shown(path)),
+            (Some(path), _) => format!("nothing: '{}' is already complete", shown(path)),
             (None, 0) => format!("{} files", count(totals.files)),
             (None, there) => {
-                format!("{} files, and {} were there", count(totals.files), count(there))
+                format!("{} files, and {} were complete", count(totals.files), count(there))
             }
         };
         let told = totals.told.unwrap_or_else(|| {
@@ -390,19 +393,19 @@ pub(super) async fn finish(
     check_complete(left_out, unread)
 }
 
-/// Returns the error of a batch that has moved all that could be read and asked for, if that was
-/// not everything.
+/// Returns an error if names were left out or listing lines were not parsed, for a batch whose
+/// transfers have all succeeded.
 fn check_complete(left_out: u64, unread: Option<String>) -> Result<(), Trouble> {
     let left_out = match left_out {
         0 => None,
-        1 => Some("1 name was left out, as said above".to_owned()),
-        _ => Some(format!("{} names were left out, as said above", count(left_out))),
+        1 => Some("1 name was skipped, see above".to_owned()),
+        _ => Some(format!("{} names were skipped, see above", count(left_out))),
     };
     let sentences: Vec<_> = left_out.into_iter().chain(unread).collect();
     if sentences.is_empty() { Ok(()) } else { Err(Trouble::LeftOut(sentences.join("; "))) }
 }
 
-/// What the sessions at work have in common.
+/// State that the parallel sessions share.
 struct Bench {
     waiting: Mutex<VecDeque<Work>>,
     totals: Mutex<Totals>,
@@ -456,7 +459,7 @@ impl Work {
 }
 
 impl Bench {
-    /// Does one work after the other, until there is none.
+    /// Runs one transfer after the other, until none is left.
     async fn work(&self, dialogue: &mut Dialogue) -> Result<(), Trouble> {
         loop {
             let next = {
@@ -499,7 +502,7 @@ impl Bench {
             true => std::io::stderr().write_all(line.as_bytes()),
             false => std::io::stdout().write_all(line.as_bytes()),
         };
-        Ok(written.context("the standard output takes no more")?)
+        Ok(written.context("cannot write to the standard output")?)
     }
 
     fn add(&self, record: &Record, result: Result<Ending, Trouble>) -> Result<(), Trouble> {

@@ -1,4 +1,4 @@
-//! What every command has around its work: whom to call, who logs in, a runtime, an end by signals.
+//! Context of each FTP command: server, account, runtime and signals.
 
 use super::account::Account;
 use super::dialogue::{Caller, Stopper};
@@ -19,23 +19,23 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Connections of our own host at once: control and data of each session.
+/// Maximum number of connections of the user-space host: control and data of each session.
 const CONNECTIONS: usize = 160;
-/// How often something is tried, if it is not said.
+/// Default number of attempts.
 const TRIES: u32 = 4;
-/// How often the progress is shown.
+/// Interval at which the progress display is updated.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
-/// What an interrupt ends.
+/// Scope of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// All of it.
+    /// The whole command.
     EndsAll,
-    /// What is at work now.
+    /// The operation in progress.
     EndsThis,
 }
 
-/// Runs `work` with somebody who opens sessions at the host of `url`, and says what went wrong.
+/// Runs `work` with a source of sessions at the host of `url`, and prints an error.
 pub(super) fn carry_out<T>(
     url: &Url,
     reach: &Reach,
@@ -45,7 +45,7 @@ pub(super) fn carry_out<T>(
     carry_out_with(url, reach, bytes_per_second, Interrupt::EndsAll, work)
 }
 
-/// As [`carry_out`], with an interrupt that ends what it is told to.
+/// Like [`carry_out`], with the given scope of an interrupt.
 pub(super) fn carry_out_with<T>(
     url: &Url,
     reach: &Reach,
@@ -57,8 +57,8 @@ pub(super) fn carry_out_with<T>(
         .map_err(|trouble| tell(&trouble))
 }
 
-/// As [`carry_out_with`], for who says himself what went wrong, and may want to know when what comes
-/// comes.
+/// Like [`carry_out_with`], but returns the error instead of printing it, and can log arrivals in
+/// `watch`.
 pub(super) fn carry_out_silently<T>(
     url: &Url,
     reach: &Reach,
@@ -89,7 +89,7 @@ pub(super) fn carry_out_silently<T>(
                     _ = other.recv() => true,
                     _ = third.recv() => true,
                 };
-                // Who is asked twice goes at once.
+                // A second signal exits immediately.
                 if stopper.stop(is_final) {
                     kept.recorder.flush();
                     std::process::exit(3);
@@ -101,17 +101,17 @@ pub(super) fn carry_out_silently<T>(
         watcher.abort();
         shows.abort();
         if let Some(host) = &caller.shared.host {
-            // What is not taken now is not wanted any more.
+            // Data that is not delivered in time is abandoned.
             _ = tokio::time::timeout(caller.timeout, host.drained()).await;
         }
         result
     });
-    // A thread that waits for a pipe is left behind.
+    // A thread that is blocked on a pipe is left behind.
     runtime.shutdown_background();
     result
 }
 
-/// Says what went wrong.
+/// Prints an error, unless it needs no message, and returns its failure class.
 pub(super) fn tell(trouble: &Trouble) -> exit::Failure {
     if !trouble.is_unread() {
         exit::complain(&anyhow::Error::msg(trouble.sentence()));
@@ -126,7 +126,7 @@ fn caller(
     watch: Option<Arc<Mutex<Watch>>>,
 ) -> Result<Caller, Trouble> {
     let Scheme::Ftp(tls, _) = url.scheme else {
-        return Err(Trouble::Wrong(format!("{url} is not of FTP: TFTP has only get and put")));
+        return Err(Trouble::Wrong(format!("{url} is not an FTP URL: TFTP has only get and put")));
     };
     let account = Account::of(url, reach.user.as_deref())?;
     let began = Instant::now();
@@ -177,7 +177,7 @@ fn caller(
     })
 }
 
-/// Shows how far all of it is, until it is dropped.
+/// Displays the progress of all transfers until [`Shown::end`].
 pub(super) struct Shown(tokio::task::JoinHandle<()>);
 
 impl Shown {
@@ -195,10 +195,10 @@ impl Shown {
         }))
     }
 
-    /// Takes it away.
+    /// Ends the display.
     pub(super) async fn end(self) {
         self.0.abort();
-        // It has been told to end, and that is how it ends.
+        // The task was aborted, so this is the error of a cancelled task.
         _ = self.0.await;
     }
 }

@@ -1,9 +1,9 @@
-//! A session that is opened when it is needed, and again when it was lost.
+//! FTP client whose session is opened on demand, and again after a loss.
 //!
-//! What fails in a way that may pass is tried again: four times by default, with waits of one, two
-//! and four seconds between. A server without room is asked once, unless somebody says how often.
-//! What is no is no at once, and so is a connection that is refused where there was none before:
-//! the port or the host is wrong, or the server is not there.
+//! Transient failures are retried: four attempts by default, with delays of one, two and four
+//! seconds. Insufficient storage on the server is retried only if the user gives a number of
+//! attempts. Permanent failures are returned at once. So is a refused connection if there was none
+//! before: the host or port is wrong, or the server is not running.
 
 use super::facts::{Facts, Opening};
 use super::get::Terms;
@@ -29,16 +29,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// The first wait before another attempt; each is twice as long as the one before.
+/// Delay before the second attempt. Each further delay is twice as long.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait.
+/// Maximum delay between attempts.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// Tells everybody at work that it is to end.
+/// Cancels the operations in progress.
 #[derive(Debug)]
 pub(super) struct Stopper {
     wanted: watch::Sender<bool>,
-    /// Whether nothing is to follow.
+    /// Whether no further operation may start.
     is_final: AtomicBool,
 }
 
@@ -48,14 +48,14 @@ impl Stopper {
         (Self { wanted, is_final: AtomicBool::new(false) }, stop)
     }
 
-    /// Ends what is at work, and all that would follow if it `is_final`. Returns whether somebody
-    /// has asked for it already.
+    /// Cancels the operations in progress, and all further ones if `is_final`. Returns whether a
+    /// cancellation was already pending.
     pub(super) fn stop(&self, is_final: bool) -> bool {
         self.is_final.fetch_or(is_final, Ordering::Relaxed);
         self.wanted.send_replace(true)
     }
 
-    /// Goes on with something else, unless all is to end.
+    /// Clears the cancellation unless it is final. Returns whether further operations may start.
     pub(super) fn goes_on(&self) -> bool {
         let is_final = self.is_final.load(Ordering::Relaxed);
         if !is_final {
@@ -65,7 +65,7 @@ impl Stopper {
     }
 }
 
-/// Whom to call, and how.
+/// Server, login and options from which sessions are opened.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) target: Target,
@@ -76,25 +76,25 @@ pub(super) struct Caller {
     pub(super) timeout: Duration,
     /// Whether the server has refused to set the time of a file.
     pub(super) avoids_times: AtomicBool,
-    /// Whether the server is to connect to us for data.
+    /// Whether the server connects to the client for data (active mode).
     pub(super) is_active: AtomicBool,
-    /// Whether there was a connection to the server.
+    /// Whether a connection to the server has succeeded.
     pub(super) was_reached: AtomicBool,
-    /// What any session has learnt of the server.
+    /// Properties of the server that any session has learned.
     pub(super) lessons: Mutex<Lessons>,
-    /// Who may end it.
+    /// Cancels the operations of all sessions.
     pub(super) stopper: Arc<Stopper>,
-    /// How often something is tried at most.
+    /// Maximum number of attempts per operation.
     pub(super) attempts: u32,
-    /// Whether a server without room is asked again too.
+    /// Whether insufficient storage on the server is retried too.
     pub(super) waits_for_room: bool,
     pub(super) is_quiet: bool,
     pub(super) recorder: Recorder,
-    /// Whether records that were kept are about to be written.
+    /// Whether a write of the kept records is scheduled.
     pub(super) is_due: AtomicBool,
-    /// How long it took to find the addresses.
+    /// Duration of the name resolution.
     pub(super) resolving: Duration,
-    /// Directories in which the drafts of processes that were killed have been removed.
+    /// Directories from which the drafts of killed processes have been removed.
     pub(super) swept: Mutex<BTreeSet<Vec<u8>>>,
 }
 
@@ -142,7 +142,7 @@ impl Caller {
                 (Some(refusal), _) => Trouble::Tls(refusal),
                 (None, Why::Aborted) => Trouble::Stopped,
                 _ => {
-                    let wanted = format!("the login at {}", self.target);
+                    let wanted = format!("cannot log in to {}", self.target);
                     Trouble::Step { wanted, failure, error: None }
                 }
             });
@@ -153,7 +153,7 @@ impl Caller {
         Ok(session)
     }
 
-    /// Keeps what a session has learnt, for the next one.
+    /// Keeps what a session has learned about the server, for the next session.
     fn learn(&self, session: &Session) {
         *self.lessons.lock().unwrap_or_else(PoisonError::into_inner) = session.lessons();
     }
@@ -172,14 +172,14 @@ impl Caller {
             };
             last.get_or_insert((outcome, *address));
         }
-        let (outcome, address) = last.ok_or_else(|| anyhow::anyhow!("there is no address"))?;
+        let (outcome, address) = last.ok_or_else(|| anyhow::anyhow!("no address to connect to"))?;
         Err(self.unconnected(outcome, address))
     }
 
     fn unconnected(&self, outcome: carry::Outcome, address: SocketAddr) -> Trouble {
         let others = self.addresses.len().saturating_sub(1);
         let sentence = outcome.failure(false, address, others, self.timeout.as_secs());
-        let sentence = sentence.unwrap_or_else(|| format!("{address} closed at once"));
+        let sentence = sentence.unwrap_or_else(|| format!("{address} closed the connection"));
         if outcome == carry::Outcome::Refused && !self.was_reached.load(Ordering::Relaxed) {
             return Trouble::NotThere(sentence);
         }
@@ -189,32 +189,30 @@ impl Caller {
     fn tell_of_certificate(&self, session: &Session) {
         match &session.trusted_by {
             Some((TrustedBy::FirstUse, shown)) => say(&format!(
-                "the certificate of {} is seen for the first time, and known from now on: SHA-256 \
-                 {shown}",
+                "new certificate of {}, saved to known_hosts: SHA-256 {shown}",
                 self.target
             )),
             Some((TrustedBy::FirstUseNotKept(why), shown)) => say(&format!(
-                "the certificate of {} is seen for the first time, and not kept ({why}): SHA-256 \
-                 {shown}",
+                "new certificate of {}, not saved ({why}): SHA-256 {shown}",
                 self.target
             )),
             _ => {}
         }
     }
 
-    /// Says that there is nothing to go on by, if that is asked for.
+    /// Prints that files cannot be resumed in this representation, if `--continue` is given.
     pub(super) fn tell_of_no_comparison(&self, terms: &Terms) {
         let Terms { continues, representation, .. } = terms;
         if *continues && !representation.keeps_octets() && !self.is_quiet {
             say(&format!(
-                "all of a file moves in TYPE {}, MODE {} and STRU {}, also with --continue: its \
-                 size there is not that of the file here",
+                "whole files are transferred in TYPE {}, MODE {} and STRU {}, also with \
+                 --continue: remote and local sizes are not comparable",
                 representation.data_type, representation.mode, representation.structure
             ));
         }
     }
 
-    /// Waits before the attempt behind the `made`th one, or returns that there is none.
+    /// Waits before the attempt that follows number `made`. Returns false if there is none.
     pub(super) async fn wait(&self, made: u32, trouble: &Trouble) -> bool {
         let is_for_room = self.waits_for_room && trouble.is_without_room();
         if made >= self.attempts || !(trouble.is_transient() || is_for_room) {
@@ -233,28 +231,28 @@ impl Caller {
     }
 }
 
-/// A session, when it is needed.
+/// FTP client with a session that is opened on demand.
 pub(super) struct Dialogue {
     pub(super) caller: Arc<Caller>,
     session: Option<Session>,
-    /// How many sessions were opened.
+    /// Number of sessions opened so far.
     sessions: u64,
-    /// The working directory of each session, if it is not the one of the login.
+    /// Working directory of each session, if it is not that of the login.
     pub(super) directory: Option<Name>,
-    /// The record of a listing that somebody has asked for as such.
+    /// Record of a listing that the user requested.
     pub(super) asked: Option<Record>,
-    /// Whether another file is to come after this one.
+    /// Whether another file follows this one.
     pub(super) expects_transfer: bool,
-    /// Names that servers have said to have left out of listings.
+    /// Number of names and directories left out of listings.
     pub(super) left_out: u64,
-    /// Lines of listings that were not understood.
+    /// Listing lines that could not be parsed.
     pub(super) unread: Unread,
-    /// Whether the server has said of the last directory, in a reply, that no files are in it.
+    /// Whether a reply of the server said that the last listed directory has no files.
     pub(super) says_empty: bool,
-    /// What is noted of listings, where something is deleted for not being in them.
+    /// Audit of the listings, if names that are missing in them are deleted.
     pub(super) audit: Option<Audit>,
-    /// Whether the times of listings are those of LIST: of a minute or a day, in a time zone that the
-    /// server does not tell. MDTM has the time in seconds and in UTC (RFC 3659 §3).
+    /// Whether the times of listings are those of LIST: accurate to a minute or a day, in a time
+    /// zone that the server does not report. MDTM has the time in seconds and in UTC (RFC 3659 §3).
     pub(super) has_rough_times: bool,
 }
 
@@ -276,7 +274,7 @@ impl Dialogue {
         }
     }
 
-    /// Returns the session, which is opened if there is none.
+    /// Returns the session, and opens it if there is none.
     async fn session(&mut self) -> Result<&mut Session, Trouble> {
         if self.session.as_ref().is_none_or(Session::is_closed) {
             // Some servers accept one session per client: the connection of the old one is closed
@@ -288,7 +286,7 @@ impl Dialogue {
                 let changed = session.run(Task::ChangeDirectory(directory.clone()), None).await;
                 if let Err(failure) = changed.result {
                     self.session = None;
-                    let wanted = format!("to return to '{}'", shown(directory.as_bytes()));
+                    let wanted = format!("cannot return to '{}'", shown(directory.as_bytes()));
                     return Err(Trouble::Step { wanted, failure, error: None });
                 }
             }
@@ -296,7 +294,7 @@ impl Dialogue {
         self.session.as_mut().ok_or(Trouble::Stopped)
     }
 
-    /// Opens the session if there is none, with all attempts that it may take.
+    /// Opens the session if there is none, with retries.
     pub(super) async fn ready(&mut self) -> Result<(), Trouble> {
         let mut made = 0;
         loop {
@@ -308,19 +306,19 @@ impl Dialogue {
         }
     }
 
-    /// Returns the number of the session, if it is open: what was agreed in it still holds as long as
-    /// the number is the same.
+    /// Returns the number of the session, if it is open. The state agreed in a session is valid as
+    /// long as the number is the same.
     pub(super) fn session_number(&self) -> Option<u64> {
         let is_open = self.session.as_ref().is_some_and(|session| !session.is_closed());
         is_open.then_some(self.sessions)
     }
 
-    /// Returns the session if it is open.
+    /// Returns the current session, if there is one.
     pub(super) fn open_session(&mut self) -> Option<&mut Session> {
         self.session.as_mut()
     }
 
-    /// Runs a task once. What has moved is told even if it fails.
+    /// Runs a task once. Returns the transferred data even if the task fails.
     pub(super) async fn run_once(
         &mut self,
         wanted: &str,
@@ -351,13 +349,13 @@ impl Dialogue {
             self.asked = Some(record);
         }
         if stopped {
-            // Which reply is whose is not known any more.
+            // After an abort the replies can no longer be matched to commands: drop the connection.
             self.session = None;
         }
         (result, moved)
     }
 
-    /// Runs a task that may be run again.
+    /// Runs a task that may be repeated, with retries.
     pub(super) async fn run(&mut self, wanted: &str, task: Task) -> Result<Done, Trouble> {
         let mut made = 0;
         loop {
@@ -370,8 +368,8 @@ impl Dialogue {
         }
     }
 
-    /// Lists a directory after changing to it, since the server may take its name for a pattern. Where
-    /// there is no way back to the working directory, the session ends.
+    /// Lists a directory after changing to it, since the server may expand its name as a pattern.
+    /// If it cannot change back to the working directory, the session ends.
     async fn list_inside(
         &mut self,
         wanted: &str,
@@ -385,7 +383,7 @@ impl Dialogue {
             return (Err(trouble), None);
         }
         if number.is_none() || self.session_number() != number {
-            // Another session would list another directory.
+            // A new session would list another directory.
             self.hang_up().await;
             let sentence = "the control connection was lost before the listing".to_owned();
             return (Err(Trouble::NoConnection(sentence)), None);
@@ -398,14 +396,14 @@ impl Dialogue {
         listed
     }
 
-    /// Changes to a directory and back: a server that lets us do so has it, and one that lists a file,
-    /// or a directory that is not there or may not be read, as an empty directory does not.
+    /// Changes to a directory and back, to verify that it exists. Some servers list a file, or a
+    /// directory that is missing or unreadable, as an empty directory, but refuse to change to it.
     ///
     /// # Errors
     ///
-    /// The refusal of the server, or the loss of the session.
+    /// Returns the refusal of the server, or the loss of the session.
     pub(super) async fn check_directory(&mut self, path: &[u8]) -> Result<(), Trouble> {
-        let wanted = format!("to change to '{}'", shown(path));
+        let wanted = format!("cannot change to '{}'", shown(path));
         self.ready().await?;
         let before = self.working_directory(&wanted).await;
         self.run(&wanted, Task::ChangeDirectory(name_of(path)?)).await?;
@@ -432,7 +430,7 @@ impl Dialogue {
         }
     }
 
-    /// Fetches a listing of at most `entries_max` entries, which is read while it arrives.
+    /// Fetches a listing of at most `entries_max` entries, and parses it as it arrives.
     pub(super) async fn fetch_listing(
         &mut self,
         wanted: &str,
@@ -457,7 +455,7 @@ impl Dialogue {
             let listing = moved.and_then(|moved| moved.listing);
             match result {
                 Ok(done) => {
-                    // Without a data connection there was nothing to list.
+                    // Without a data connection the listing is empty.
                     let mut listing = listing.map_or_else(
                         || Collector::new(dialect, now(), entries_max),
                         |listing| *listing,
@@ -471,33 +469,32 @@ impl Dialogue {
         }
     }
 
-    /// Returns whether the server says that it can do something; the session must be open.
+    /// Returns whether the server advertises a feature. The session must be open.
     pub(super) fn has(&self, feature: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.features.has(feature))
     }
 
-    /// Returns whether the server may be able to do something: it says so, or nothing at all of
-    /// what it can.
+    /// Returns whether the server may support a feature: it advertises this one, or none at all.
     pub(super) fn may_have(&self, feature: &str) -> bool {
         let is_silent = |session: &Session| session.features.is_empty();
         self.session.as_ref().is_some_and(is_silent) || self.has(feature)
     }
 
-    /// Ends the session in order; the next task begins another.
+    /// Ends the session with QUIT. The next task opens another one.
     pub(super) async fn hang_up(&mut self) {
         if let Some(session) = self.session.take() {
             session.quit().await;
         }
     }
 
-    /// Ends the session in order.
+    /// Ends the session with QUIT.
     pub(super) async fn quit(mut self) {
         self.hang_up().await;
     }
 }
 
-/// Returns whether servers that pass the argument of LIST or NLST to a shell or to ls may list something
-/// else under this name: a pattern, an option, or several words.
+/// Returns whether a server that passes the argument of LIST or NLST to a shell or to `ls` may list
+/// something else under this name: it is a pattern, an option, or several words.
 fn is_expanded(name: &Name) -> bool {
     let name = name.as_bytes();
     let is_special = |byte: &u8| byte.is_ascii_whitespace() || b"*?[]{}~\\'\"$`".contains(byte);

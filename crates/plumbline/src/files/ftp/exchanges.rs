@@ -1,10 +1,10 @@
-//! The commands of a control connection with their replies, and when each was sent and read.
+//! Commands and replies of a control connection, with the time of each.
 
 use crate::transfers::nanos;
 use records::verdict;
 use std::time::Instant;
 
-/// Most commands of one task that are kept; later ones are not noted.
+/// Maximum number of commands kept per task; later ones are not recorded.
 const MOST: usize = 64;
 
 /// The commands of one task.
@@ -23,7 +23,7 @@ struct Command {
 }
 
 impl Exchanges {
-    /// Notes a command that is sent now.
+    /// Records a command that is sent now.
     pub(super) fn sent(&mut self, verb: &str, now: Instant) {
         if self.commands.len() < MOST {
             let verb = verb.to_owned();
@@ -31,8 +31,8 @@ impl Exchanges {
         }
     }
 
-    /// Notes a reply: a server answers its commands in their order (RFC 959 section 4.2), and the
-    /// greeting is the answer to none.
+    /// Records a reply. A server answers its commands in order (RFC 959 section 4.2); the greeting
+    /// answers no command.
     pub(super) fn replied(&mut self, code: u16, now: Instant) {
         let waiting = self.commands.iter_mut().find(|command| command.replied.is_none());
         match (waiting, code) {
@@ -42,7 +42,7 @@ impl Exchanges {
         }
     }
 
-    /// Forgets the commands that were answered.
+    /// Removes the commands that were answered.
     pub(super) fn forget_answered(&mut self) {
         self.commands.retain(|command| command.replied.is_none());
     }

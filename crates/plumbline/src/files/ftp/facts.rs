@@ -1,9 +1,9 @@
-//! What a user's session learns of its transfers, and how it comes into their records.
+//! Observations of an FTP client session, and how they enter the transfer records.
 //!
-//! The session notes each command by its verb as it is sent, each reply, and its data connection;
-//! the thread that moves the data tells the rest at its end ([`DataFacts`]). A record is of one file:
-//! attempts at it and its pieces add up in it, and the moments in it are those of the last attempt.
-//! How long it took to open the session stands in the first record of the session.
+//! The session notes the verb of each command when it is sent, each reply, and the data connection.
+//! The thread that moves the data reports the rest at its end ([`DataFacts`]). A record is about
+//! one file: its attempts and segments add up, and its times are those of the last attempt. The
+//! durations of opening the session are in the first record of the session.
 
 use super::dialogue::{Caller, Dialogue};
 use super::exchanges::Exchanges;
@@ -24,23 +24,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a record waits for others to be written with it.
+/// Delay before a record is written, so that others are written with it.
 const SOON: Duration = Duration::from_millis(100);
 
-/// How long it took to open a session.
+/// Durations of the steps that open a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
     pub(super) resolve: Option<Duration>,
     pub(super) connect: Option<Duration>,
     pub(super) tls: Option<Duration>,
     pub(super) login: Option<Duration>,
-    /// From the connection to the greeting.
+    /// Time from the connection to the greeting.
     pub(super) greeting: Option<Duration>,
     /// The commands of the login.
     pub(super) exchanges: Vec<records::verdict::Exchange>,
 }
 
-/// What a session has seen.
+/// Observations of a session.
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) opening: Opening,
@@ -49,7 +49,7 @@ pub(super) struct Facts {
     exchanges: Exchanges,
 }
 
-/// When what happened on behalf of one task.
+/// Times of the events of one task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Steps {
     command: Option<(Command, Instant)>,
@@ -60,7 +60,7 @@ struct Steps {
     reply: Option<u16>,
 }
 
-/// What the thread that moves the data has learnt.
+/// Observations of the thread that moves the data.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DataFacts {
     pub(super) tls: Option<DataTls>,
@@ -68,20 +68,20 @@ pub(super) struct DataFacts {
     pub(super) first_byte: Option<Instant>,
     pub(super) ended: Option<Instant>,
     pub(super) cpu: Duration,
-    /// Of the thread, where it did nothing else.
+    /// Context switches of the thread, if it did nothing else.
     pub(super) switches: Option<Switches>,
-    /// For how long the thread waited for a processor.
+    /// Run-queue wait of the thread.
     pub(super) run_queue_wait: Option<Duration>,
-    /// System calls that moved bytes, where all of them are counted.
+    /// System calls that moved bytes, if all of them were counted.
     pub(super) calls: Option<u64>,
     pub(super) counts: Counts,
-    /// Where they are not known, nothing stands between the file and the wire.
+    /// Durations of the steps; `None` for a step that did not occur or was not timed.
     pub(super) reading: Option<Duration>,
     pub(super) writing: Option<Duration>,
     pub(super) waiting: Option<Duration>,
     pub(super) converting: Option<Duration>,
     pub(super) crypto: Option<Duration>,
-    /// Whether the file has gone out.
+    /// Whether the transfer is an upload.
     pub(super) is_sending: bool,
     ends: Option<(SocketAddr, SocketAddr)>,
     tcp: Tcp,
@@ -98,19 +98,19 @@ impl Facts {
         }
     }
 
-    /// A task begins.
+    /// Starts a task.
     pub(super) fn begin(&mut self) {
         self.steps = Steps::default();
         self.exchanges.forget_answered();
     }
 
-    /// Ends the login, which began at `began`.
+    /// Stores the times of the login, which began at `began`.
     pub(super) fn end_login(&mut self, began: Instant) {
         self.opening.greeting = self.exchanges.greeting_since(began);
         self.opening.exchanges = self.exchanges.since(began);
     }
 
-    /// Returns what is known of the transfer that ran last, with times since `began`.
+    /// Returns the observations of the last transfer, with times since `began`.
     pub(super) fn transfer_since(
         &self,
         began: Instant,
@@ -126,7 +126,7 @@ impl Facts {
         }
     }
 
-    /// Notes the commands that are sent now.
+    /// Records the commands that are sent now.
     pub(super) fn sent(&mut self, output: &[u8]) {
         let now = Instant::now();
         for line in output.split(|byte| *byte == b'\n') {
@@ -143,7 +143,7 @@ impl Facts {
         }
     }
 
-    /// Notes a reply.
+    /// Records a reply.
     pub(super) fn replied(&mut self, code: u16) {
         let now = Instant::now();
         self.exchanges.replied(code, now);
@@ -153,7 +153,7 @@ impl Facts {
         }
     }
 
-    /// Returns times of a task that began at `began`.
+    /// Returns the times of a task since its start `began`.
     pub(super) fn spans_since(&self, began: Instant) -> Spans {
         let since = |at: Instant| at.saturating_duration_since(began);
         Spans {
@@ -168,7 +168,7 @@ impl Facts {
 }
 
 impl DataFacts {
-    /// Asks the connection at its end.
+    /// Reads the state of the connection at its end.
     pub(super) fn ask(&mut self, plain: &Plain) {
         match plain {
             Plain::Kernel(stream) => {
@@ -186,7 +186,7 @@ impl DataFacts {
 }
 
 impl DataFacts {
-    /// Asks the kernel about the connection.
+    /// Reads the kernel's state of the connection.
     pub(super) fn ask_kernel(&mut self, stream: &impl AsFd) {
         self.tcp = of_kernel(stream);
     }
@@ -196,13 +196,13 @@ impl DataFacts {
         self.calls = Some(self.calls.unwrap_or(0) + 1);
     }
 
-    /// Notes the two ends of the connection.
+    /// Stores the two addresses of the connection.
     pub(super) fn meet(&mut self, ends: Option<(SocketAddr, SocketAddr)>) {
         self.ends = ends;
     }
 
-    /// Asks the connection again once the server has said that it has all of a file: what was
-    /// written here last had still to be sent then.
+    /// Reads the state of the connection again after the server has confirmed a whole file: TCP had
+    /// not yet sent the last bytes when they were written.
     pub(super) fn settle(&mut self, connection: &Canceller) {
         let Some(stream) = connection.socket().filter(|_| self.is_sending) else { return };
         let Some((ago, tcp)) = of_settled(&stream) else {
@@ -213,7 +213,7 @@ impl DataFacts {
         };
         self.tcp = tcp;
         let arrived = Instant::now().checked_sub(ago + TICK);
-        // What is nearer than a tick is known better already.
+        // TCP reports this time in ticks: keep the more precise time if both are within a tick.
         self.ended = if arrived > self.ended { arrived } else { self.ended };
     }
 }
@@ -238,7 +238,7 @@ impl Record {
         record
     }
 
-    /// Begins the record of a file that comes or goes.
+    /// Begins the record of a download or an upload.
     pub(super) fn begin(
         dialogue: &Dialogue,
         is_incoming: bool,
@@ -251,7 +251,7 @@ impl Record {
         record
     }
 
-    /// Takes what an attempt has moved.
+    /// Adds the result of an attempt.
     pub(super) fn take(&mut self, dialogue: &mut Dialogue, moved: Option<&Moved>, offset: u64) {
         let caller = Arc::clone(&dialogue.caller);
         let Some(session) = dialogue.open_session() else { return self.add_moved(moved) };
@@ -288,14 +288,14 @@ impl Record {
         let (first, last) =
             (data.and_then(|data| data.first_byte), data.and_then(|data| data.ended));
         time.ns_first_byte = between(command, first);
-        // The reply may be read before the end of the data is.
+        // The reply may be read before the end of the data.
         let reply =
             last.zip(steps.ended).map(|(last, reply)| reply.saturating_duration_since(last));
         time.ns_last_byte_to_226 = reply.map(nanos);
         self.transfer.result.reply_final = steps.reply.map(u64::from);
     }
 
-    /// Takes what a data connection has brought.
+    /// Adds the result of a data connection.
     fn add_moved(&mut self, moved: Option<&Moved>) {
         let Some(moved) = moved else { return };
         let data = &moved.data;
@@ -337,7 +337,7 @@ impl Record {
         }
     }
 
-    /// Adds what another session has moved of the same file; they ran at the same time.
+    /// Adds the part of the same file that a parallel session has transferred.
     pub(super) fn add(&mut self, other: &Self) {
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = more.map(|more| sum.unwrap_or(0) + more).or(*sum);
@@ -353,18 +353,18 @@ impl Record {
         to.time.ns_transfer = to.time.ns_transfer.max(from.time.ns_transfer);
     }
 
-    /// Notes the hash of our file, in hexadecimal.
+    /// Stores the hash of the local file, in hexadecimal.
     pub(super) fn note_hash(&mut self, algorithm: &str, hash: &str) {
         self.transfer.size.hash_alg = Some(Text::from(algorithm));
         self.transfer.size.hash = Some(Text::from(hash));
     }
 
-    /// Returns over how many data connections the file has come.
+    /// Returns the number of data connections that the file took.
     pub(super) fn streams(&self) -> u64 {
         self.transfer.tcp.streams.unwrap_or(0)
     }
 
-    /// Ends it by what has come of its errand.
+    /// Ends the record with the outcome of its transfer.
     pub(super) fn conclude(&mut self, trouble: Option<&Trouble>) {
         let outcome = trouble.map_or(Outcome::Complete, Trouble::outcome);
         self.end(outcome, trouble.map(Trouble::sentence).as_deref());
@@ -372,14 +372,14 @@ impl Record {
 }
 
 impl Caller {
-    /// Ends a record and keeps it, unless nothing was to be moved.
+    /// Ends a record and keeps it, unless nothing had to be transferred.
     pub(super) fn keep(&self, record: &mut Record, result: Result<Ending, &Trouble>) {
         if self.add(record, result) {
             self.recorder.flush();
         }
     }
 
-    /// As [`Self::keep`], for one of many: it is written soon, with those that follow it.
+    /// Like [`Self::keep`], for one of many: it is written soon, with those that follow it.
     pub(super) fn keep_soon(
         self: &Arc<Self>,
         record: &mut Record,
@@ -396,10 +396,10 @@ impl Caller {
         });
     }
 
-    /// Ends a record. Returns whether there is one to be written.
+    /// Ends a record. Returns whether it is to be written.
     fn add(&self, record: &mut Record, result: Result<Ending, &Trouble>) -> bool {
         record.conclude(result.err());
-        // A file that was here already and arguments that make no sense are no transfers.
+        // An existing complete file and invalid arguments are not transfers.
         let is_none = matches!(result, Ok(Ending::WasThere) | Err(Trouble::Wrong(_)));
         if !is_none {
             self.recorder.keep(record);
@@ -409,7 +409,7 @@ impl Caller {
 }
 
 impl Dialogue {
-    /// Returns what is in a directory, as [`Dialogue::list`] does, and records it.
+    /// Returns the entries of a directory, as [`Dialogue::list`] does, and records the listing.
     pub(super) async fn list_as_asked(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
         self.asked = Some(Record::of(&self.caller, Some(Command::List), folder));
         let result = self.list(folder).await;

@@ -1,13 +1,14 @@
-//! One file to here, with all that may go wrong on the way.
+//! Download of one file, with retries and recovery.
 //!
-//! What comes is written under a name of its own and takes the right one when it is whole. If it is
-//! broken off, another attempt goes on where the last one ended, if the file there is of the same
-//! size and time still. When all attempts have failed, what came is kept as `name.part` with the
-//! time of the file there, by which `--continue` knows it. A file that was put together so is
-//! compared by HASH, where the server has that.
+//! A draft receives the data and takes the final name when the file is complete. If a transfer
+//! breaks off, the next attempt resumes where the last one ended, provided that the remote file
+//! still has the same size and time. When all attempts have failed, the received part is kept as
+//! `name.part` with the time of the remote file, by which `--continue` recognizes it. A file
+//! assembled from several transfers is compared by HASH if the server supports it.
 //!
-//! All of that needs a file that is the same octets on either side. Of a text, or of words that are
-//! not octets, the server may keep another form, of another size: it comes from its start.
+//! All of this requires a file that has the same octets on both hosts. For text, or for words that
+//! are not octets, the server may store another form of another size. Such a file is downloaded
+//! from its start.
 
 use super::dialogue::{Caller, Dialogue};
 use super::mover::Near;
@@ -34,56 +35,56 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Where a file goes.
+/// Destination of a download.
 #[derive(Clone, Debug)]
 pub(super) enum To {
-    /// To the standard output.
+    /// Standard output.
     Stdout,
-    /// To this file.
+    /// The file at this path.
     File(PathBuf),
-    /// To this name within a folder, and never out of it.
+    /// The file of this name below the directory, which the name cannot leave.
     Beneath(Arc<Jail>, Vec<u8>),
 }
 
-/// A file that is to come.
+/// A file to download.
 #[derive(Clone, Debug)]
 pub(super) struct Errand {
     pub(super) path: Vec<u8>,
-    /// What a listing has told, if one was asked.
+    /// Size in bytes, if a listing reported it.
     pub(super) size: Option<u64>,
     pub(super) modified: Option<Timestamp>,
-    /// Whether `modified` is the time of a LIST, which MDTM replaces.
+    /// Whether `modified` is the time of a LIST, to be replaced by that of MDTM.
     pub(super) has_rough_time: bool,
-    /// Whether the server has another file under the name that the part of this one would have.
+    /// Whether the server has another file named like the partial download of this one.
     pub(super) has_no_part: bool,
     pub(super) to: To,
 }
 
-/// How files move.
+/// Transfer options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) representation: Representation,
     pub(super) existing: Existing,
-    /// Whether what is there is gone on with.
+    /// Whether a partial file is resumed (`--continue`).
     pub(super) continues: bool,
-    /// Into how many pieces one file is cut.
+    /// Number of segments that a file is divided into, each downloaded over its own session.
     pub(super) segments: u32,
-    /// Whether a file gets the time of the one that it is made from.
+    /// Whether the copy gets the time of the original.
     pub(super) keeps_time: bool,
-    /// Whether the type is that of the system which the server says it is.
+    /// Whether the type follows from the system that the server reports.
     pub(super) asks_system: bool,
 }
 
-/// What has come of an errand.
+/// Outcome of a transfer without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// It was moved.
+    /// The file was transferred.
     Moved,
-    /// It was there already.
+    /// The destination already had the file.
     WasThere,
 }
 
-/// Gets one file.
+/// Downloads one file.
 pub(super) async fn get(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -92,18 +93,18 @@ pub(super) async fn get(
 ) -> Result<Ending, Trouble> {
     match fetch(dialogue, errand, terms, record).await {
         Err(trouble) if trouble.is_refused_command() && errand.is_alone() => {
-            // What cannot be had may be a folder, of which a server says no more than that.
+            // The path may name a directory: the server's refusal does not distinguish the two.
             let found = dialogue.look_at(&errand.path).await.ok().flatten();
             let is_folder = found.is_some_and(|entry| entry.kind.is_directory());
             let shown = shown(&errand.path);
-            let sentence = format!("'{shown}' there is a folder: say -r to get all of it");
+            let sentence = format!("'{shown}' is a remote directory: use -r to download it");
             Err(if is_folder { Trouble::IsFolder(sentence) } else { trouble })
         }
         result => result,
     }
 }
 
-/// Asks for what is not known of a file.
+/// Asks the server for the missing size and time of a file.
 async fn learn_facts(
     dialogue: &mut Dialogue,
     errand: &mut Errand,
@@ -112,12 +113,12 @@ async fn learn_facts(
     let is_image = terms.representation.keeps_octets();
     if is_image && errand.size.is_none() {
         (errand.size, errand.modified) = dialogue.size_and_time(&errand.path).await?;
-        // Whoever watches knows now how much there is.
+        // The progress display can show the total now.
         let expected = errand.size.unwrap_or(0);
         dialogue.caller.shared.expected.fetch_add(expected, Ordering::Relaxed);
     } else if !is_image && errand.modified.is_none() {
         (errand.size, errand.modified) = match terms.representation.mode {
-            // What is compressed may become any size.
+            // Deflated data may expand to any size, so the limit requires the size.
             Mode::Deflate => dialogue.size_and_time(&errand.path).await?,
             _ => dialogue.facts_of_text(&errand.path, terms.keeps_time).await?,
         };
@@ -145,7 +146,7 @@ async fn fetch(
         learn_facts(dialogue, &mut errand, terms).await?;
     }
     let most = most_bytes(&errand, terms);
-    // The size there is that of another form of the file.
+    // For other types the reported size is that of another form of the file.
     errand.size = errand.size.filter(|_| is_image);
     if let Some(file) = plain {
         return into_plain(dialogue, &errand, terms, &file, record).await;
@@ -163,7 +164,7 @@ async fn fetch(
     let moved = match moved {
         Ok(()) if !sample.is_in(&file) => {
             let shown = shown(&errand.path);
-            say(&format!("what was kept of '{shown}' is not of that file: all of it comes again"));
+            say(&format!("the partial '{shown}' is of another file: downloading all of it"));
             file.set_len(0).map_err(anyhow::Error::new)?;
             came = 0;
             within(dialogue, &mut errand, terms, &file, most, (&mut came, &mut *record)).await
@@ -185,15 +186,15 @@ async fn fetch(
     match draft.commit_soon() {
         Ok(()) => Ok(Ending::Moved),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&errand, terms)),
-        Err(error) => Err(Trouble::Ours(anyhow::Error::new(error).context("the file has no name"))),
+        Err(error) => Err(Trouble::Ours(anyhow::Error::new(error).context("cannot save the file"))),
     }
 }
 
-/// How often a file is asked for again that has grown since its size was told.
+/// Maximum number of restarts of a download because the file has grown since its size was reported.
 const GROWN_MAX: u32 = 3;
 
-/// Returns the most bytes that a file may have here, if the server tells its size. Of text and words
-/// it is that of another form: no conversion makes it four times as long.
+/// Returns the maximum number of bytes of the local file, if the server reports a size. For text
+/// and words that size is of another form of the file; no conversion makes it four times as long.
 fn most_bytes(errand: &Errand, terms: &Terms) -> Option<u64> {
     let Representation { data_type, structure, .. } = terms.representation;
     let is_octets = matches!(data_type, Type::Image | Type::Local(ByteSize::OCTET));
@@ -203,7 +204,7 @@ fn most_bytes(errand: &Errand, terms: &Terms) -> Option<u64> {
     }
 }
 
-/// Gets a file that must not have more than `most` bytes, unless it has grown meanwhile.
+/// Downloads a file of at most `most` bytes. Starts again if the file has grown.
 async fn within(
     dialogue: &mut Dialogue,
     errand: &mut Errand,
@@ -232,7 +233,8 @@ async fn within(
     whole(dialogue, errand, terms, file, most, (came, record)).await
 }
 
-/// Gets a file from `came` on, from a server that may know no paths.
+/// Downloads a file from offset `came` on. If the server refuses the path, changes to its directory
+/// one component at a time.
 async fn whole(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -257,13 +259,13 @@ async fn whole(
         Ok(false) => Err(refused),
         Err(trouble) => Err(trouble),
     };
-    // Names begin elsewhere now.
+    // CWD changed the working directory. Later paths must resolve as before, so the session ends.
     dialogue.hang_up().await;
     result
 }
 
-/// Returns what is written as it is: the standard output, a device, a pipe. A file of that kind is
-/// never replaced by one that has come.
+/// Opens a destination that is written in place: standard output, a device or a pipe. A download
+/// never replaces a file of that kind.
 fn plain_file(to: &To) -> Result<Option<File>, Trouble> {
     match to {
         To::Stdout => {
@@ -274,7 +276,7 @@ fn plain_file(to: &To) -> Result<Option<File>, Trouble> {
             if fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()) =>
         {
             let opened = File::options().write(true).open(path);
-            let sentence = || format!("the file {} cannot be written", path.display());
+            let sentence = || format!("cannot write {}", path.display());
             Ok(Some(opened.with_context(sentence)?))
         }
         _ => Ok(None),
@@ -303,7 +305,7 @@ async fn into_plain(
         let is_begun = moved.is_some_and(|moved| moved.file_bytes > 0);
         match result {
             Ok(_) => return Ok(Ending::Moved),
-            // What was written cannot be taken back.
+            // Bytes that were written to the destination cannot be withdrawn.
             Err(trouble) if is_begun || !dialogue.caller.wait(made, &trouble).await => {
                 return Err(trouble);
             }
@@ -313,7 +315,7 @@ async fn into_plain(
 }
 
 fn wanted(errand: &Errand) -> String {
-    format!("to get '{}'", shown(&errand.path))
+    format!("cannot download '{}'", shown(&errand.path))
 }
 
 fn retrieve(errand: &Errand, terms: &Terms, from: u64) -> Result<Task, Trouble> {
@@ -325,30 +327,30 @@ fn retrieve(errand: &Errand, terms: &Terms, from: u64) -> Result<Task, Trouble> 
     })
 }
 
-/// Returns the size of a file that is to come in several pieces.
+/// Returns the size of a file that is to be downloaded in several segments.
 fn segments(errand: &Errand, terms: &Terms, from: u64) -> Option<u64> {
     let is_cut = terms.segments > 1 && from == 0 && terms.representation.keeps_octets();
     errand.size.filter(|size| is_cut && *size >= u64::from(terms.segments))
 }
 
-/// How often a file is begun anew because the server does not begin where it was told to; then
-/// that is an attempt like others.
+/// Number of attempts below which a download restarts at once when the server does not begin at the
+/// requested offset. From then on, this failure is handled like others.
 const RESTARTS_MAX: u32 = 32;
 
-/// A part of a file, up to its end or to the file's.
+/// A range of a file, up to `end` or to the end of the file.
 struct Piece<'a> {
     errand: &'a Errand,
     terms: &'a Terms,
     file: &'a File,
-    /// The most bytes that the whole file may have.
+    /// Maximum number of bytes of the whole file.
     most: Option<u64>,
     end: Option<u64>,
-    /// Whether others get the rest.
+    /// Whether other sessions download the rest of the file.
     is_piece: bool,
 }
 
 impl Piece<'_> {
-    /// Gets it from `at` on, which moves with what has come.
+    /// Downloads the range from offset `at` on. Advances `at` by the bytes received.
     async fn get(
         &self,
         dialogue: &mut Dialogue,
@@ -380,7 +382,7 @@ impl Piece<'_> {
             match result {
                 Ok(_) => return Ok(()),
                 Err(_) if is_enough => return Ok(()),
-                // A piece alone is of no use: whoever wants it begins with the whole.
+                // A segment alone is useless: the caller starts again with the whole file.
                 Err(trouble) if trouble.is_restart() && self.is_piece => return Err(trouble),
                 Err(trouble) if trouble.is_restart() && made < RESTARTS_MAX => self.again(at)?,
                 Err(trouble) if !dialogue.caller.wait(made, &trouble).await => return Err(trouble),
@@ -390,14 +392,14 @@ impl Piece<'_> {
         }
     }
 
-    /// Begins at the start.
+    /// Truncates the file and resets the offset to 0.
     fn again(&self, at: &mut u64) -> Result<(), Trouble> {
         *at = 0;
         Ok(self.file.set_len(0).map_err(anyhow::Error::new)?)
     }
 
-    /// Returns whether all of the file is here, although the server has not said so. Begins at the
-    /// start again if the file there is another one now.
+    /// Returns whether the file is complete although the server has not confirmed it. Resets the
+    /// offset to 0 if the remote file has changed.
     async fn has_all(&self, dialogue: &mut Dialogue, at: &mut u64) -> Result<bool, Trouble> {
         let is_image = self.terms.representation.keeps_octets();
         if *at == 0 || self.end.is_some() || !is_image {
@@ -412,7 +414,7 @@ impl Piece<'_> {
     }
 }
 
-/// Gets a file over as many sessions as it has pieces.
+/// Downloads a file in segments, each over its own session.
 async fn in_pieces(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -446,7 +448,7 @@ async fn in_pieces(
         let (other, of_other) = ended.map_err(anyhow::Error::new)?;
         record.add(&of_other);
         result = match (result, other) {
-            // Whatever else went wrong, with this one no pieces are right.
+            // A failed restart takes precedence: it makes all segments unusable.
             (Err(trouble), _) if trouble.is_restart() => Err(trouble),
             (_, Err(trouble)) if trouble.is_restart() => Err(trouble),
             (result, other) => result.and(other),
@@ -461,7 +463,8 @@ async fn in_pieces(
     }
 }
 
-/// Opens what an errand writes, and returns where it goes on; `None` if the file is here already.
+/// Opens the draft of a download and returns it with the offset at which to resume; `None` if the
+/// local file is already complete.
 fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft, u64)>, Trouble> {
     if terms.continues && is_here(errand) {
         return Ok(None);
@@ -479,7 +482,7 @@ fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft
     match begin(errand, terms.existing, key) {
         Ok(draft) if key.is_none() => Ok(Some((draft, 0))),
         Ok(draft) => {
-            // What a process that was killed has left, if anything.
+            // Data left by a killed process, if any.
             let left = draft.file().metadata().map_err(anyhow::Error::new)?.len();
             let at = left * u64::from(terms.continues && errand.size.is_some_and(|it| left <= it));
             draft.file().set_len(at).map_err(anyhow::Error::new)?;
@@ -487,15 +490,15 @@ fn open(errand: &Errand, terms: &Terms, caller: &Caller) -> Result<Option<(Draft
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(exists(errand, terms)),
         Err(error) => {
-            let sentence = format!("the file {} cannot be written", errand.shown_here());
+            let sentence = format!("cannot write {}", errand.shown_here());
             Err(Trouble::Ours(anyhow::Error::new(error).context(sentence)))
         }
     }
 }
 
-/// Returns what names the draft of a download, if the server tells which file it is: another process
-/// with the same key continues it. A file that comes in pieces has gaps, and is not resumed; a small
-/// one comes again as fast as it would be resumed.
+/// Returns the key that names the draft of a download, if the server reports size and time of the
+/// file. Another process with the same key resumes the draft. A segmented download has gaps and is
+/// not resumed. Downloading a small file again takes no longer than resuming it.
 fn key_of(errand: &Errand, terms: &Terms, caller: &Caller) -> Option<u64> {
     let (size, modified) = errand.size.zip(errand.modified)?;
     let name = match &errand.to {
@@ -517,8 +520,8 @@ fn key_of(errand: &Errand, terms: &Terms, caller: &Caller) -> Option<u64> {
     Some(u64::from_be_bytes(*head))
 }
 
-/// Says that there is a file of that name; and how to go on with it, if it is the beginning of the
-/// one there that some other program has left.
+/// Returns the error for an existing file. It explains how to resume if the file may be the start
+/// of the remote one, left by some other program.
 fn exists(errand: &Errand, terms: &Terms) -> Trouble {
     let name = errand.shown_here();
     let told = errand.size.zip(errand.modified).zip(errand.here());
@@ -529,22 +532,22 @@ fn exists(errand: &Errand, terms: &Terms) -> Trouble {
         let (whole, seconds) = (shown(path.as_os_str().as_bytes()), modified.seconds);
         let (len, size) = (count(len), count(size));
         return Trouble::Wrong(format!(
-            "{name} exists, with {len} of {size} bytes: if it is the beginning of that file, say \
-             mv '{whole}' '{whole}.part' && touch -d @{seconds} '{whole}.part' and --continue goes \
-             on with it; or say --force to get all of it"
+            "{name} exists, with {len} of {size} bytes: if it is the beginning of that file, run \
+             mv '{whole}' '{whole}.part' && touch -d @{seconds} '{whole}.part' and then use \
+             --continue; or use --force to download all of it"
         ));
     }
-    Trouble::Wrong(format!("{name} exists: say --force to replace it, or name another file"))
+    Trouble::Wrong(format!("{name} exists: use --force to replace it, or name another file"))
 }
 
-/// The smallest file whose download is resumed after its process was killed; our own choice.
+/// Minimum size of a file whose download is resumed after its process was killed; our own choice.
 const RESUMED_MIN_BYTES: u64 = 64 * 1024;
-/// The end of the name of a file's first part.
+/// Suffix of the name of a partial download.
 pub(super) const PART: &[u8] = b".part";
 
-/// Opens the directory that a file is in, and returns the name of the file.
+/// Opens the directory of a file, and returns it with the name of the file.
 fn place_of(path: &Path) -> io::Result<(OwnedFd, Vec<u8>)> {
-    // The file that a link leads to is the one that is meant.
+    // A symbolic link is followed: its target is the file to replace.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let folder = OwnedFd::from(File::open(folder.unwrap_or(Path::new(".")))?);
@@ -567,7 +570,7 @@ fn begin(errand: &Errand, existing: Existing, key: Option<u64>) -> io::Result<Dr
     }
 }
 
-/// Takes up the first part of a file that was kept under its own name.
+/// Opens the partial download that was kept under its own name, to resume it.
 fn take_up(errand: &Errand, existing: Existing, key: Option<u64>) -> io::Result<Draft> {
     let part = |name: &[u8]| [name, PART].concat();
     match &errand.to {
@@ -581,7 +584,7 @@ fn take_up(errand: &Errand, existing: Existing, key: Option<u64>) -> io::Result<
 }
 
 impl Caller {
-    /// Removes what processes that were killed have left in the directory of a file, once for each
+    /// Removes the drafts that killed processes have left in the directory of a file, once per
     /// directory.
     fn sweep_beside(&self, to: &To) {
         let (key, swept) = match to {
@@ -596,7 +599,7 @@ impl Caller {
         if !is_new {
             return;
         }
-        // What cannot be removed takes room and does no other harm.
+        // A draft that cannot be removed only takes disk space.
         match (swept, to) {
             (Some(jail), _) => _ = jail.sweep(if key.is_empty() { b"." } else { key }),
             (None, To::File(path)) => {
@@ -613,13 +616,13 @@ fn time_of(about: &fs::Metadata) -> i64 {
     std::os::unix::fs::MetadataExt::mtime(about)
 }
 
-/// Returns whether a file of the same size and time is here.
+/// Returns whether the local file has the size and time of the remote one.
 fn is_here(errand: &Errand) -> bool {
     let told = errand.size.zip(errand.modified.map(|modified| modified.seconds));
     told.is_some() && told == errand.here()
 }
 
-/// Keeps what came, if it may be of use.
+/// Keeps the received data as a partial download, if it can be resumed.
 fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool, caller: &Caller) {
     let name = match &errand.to {
         To::Stdout => return,
@@ -635,10 +638,10 @@ fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool, caller: &Call
         To::File(path) => path.with_file_name(std::ffi::OsStr::from_bytes(&part)).into_os_string(),
         _ => std::ffi::OsStr::from_bytes(&part).to_owned(),
     };
-    // Where it cannot be kept it is fetched anew. A file of that name may be one of the user's.
+    // On failure the next download starts at 0. An existing file may be the user's.
     if !errand.has_no_part && draft.keep_as(&part).is_ok() && !caller.is_quiet {
         say(&format!(
-            "{} bytes of '{}' are kept in '{}': --continue, or the next mirror, goes on there",
+            "saved {} bytes of '{}' in '{}': resume with --continue or the next mirror",
             count(came),
             shown(&name),
             shown(beside.as_bytes())
@@ -646,7 +649,7 @@ fn keep(draft: Draft, errand: &Errand, came: u64, is_of_use: bool, caller: &Call
     }
 }
 
-/// Gives a file the time that the one there has; where that cannot be, it is as new as it is.
+/// Sets the time of a local file to that of the remote one, if possible.
 fn set_time(file: &File, modified: Option<Timestamp>) {
     let Some(Timestamp { seconds, nanos }) = modified else { return };
     if let Ok(seconds) = u64::try_from(seconds) {
@@ -654,7 +657,7 @@ fn set_time(file: &File, modified: Option<Timestamp>) {
     }
 }
 
-/// Compares a file of ours with the one there, where the server can.
+/// Compares a local file with the remote one by HASH, if the server supports it.
 pub(super) async fn compare(
     dialogue: &mut Dialogue,
     path: &[u8],
@@ -668,12 +671,12 @@ pub(super) async fn compare(
         return Ok(());
     }
     Err(Trouble::Differs(format!(
-        "'{}' here and there are not the same, by HASH: try again, without --continue",
+        "the local and remote '{}' differ by HASH: try again without --continue",
         shown(path)
     )))
 }
 
-/// Compares the file there with the first `len` bytes of ours; `None` if the server cannot.
+/// Compares the remote file with the first `len` bytes of the local one; `None` without HASH.
 pub(super) async fn compare_prefix(
     dialogue: &mut Dialogue,
     path: &[u8],
@@ -684,20 +687,20 @@ pub(super) async fn compare_prefix(
     Ok(Some(told.of_ours(file, Some(len)).await? == told.digest))
 }
 
-/// The hash of a file there (draft-bryan-ftp-hash).
+/// Hash of a remote file (draft-bryan-ftp-hash).
 struct ToldHash {
     name: String,
     algorithm: &'static digest::Algorithm,
     digest: String,
 }
 
-/// Asks the server for the hash of a file; `None` if it has none that we have.
+/// Asks the server for the hash of a file; `None` if there is none of a supported algorithm.
 async fn told_hash(dialogue: &mut Dialogue, path: &[u8]) -> Result<Option<ToldHash>, Trouble> {
     dialogue.ready().await?;
     if !dialogue.has("HASH") {
         return Ok(None);
     }
-    let wanted = format!("the HASH of '{}'", shown(path));
+    let wanted = format!("cannot read the HASH of '{}'", shown(path));
     let done = match dialogue.run(&wanted, Task::Hash(name_of(path)?)).await {
         Ok(done) => done,
         Err(trouble) if trouble.is_refusal() => return Ok(None),
@@ -710,7 +713,7 @@ async fn told_hash(dialogue: &mut Dialogue, path: &[u8]) -> Result<Option<ToldHa
         "SHA-1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
         "SHA-256" => &digest::SHA256,
         "SHA-512" => &digest::SHA512,
-        // The others we do not have.
+        // Other algorithms are not supported.
         _ => return Ok(None),
     };
     let digest = words.nth(1).unwrap_or_default().to_ascii_lowercase();
@@ -718,12 +721,12 @@ async fn told_hash(dialogue: &mut Dialogue, path: &[u8]) -> Result<Option<ToldHa
 }
 
 impl ToldHash {
-    /// Returns the same hash of our file, or of its first `len` bytes.
+    /// Returns the same hash of the local file, or of its first `len` bytes.
     async fn of_ours(&self, file: &File, len: Option<u64>) -> Result<String, Trouble> {
         let file = file.try_clone().map_err(anyhow::Error::new)?;
         let algorithm = self.algorithm;
         let ours = tokio::task::spawn_blocking(move || hash(&file, algorithm, len)).await;
-        Ok(ours.map_err(|error| anyhow!(error))?.context("our file cannot be read")?)
+        Ok(ours.map_err(|error| anyhow!(error))?.context("cannot read the local file")?)
     }
 }
 
@@ -750,7 +753,7 @@ fn hash(
 }
 
 impl Errand {
-    /// Returns size and time of what has its name here, if something has.
+    /// Returns the size in bytes and the time in Unix seconds of the local file, if it exists.
     fn here(&self) -> Option<(u64, i64)> {
         match &self.to {
             To::Stdout => None,
@@ -761,8 +764,8 @@ impl Errand {
         }
     }
 
-    /// Returns whether the file under the name of its part has the time that such a part gets, and no
-    /// more bytes than the whole.
+    /// Returns whether the local partial download has the time that such a file gets, and no more
+    /// bytes than the whole file.
     fn part_is_its(&self) -> bool {
         let name_of_part = |name: &[u8]| [name, PART].concat();
         let part = match &self.to {
@@ -781,12 +784,12 @@ impl Errand {
         part.zip(told).is_some_and(|((len, time), (size, told))| len <= size && time == told)
     }
 
-    /// Returns whether it is not one of many, which are known from a listing.
+    /// Returns whether the file was requested alone, and not as one of many from a listing.
     fn is_alone(&self) -> bool {
         !matches!(self.to, To::Beneath(..))
     }
 
-    /// Returns our end as a person may see it.
+    /// Returns the local destination for messages.
     fn shown_here(&self) -> String {
         match &self.to {
             To::Stdout => "the standard output".to_owned(),

@@ -1,8 +1,8 @@
-//! A data connection, as a thread of its own reads and writes it.
+//! A data connection, read and written by its own thread.
 //!
-//! A socket of the kernel waits itself, without any readiness in between, and a file goes out by
-//! `sendfile` where nothing is between its bytes and the wire, and comes in by `splice`. In TLS the thread does the records
-//! too, so that files at once use as many processors.
+//! The thread blocks in the calls of a kernel socket. A file is sent by `sendfile` if its bytes go
+//! to the wire unchanged, and received by `splice`. With TLS the thread also processes the records,
+//! so that parallel transfers use several processors.
 
 use super::secured::Secured;
 use super::wire::Carrier;
@@ -18,32 +18,33 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// What a pipe has room for.
+/// Capacity of a pipe in bytes.
 pub(super) const CHUTE_BYTES: usize = 1 << 20;
-/// What the kernel moves by one call.
+/// Maximum number of bytes per `sendfile(2)` call.
 const SENDFILE_BYTES: usize = 8 << 20;
-/// What a server may say behind the end of an upload: session tickets, and its own end.
+/// Maximum number of bytes read after the end of an upload: session tickets and close_notify.
 const FAREWELL_MAX_BYTES: usize = 64 * 1024;
 
-/// A pipe through which the kernel moves what comes into a file, without its passing here.
+/// A pipe through which the kernel moves received data into a file, without a copy to user space.
 #[derive(Debug)]
 pub(super) struct Chute {
     from: OwnedFd,
     to: OwnedFd,
-    /// What is in it.
+    /// Bytes in the pipe.
     held_bytes: usize,
 }
 
 impl Chute {
-    /// Makes one, if the kernel has room for it.
+    /// Creates a pipe, or returns `None` if the kernel refuses.
     pub(super) fn new() -> Option<Self> {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC).ok()?;
-        // One that is smaller takes more turns.
+        // A smaller pipe only needs more calls.
         _ = fcntl_setpipe_size(&to, CHUTE_BYTES);
         Some(Self { from, to, held_bytes: 0 })
     }
 
-    /// Moves what is in it into `file` at `at`, or where that stands, at least a byte.
+    /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
+    /// position.
     pub(super) fn empty_into(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
         let (mut at, flags) = (at, SpliceFlags::empty());
         let moved = splice(&self.from, None, file, at.as_mut(), self.held_bytes, flags)?;
@@ -51,12 +52,12 @@ impl Chute {
         Ok(moved)
     }
 
-    /// Returns what is in it.
+    /// Returns the number of bytes in the pipe.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Takes what is in it, where a file does not take it so.
+    /// Returns the bytes in the pipe, for a file that does not support `splice`.
     pub(super) fn into_bytes(self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.held_bytes];
         File::from(self.from).read_exact(&mut bytes)?;
@@ -71,37 +72,37 @@ pub(super) enum Link {
     Tls(Box<Secured>),
 }
 
-/// Either TCP, read and written by a thread that waits.
+/// A TCP connection of the kernel or of the user-space host, read and written by a blocking thread.
 #[derive(Debug)]
 pub(super) enum Plain {
     Kernel(TcpStream),
     Own { stream: os::host::Stream, runtime: Handle, cancelled: Arc<Notify> },
 }
 
-/// Ends a link from another thread.
+/// Cancels a link from another thread.
 #[derive(Debug)]
 pub(super) enum Canceller {
     Kernel(TcpStream),
-    /// Whoever moves the data hears of it.
+    /// Notifies the task or thread that moves the data.
     Told(Arc<Notify>),
 }
 
 impl Canceller {
     pub(super) fn cancel(&self) {
         match self {
-            // One that has ended is ended.
+            // A connection that has ended needs no shutdown.
             Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
             Self::Told(cancelled) => cancelled.notify_one(),
         }
     }
 
-    /// Resets the connection, so that nobody takes what has gone for a whole file. Returns whether it
-    /// is: not while a thread waits in a call for it.
+    /// Resets the connection, so that the peer cannot take a truncated file for a complete one.
+    /// Returns whether it is reset: not while a thread is blocked in a call on it.
     pub(super) fn reset(&self) -> bool {
         self.socket().is_some_and(|socket| rustix::net::connect_unspec(socket).is_ok())
     }
 
-    /// Returns the socket, if it is one of the kernel's that is here.
+    /// Returns the socket, if it is one of the kernel and this side holds it.
     pub(super) fn socket(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Kernel(stream) => Some(stream.as_fd()),
@@ -111,7 +112,7 @@ impl Canceller {
 }
 
 impl Link {
-    /// Makes a link of a connection; must be called within the runtime.
+    /// Creates a link over a connection. Must be called within the runtime.
     pub(super) fn of(carrier: Carrier, tls: Option<&TlsClient>) -> io::Result<(Self, Canceller)> {
         let (plain, canceller) = match carrier {
             Carrier::Kernel(stream) => {
@@ -131,18 +132,18 @@ impl Link {
         Ok((Self::Tls(Box::new(Secured::new(configuration, name, plain)?)), canceller))
     }
 
-    /// Does the handshake, if there is one, and returns what was agreed.
+    /// Performs the TLS handshake, if there is one, and returns the agreed parameters.
     pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
         let Self::Tls(secured) = self else { return Ok(None) };
         secured.begin().map(Some)
     }
 
-    /// Returns whether it is in TLS.
+    /// Returns whether the link uses TLS.
     pub(super) fn is_secured(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
 
-    /// Returns what is below TLS, or the connection itself.
+    /// Returns the connection below TLS, or the connection itself.
     pub(super) fn plain(&self) -> &Plain {
         match self {
             Self::Clear(plain) => plain,
@@ -150,8 +151,9 @@ impl Link {
         }
     }
 
-    /// Sends `file` from where it stands, if the kernel alone can do that: at most so many bytes
-    /// at a time, each told to `sent`, which may refuse to go on.
+    /// Sends `file` from its current position, or returns `None` if the kernel alone cannot do
+    /// that. Each call sends at most `at_most` bytes and reports them to `sent`, which may end the
+    /// transfer.
     pub(super) fn send_file(
         &mut self,
         file: &File,
@@ -170,7 +172,7 @@ impl Link {
                     }
                 }
                 Err(rustix::io::Errno::INTR) => {}
-                // Not a file that can be sent so.
+                // The file does not support `sendfile`.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if is_first => {
                     return None;
                 }
@@ -180,8 +182,8 @@ impl Link {
         }
     }
 
-    /// Moves what has come into `chute`, which is empty, if the kernel alone can do that: at least
-    /// a byte, at most so many; none at the end.
+    /// Moves received data into `chute`, which is empty, or returns `None` if the kernel alone
+    /// cannot do that. Moves at least one byte and at most `at_most`; 0 at the end of the stream.
     pub(super) fn pour(&self, chute: &mut Chute, at_most: usize) -> Option<io::Result<usize>> {
         let Self::Clear(Plain::Kernel(stream)) = self else { return None };
         loop {
@@ -197,15 +199,15 @@ impl Link {
         }
     }
 
-    /// Says that nothing follows, and waits in TLS for what the server has still to say: among it
-    /// is what the next connection resumes.
+    /// Ends the stream. With TLS, also reads the rest that the server sends, which contains the
+    /// tickets to resume the session in the next connection.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Clear(plain) => plain.shut_down(),
             Self::Tls(secured) => {
                 secured.send_end()?;
                 secured.shut_down()?;
-                // All has been said; how the other end closes is its own affair.
+                // All data has been sent. An error while the peer closes does not matter.
                 let mut left = FAREWELL_MAX_BYTES;
                 while let Ok(count @ 1..) = secured.receive(left, |_| {})
                     && count < left
@@ -217,20 +219,20 @@ impl Link {
         }
     }
 
-    /// Ends it so that nobody takes what has gone for a whole file: the connection is reset, and TLS
-    /// is left without its end.
+    /// Resets the connection and omits close_notify, so that the peer cannot take a truncated file
+    /// for a complete one.
     pub(super) fn give_up(&self) {
         match self.plain() {
-            // One that is broken is as good.
+            // A broken connection needs no reset.
             Plain::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
             Plain::Own { stream, .. } => stream.abort(),
         }
     }
 
-    /// Ends a link whose far side has ended.
+    /// Closes a link whose peer has ended the stream.
     pub(super) fn close(&mut self) {
         if let Self::Tls(secured) = self {
-            // A server that has closed already needs no answer.
+            // A server that has already closed needs no answer.
             _ = secured.send_end();
         }
     }
@@ -253,7 +255,7 @@ impl Write for Link {
 }
 
 impl Plain {
-    /// Closes our side.
+    /// Shuts down the sending direction.
     pub(super) fn shut_down(&mut self) -> io::Result<()> {
         match self {
             Self::Kernel(stream) => stream.shutdown(Shutdown::Write),

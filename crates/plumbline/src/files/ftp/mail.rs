@@ -1,9 +1,9 @@
-//! `plumb mail`: a text into a mailbox at an FTP server (RFC 354).
+//! `plumb mail`: sends a text to a mailbox on an FTP server (RFC 354).
 //!
-//! MLFL sends it over a data connection, as a file is sent. A server that has only MAIL gets it
-//! line by line over the control connection, where a line of a period alone ends it; such a line
-//! of the text has a space behind its period. A mail is sent once: who does not know whether it
-//! has arrived is told so.
+//! MLFL sends it over a data connection, like a file. A server that only knows MAIL gets it line by
+//! line over the control connection, where a line with a single period ends it. Such a line of the
+//! text gets a space after its period. A mail is sent only once: if it is uncertain whether it has
+//! arrived, the command fails.
 
 use super::desk::carry_out;
 use super::dialogue::Dialogue;
@@ -23,32 +23,32 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// What `plumb mail --help` says first.
+/// Introduction of `plumb mail --help`.
 pub(crate) const MAIL_ABOUT: &str = "\
-Sends a text into a mailbox at an FTP server that has mailboxes (RFC 354).
+Send a text to a mailbox on an FTP server that has mailboxes (RFC 354).
 
-The name in the URL is the mailbox; without one the mail is for whoever is in charge there. MLFL is \
-tried first, and MAIL where that is not known.";
+The name in the URL is the mailbox; without a name, the mail goes to the operator of the server. \
+MLFL is tried first, then MAIL if the server does not know MLFL.";
 
 const MAIL_EXAMPLES: &str = "\
 Examples:
   plumb mail letter.txt ftp://host.example.net/ann
   date | plumb mail - ftpes://me@host.example.net/operator
 
-Exit codes: 0 the mail is there; 1 the far side cannot be reached, has no such mailbox, or takes no
-mail; 2 the arguments are wrong; 3 you ended it; 4 this machine cannot read the text.";
+Exit codes: 0 delivered; 1 the server is unreachable, has no such mailbox, or accepts no mail;
+2 wrong arguments; 3 interrupted; 4 local error: the text cannot be read.";
 
-/// The longest text: a server takes few of that length.
+/// Maximum size of a text. Few servers accept one of this size.
 const TEXT_MAX_BYTES: u64 = 16 << 20;
 
 /// Arguments of `plumb mail`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = MAIL_EXAMPLES)]
 pub(crate) struct Mail {
-    /// The file with the text; '-' is the standard input
+    /// File with the text; '-' is the standard input
     #[arg(value_name = "FILE")]
     from: PathBuf,
-    /// To whom: ftp://user@host:port/mailbox, ftpes:// and ftps:// in TLS
+    /// Destination: ftp://user@host:port/mailbox, ftpes:// and ftps:// with TLS
     #[arg(value_name = "URL")]
     url: Url,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
             b"" => None,
             name => Some(name_of(name)?),
         };
-        let wanted = format!("to mail to '{}'", shown(&url.name));
+        let wanted = format!("cannot mail to '{}'", shown(&url.name));
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;
         let near = Near::From(in_memory(&text).map_err(anyhow::Error::new)?);
@@ -99,9 +99,9 @@ fn read(path: &Path) -> Result<Vec<u8>, Trouble> {
             opened.and_then(|file| file.take(TEXT_MAX_BYTES + 1).read_to_end(&mut text))
         }
     };
-    let count = read.with_context(|| format!("the file {} cannot be read", path.display()))?;
+    let count = read.with_context(|| format!("cannot read {}", path.display()))?;
     if u64::try_from(count).unwrap_or(u64::MAX) > TEXT_MAX_BYTES {
-        return Err(Trouble::Wrong("a mail has at most 16,777,216 bytes".to_owned()));
+        return Err(Trouble::Wrong("the text exceeds the limit of 16,777,216 bytes".to_owned()));
     }
     Ok(text)
 }

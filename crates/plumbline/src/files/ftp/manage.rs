@@ -1,4 +1,4 @@
-//! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: what needs no file here.
+//! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: the commands that need no local file.
 
 use super::batch::make_there;
 use super::desk::{carry_out, tell};
@@ -31,8 +31,8 @@ Examples:
   plumb ls -l ftpes://me@example.net/logs/*.gz
   plumb ls --json ftp://example.net/pub/ | jq .size
 
-Exit codes: 0 listed; 1 the far side cannot be reached, has no such folder, or nothing there
-fits the pattern; 2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+Exit codes: 0 listed; 1 the server is unreachable, has no such directory, or nothing matches the
+pattern; 2 wrong arguments; 3 interrupted; 4 local error, such as permission denied.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
@@ -43,18 +43,18 @@ Examples:
 
 An empty path, the root, and paths that end with '.' or '..' are refused. Before several files or a
 directory are removed, their number is printed, and on a terminal rm asks. With -v each name is
-printed; with --json each is a line with \"what\", \"name\" and \"kind\".
+printed; with --json, each is a JSON line with \"what\", \"name\" and \"kind\".
 
-Exit codes: 0 removed; 1 the server cannot be reached, has no such file, or refused;
-2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+Exit codes: 0 removed; 1 the server is unreachable, has no such file, or refused; 2 wrong
+arguments; 3 interrupted; 4 local error, such as permission denied.";
 
 const MAKE_EXAMPLES: &str = "\
 Examples:
   plumb mkdir ftpes://me@example.net/new
   plumb mkdir -p ftpes://me@example.net/a/b/c
 
-Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
-2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+Exit codes: 0 done; 1 the server is unreachable, has no such file, or refused; 2 wrong
+arguments; 3 interrupted; 4 local error, such as permission denied.";
 
 const MOVE_EXAMPLES: &str = "\
 Examples:
@@ -62,8 +62,8 @@ Examples:
   plumb mv ftpes://me@example.net/in/a out/a
   plumb mv ftpes://me@example.net/in/a ftpes://me@example.net/out/a
 
-Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
-2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+Exit codes: 0 done; 1 the server is unreachable, has no such file, or refused; 2 wrong
+arguments; 3 interrupted; 4 local error, such as permission denied.";
 
 const CAT_EXAMPLES: &str = "\
 Examples:
@@ -71,16 +71,16 @@ Examples:
   plumb cat ftp://example.net/motd;type=a ftp://example.net/news
   plumb cat ftpes://me@example.net/logs/*.log | grep error
 
-Exit codes: 0 done; 1 the far side cannot be reached, has no such thing, or refused;
-2 the arguments are wrong; 3 you ended it; 4 this machine refuses what is needed.";
+Exit codes: 0 done; 1 the server is unreachable, has no such file, or refused; 2 wrong
+arguments; 3 interrupted; 4 local error, such as permission denied.";
 
 /// Arguments of `plumb ls`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct List {
-    /// What: a folder, a file or a pattern, as ftp://user@host:port/name
+    /// Directory, file or pattern to list, as ftp://user@host:port/name
     url: Url,
-    /// Sizes and times too
+    /// Print permissions, sizes and times too
     #[arg(short)]
     long: bool,
     #[command(flatten)]
@@ -91,9 +91,9 @@ pub(crate) struct List {
 #[derive(Debug, clap::Args)]
 #[command(after_help = REMOVE_EXAMPLES)]
 pub(crate) struct Remove {
-    /// What: a file, a folder or a pattern, as ftp://user@host:port/name
+    /// File, directory or pattern to remove, as ftp://user@host:port/name
     url: Url,
-    /// Directories and all that is in them
+    /// Remove directories and their contents
     #[arg(short, long)]
     recursive: bool,
     /// Do not ask on a terminal before several files or a directory are removed
@@ -110,9 +110,9 @@ pub(crate) struct Remove {
 #[derive(Debug, clap::Args)]
 #[command(after_help = MAKE_EXAMPLES)]
 pub(crate) struct MakeDirectory {
-    /// Which folder, as ftp://user@host:port/name
+    /// Directory to create, as ftp://user@host:port/name
     url: Url,
-    /// Those above it too; it may be there already
+    /// Create missing parent directories; an existing directory is not an error
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
@@ -123,9 +123,9 @@ pub(crate) struct MakeDirectory {
 #[derive(Debug, clap::Args)]
 #[command(after_help = MOVE_EXAMPLES)]
 pub(crate) struct Move {
-    /// Which file, as ftp://user@host:port/name
+    /// File to rename, as ftp://user@host:port/name
     url: Url,
-    /// Its new name there, as a path or as a URL of the same host and user
+    /// New name on the server, as a path or as a URL of the same host and user
     #[arg(value_name = "NAME")]
     name: NewName,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(crate) struct Move {
 #[derive(Debug, clap::Args)]
 #[command(after_help = CAT_EXAMPLES)]
 pub(crate) struct Cat {
-    /// Which files or patterns, all of one host, as ftp://user@host:port/name
+    /// Files or patterns, all of one host, as ftp://user@host:port/name
     #[arg(required = true)]
     urls: Vec<Url>,
     #[command(flatten)]
@@ -163,11 +163,11 @@ pub(crate) fn list(arguments: &List) -> exit::Result {
 
 /// Writes to the standard output.
 pub(super) fn show(bytes: &[u8]) -> Result<(), Trouble> {
-    Ok(std::io::stdout().write_all(bytes).context("the standard output takes no more")?)
+    Ok(std::io::stdout().write_all(bytes).context("cannot write to the standard output")?)
 }
 
-/// Returns what a name stands for in a folder: what is in a directory, a file, all that fits a
-/// pattern.
+/// Returns the entries for a name in a directory: the content of a directory, a file, or all
+/// matches of a pattern.
 pub(super) async fn entries(
     dialogue: &mut Dialogue,
     folder: &[u8],
@@ -178,9 +178,10 @@ pub(super) async fn entries(
         let found = dialogue.expand_below(folder, name).await?;
         match found.as_slice() {
             [] => {
-                return Err(Trouble::NotThere(format!("nothing there fits '{}'", shown(name))));
+                let sentence = format!("nothing on the server matches '{}'", shown(name));
+                return Err(Trouble::NotThere(sentence));
             }
-            // A folder of that very name.
+            // A directory whose name is the pattern itself.
             [one]
                 if one.entry.kind.is_directory()
                     && path.strip_suffix(b"/").unwrap_or(&path) == one.path =>
@@ -201,8 +202,8 @@ pub(super) async fn entries(
     Ok(entries)
 }
 
-/// Lists a directory of which `found` is known. Some servers list one that does not exist as an
-/// empty one.
+/// Lists a directory; `found` is its entry, if known. Some servers list a directory that does not
+/// exist as an empty one.
 async fn list_directory(
     dialogue: &mut Dialogue,
     path: &[u8],
@@ -218,7 +219,8 @@ async fn list_directory(
     Ok(entries)
 }
 
-/// Returns a line for a person, in which nothing speaks to the terminal.
+/// Returns a line for display. Control characters are replaced, so that they do not reach the
+/// terminal.
 pub(super) fn line(entry: &Entry, is_long: bool) -> String {
     let name: String = String::from_utf8_lossy(&entry.name)
         .chars()
@@ -235,11 +237,11 @@ pub(super) fn line(entry: &Entry, is_long: bool) -> String {
     format!("{mode:>4} {size:>14} {time:>19} {name}{end}\n")
 }
 
-/// Returns a time for a person, UTC.
+/// Returns a time for display, in UTC.
 pub(super) fn time_text(time: Timestamp) -> String {
     let civil = time.civil();
     let mut text = String::new();
-    // A String takes everything.
+    // Writing to a `String` cannot fail.
     _ = write!(
         text,
         "{:04}-{:02}-{:02} {:02}:{:02}:{:02}",
@@ -269,7 +271,7 @@ fn as_json(entry: &Entry) -> serde_json::Value {
 /// Runs `plumb rm`.
 pub(crate) fn remove(arguments: &Remove) -> exit::Result {
     let (url, reach) = (&arguments.url, &arguments.reach);
-    // Before a connection is made: nothing has to be asked of the server for that.
+    // This check needs no connection.
     check_named(&url.name, "remove").map_err(|trouble| tell(&trouble))?;
     carry_out(url, reach, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
@@ -308,7 +310,7 @@ pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
                 make_there(&mut dialogue, &made).await?;
             }
         } else {
-            let wanted = format!("to make '{}'", shown(path));
+            let wanted = format!("cannot create the directory '{}'", shown(path));
             dialogue.run(&wanted, Task::MakeDirectory(name_of(path)?)).await?;
         }
         dialogue.quit().await;
@@ -339,7 +341,7 @@ impl NewName {
     ///
     /// # Errors
     ///
-    /// If it is on another server, or of another user.
+    /// Returns an error if it is on another server or of another user.
     fn path(&self, from: &Url) -> Result<&[u8], Trouble> {
         let url = match self {
             Self::Path(path) => return Ok(path),
@@ -348,8 +350,7 @@ impl NewName {
         let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
         if url.target != from.target || !is_same_user {
             return Err(Trouble::Wrong(format!(
-                "{from} and {url} are not of the same host, port and user: mv renames within one \
-                 server"
+                "{from} and {url} differ in host, port or user: mv renames files within one server"
             )));
         }
         Ok(&url.name)
@@ -373,13 +374,13 @@ pub(crate) fn move_file(arguments: &Move) -> exit::Result {
     })
 }
 
-/// Gives a file there another name.
+/// Renames a remote file.
 pub(super) async fn rename(dialogue: &mut Dialogue, from: &[u8], to: &[u8]) -> Result<(), Trouble> {
     check_named(from, "rename")?;
     check_named(to, "rename")?;
-    let wanted = format!("to rename '{}'", shown(from));
+    let wanted = format!("cannot rename '{}'", shown(from));
     let task = Task::Rename { from: name_of(from)?, to: name_of(to)? };
-    // Not tried twice: the second time there is nothing of the old name.
+    // Not retried: after a success the old name does not exist.
     dialogue.run_once(&wanted, task, None).await.0.map(|_| ())
 }
 
@@ -392,7 +393,7 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
         dialogue.choose_type(&mut image).await?;
         for url in &arguments.urls {
             if url.target != first.target {
-                return Err(Trouble::Wrong(format!("{url} is on another host than {first}")));
+                return Err(Trouble::Wrong(format!("{url} is not on the host of {first}")));
             }
             let representation = match url.scheme {
                 Scheme::Ftp(_, Some(UrlType::Text)) => Representation::default(),
@@ -409,7 +410,7 @@ pub(crate) fn cat(arguments: &Cat) -> exit::Result {
             let mut found = dialogue.expand(&url.name).await?;
             found.retain(|found| !found.entry.kind.is_directory());
             if found.is_empty() {
-                return Err(Trouble::NotThere(format!("nothing there fits {url}")));
+                return Err(Trouble::NotThere(format!("nothing on the server matches {url}")));
             }
             for found in found {
                 show_file(&mut dialogue, &found.path, representation).await?;
@@ -429,7 +430,7 @@ pub(super) async fn show_names(dialogue: &mut Dialogue, path: &[u8]) -> Result<(
     dialogue.report_unread()
 }
 
-/// Writes a file there to the standard output.
+/// Writes a remote file to the standard output.
 pub(super) async fn show_file(
     dialogue: &mut Dialogue,
     path: &[u8],
@@ -443,7 +444,7 @@ pub(super) async fn show_file(
         expected_bytes: None,
     };
     let near = Near::Into { file: File::from(stdout), at: None, enough: None, most: None };
-    let wanted = format!("to get '{}'", shown(path));
+    let wanted = format!("cannot download '{}'", shown(path));
     let mut record = Record::begin(dialogue, true, path, representation);
     let ((result, moved), cpu) = timed(dialogue.run_once(&wanted, task, Some(near))).await;
     record.take(dialogue, moved.as_ref(), 0);

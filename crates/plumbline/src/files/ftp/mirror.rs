@@ -1,12 +1,13 @@
-//! `plumb mirror`: makes a folder on one side as it is on the other.
+//! `plumb mirror`: makes a directory on one host equal to a directory on the other.
 //!
-//! A file goes over if it is not there, if its size differs, or if it is newer where it comes from.
-//! What is only at the destination stays, unless it is to be deleted. What the rules leave out is
-//! left alone on either side, and so are links and devices; a folder that holds such a thing stays.
-//! Where a host means words by TYPE I, sizes are not compared.
+//! A file is transferred if it does not exist at the destination, if its size differs, or if the
+//! source is newer. Names that exist only at the destination stay, unless `--delete` is given.
+//! Names that the rules exclude are left alone on both hosts, and so are links and devices. A
+//! directory that contains such a name is not deleted. If a host stores words under TYPE I, sizes
+//! are not compared.
 //!
-//! A name is deleted for not being in the listings of the other side. Those are audited: one that
-//! cannot be read whole deletes nothing.
+//! A name is deleted because it is missing in the listings of the other host. These listings are
+//! audited: if one cannot be read completely, nothing is deleted.
 
 use super::batch::{Manner, Work, finish, make_there};
 use super::desk::carry_out;
@@ -32,20 +33,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What `plumb mirror --help` says first.
+/// Introduction of `plumb mirror --help`.
 pub(crate) const MIRROR_ABOUT: &str = "\
-Makes a folder on one side as it is on the other.
+Mirror a directory to or from an FTP server.
 
-One of the two is a URL of FTP, and the other a folder here. A file goes over if it is not there, \
-if its size differs, or if it is newer where it comes from; it gets the time of the one it is made \
-from.
+One of FROM and TO is an FTP URL, the other a local directory. A file is transferred if the \
+destination does not have it, if the sizes differ, or if the source is newer; the copy gets the \
+time of the source.
 
-Of all --include and --exclude the last one that fits a name decides, as they stand from left to \
-right; what none fits goes over, unless the first of them is --include. A GLOB without a slash is \
-for the last part of a name, one with a slash for the whole name below the folder, and one that \
-ends with a slash for folders alone. What is left out is not deleted either, and no folder that \
-holds it; if the first rule is --include, no folder is deleted. Links and devices stay as they are \
-on both sides.";
+The --include and --exclude rules are read from left to right, and the last one that matches a \
+name decides; names that match no rule are mirrored, unless the first rule is --include. A GLOB \
+without a slash is compared with the last component of a name, one with a slash with the whole \
+name below the directory; one that ends with a slash matches directories only. Excluded names are \
+not deleted, nor are directories that contain them; if the first rule is --include, no directory \
+is deleted. Links and devices are skipped on both hosts.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,58 +55,58 @@ Examples:
   plumb mirror -j 4 --exclude .git/ --exclude '*.o' src ftpes://me@example.net/src
   plumb mirror --include '*.gz' ftp://example.net/logs logs
 
-With --json each file that moves is a line with its record, and each name that is deleted, or with
--n each thing that would be done, a line with \"what\", \"name\" and \"kind\".
+With --json, each transferred file is a line with its record, and each deleted name, or with -n each
+planned action, is a line with \"what\", \"name\" and \"kind\".
 
-Exit codes: 0 both are the same now; 1 the far side cannot be reached, refused, or fell silent;
-2 the arguments are wrong; 3 you ended it; 4 this machine cannot read or write what is needed.";
+Exit codes: 0 mirrored; 1 the server is unreachable, refused or timed out; 2 wrong arguments;
+3 interrupted; 4 local error: a file cannot be read or written.";
 
-/// The most of a folder here.
+/// Maximum number of entries in a local directory.
 const ENTRIES_MAX: usize = 1_000_000;
 
 /// Arguments of `plumb mirror`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Mirror {
-    /// From where
+    /// Source: a URL or a local directory
     #[arg(value_name = "FROM")]
     from: Place,
-    /// To where
+    /// Destination: a URL or a local directory
     #[arg(value_name = "TO")]
     to: Place,
-    /// Delete at the destination what is not where it comes from
+    /// Delete names at the destination that the source does not have
     #[arg(long)]
     delete: bool,
     /// With --delete: do not ask on a terminal, and accept a root directory, '.' and '..' as
     /// destination
     #[arg(short, long)]
     force: bool,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
     rules: Rules,
-    /// So many files at a time
+    /// Number of files transferred in parallel
     #[arg(short, long, value_name = "FILES", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=64))]
     jobs: u32,
-    /// At most so many bytes a second; K, M and G stand for thousands, millions and billions
+    /// Maximum rate in bytes per second; K, M and G mean thousands, millions and billions
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<u64>,
     #[command(flatten)]
     reach: Reach,
 }
 
-/// What a name stands for.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Folder,
     File,
-    /// A link, which may lead anywhere, or a device.
+    /// A symbolic link, whose target may be anywhere, or a device.
     Other,
 }
 
-/// What is known of one name on one side.
+/// Properties of one name on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     what: What,
@@ -122,16 +123,16 @@ impl Known {
 type Tree = BTreeMap<Vec<u8>, Known>;
 type Names = BTreeSet<Vec<u8>>;
 
-/// One side of a mirror.
+/// Content of the mirrored directory on one host.
 #[derive(Debug, Default)]
 struct Side {
     tree: Tree,
-    /// What is there and not in the tree: it stays as it is, on both sides.
+    /// Existing names that are not in the tree. They are left alone on both hosts.
     left_out: Names,
 }
 
 impl Side {
-    /// Keeps the names that are `wanted` in the tree.
+    /// Keeps the names that are `wanted` in the tree, and moves the others to `left_out`.
     fn retain(&mut self, mut wanted: impl FnMut(&[u8], &Known) -> bool) {
         let left_out = &mut self.left_out;
         self.tree.retain(|name, known| {
@@ -148,17 +149,17 @@ impl Side {
     }
 }
 
-/// What is to be done at the destination, in this order.
+/// Changes to make at the destination, in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     deleted: Vec<(Vec<u8>, bool)>,
     folders: Vec<Vec<u8>>,
     files: Vec<Vec<u8>>,
-    /// What is a folder on one side and none on the other, and stays.
+    /// Names that are a directory on one host and something else on the other. They stay.
     unlike: Vec<Vec<u8>>,
 }
 
-/// What may be done at the destination.
+/// Changes that are permitted at the destination.
 #[derive(Clone, Copy, Debug)]
 struct Leave {
     deletes: bool,
@@ -166,7 +167,7 @@ struct Leave {
     compares_sizes: bool,
 }
 
-/// Returns all folders above a name, the nearest last.
+/// Returns all directories above a name, the nearest last.
 fn above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     slashes.filter_map(|(at, _)| name.get(..at))
@@ -176,10 +177,10 @@ fn plan(from: &Side, to: &Side, leave: Leave) -> Plan {
     let mut plan = Plan::default();
     let alone = [from, to].into_iter().flat_map(|side| side.others().chain(&side.left_out));
     let alone: BTreeSet<&[u8]> = alone.map(Vec::as_slice).collect();
-    // What is behind a link is as much left alone as the link.
+    // Entries below the name of a link are left alone like the link.
     let is_alone =
         |name: &[u8]| alone.contains(name) || above(name).any(|name| alone.contains(name));
-    // Of folders that hold such a thing, none is deleted.
+    // A directory that contains such an entry is not deleted.
     let stays = to.left_out.iter().chain(to.tree.keys().filter(|name| is_alone(name)));
     let holding: BTreeSet<&[u8]> = stays.flat_map(|name| above(name)).collect();
     let is_gone = |name: &[u8], there: &Known| {
@@ -194,7 +195,8 @@ fn plan(from: &Side, to: &Side, leave: Leave) -> Plan {
             continue;
         }
         if is_other && !there.is_some_and(|there| is_gone(name, there)) {
-            // A file where a folder is to be: nothing is done without being told to.
+            // A file is in the place of a directory, or the reverse. It stays unless it may be
+            // deleted.
             plan.unlike.push(name.clone());
             blocked.insert(name.as_slice());
             continue;
@@ -208,14 +210,14 @@ fn plan(from: &Side, to: &Side, leave: Leave) -> Plan {
     }
     let is_elsewhere =
         |name: &[u8], there: &Known| from.tree.get(name).is_none_or(|here| here.what != there.what);
-    // What is in a folder goes before the folder.
+    // The content of a directory is deleted before the directory.
     let gone = to.tree.iter().rev();
     let gone = gone.filter(|(name, there)| is_elsewhere(name, there) && is_gone(name, there));
     plan.deleted = gone.map(|(name, there)| (name.clone(), there.is_folder())).collect();
     plan
 }
 
-/// Returns the plan without what the rules leave out.
+/// Returns the plan. If the rules select files, directories that receive no file are left out.
 fn plan_by(rules: &Rules, from: &Side, to: &Side, leave: Leave) -> Plan {
     let mut plan = plan(from, to, leave);
     if rules.are_of_files() {
@@ -236,8 +238,8 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         (Place::There(url), Place::Here(folder)) => (url, folder, true),
         (Place::Here(folder), Place::There(url)) => (url, folder, false),
         _ => {
-            let sentence = "say one URL, as ftp://host/folder, and one folder here: what it is \
-                            made from, then what is made";
+            let sentence = "use one URL, such as ftp://host/directory, and one local directory: \
+                            the source, then the destination";
             return Err(super::desk::tell(&Trouble::Wrong(sentence.to_owned())));
         }
     };
@@ -248,7 +250,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
     carry_out(url, &arguments.reach, arguments.limit_rate, async |caller| {
         let (mut dialogue, rules) = (Dialogue::new(&caller), &arguments.rules);
         dialogue.choose_type(&mut terms).await?;
-        // What was broken off the last time is here, as a part.
+        // A partial download of the previous run is resumed.
         terms.continues = is_incoming && terms.representation.keeps_octets();
         let root = url.name.strip_suffix(b"/").filter(|rest| !rest.is_empty());
         let root = root.unwrap_or(&url.name);
@@ -262,7 +264,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
         here.retain(|name, known| rules.takes_below(name, known.is_folder()));
         dialogue.left_out += leave_out_untold(&mut here);
         if is_incoming {
-            // What is left of a file that was broken off is gone on with.
+            // The partial download of a remote file is resumed, and not deleted.
             let there = &there.tree;
             here.retain(|name, _| there.contains_key(name) || !is_part_of_one(name, there));
         }
@@ -300,8 +302,8 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
     })
 }
 
-/// Refuses to delete in a directory that is named by its place alone: a mistyped destination would
-/// lose everything in it.
+/// Refuses to delete in a directory that is named only by its position, such as the root or `.`: a
+/// mistyped destination would lose all its content.
 fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), Trouble> {
     if !arguments.delete || arguments.force || arguments.dry_run {
         return Ok(());
@@ -313,7 +315,7 @@ fn check_destination(arguments: &Mirror, to: &[u8]) -> Result<(), Trouble> {
     check_named(to, "delete in the destination").map_err(refused)
 }
 
-/// Prints how much is deleted, and asks on a terminal.
+/// Prints how much is deleted, and asks for confirmation on a terminal.
 async fn confirm_deletion(
     dialogue: &Dialogue,
     plan: &Plan,
@@ -368,8 +370,8 @@ async fn there(
     Ok(side)
 }
 
-/// Replaces the times of a LIST by those of MDTM, for the files whose times decide: those on both
-/// sides whose sizes do not differ, or are not compared.
+/// Replaces the times of LIST by those of MDTM for the files whose times matter: those on both
+/// hosts whose sizes are equal or not compared.
 async fn exact_times(
     dialogue: &mut Dialogue,
     root: &[u8],
@@ -387,28 +389,28 @@ async fn exact_times(
     Ok(())
 }
 
-/// Refuses to delete anything for not being in listings that could not be read whole.
+/// Returns an error if listings on which deletions depend could not be read completely.
 fn refuse_unread(audit: Option<Audit>, dialogue: &Dialogue) -> Result<(), Trouble> {
     let why = match audit.map_or(0, |audit| audit.unread) {
         0 => return Ok(()),
         count => unread_text(&dialogue.unread).unwrap_or_else(|| match count {
-            1 => "1 entry of the listings is not known for certain".to_owned(),
-            _ => format!("{count} entries of the listings are not known for certain"),
+            1 => "1 entry of the listings is uncertain".to_owned(),
+            _ => format!("{count} entries of the listings are uncertain"),
         }),
     };
-    Err(Trouble::NotThere(format!("{why}; nothing is deleted: leave out --delete")))
+    Err(Trouble::NotThere(format!("{why}; nothing is deleted: omit --delete")))
 }
 
-/// Returns what is in a folder here.
+/// Returns the content of a local directory.
 fn here(folder: &Path) -> Result<Side, Trouble> {
     let jail = Jail::open(folder)
-        .with_context(|| format!("the folder {} cannot be read", folder.display()))?;
+        .with_context(|| format!("cannot read the directory {}", folder.display()))?;
     let (mut side, mut open) = (Side::default(), vec![Vec::new()]);
     while let Some(below) = open.pop() {
         let name: &[u8] = if below.is_empty() { b"." } else { &below };
         let entries = jail.list(name, ENTRIES_MAX).with_context(|| {
             let path = folder.join(std::ffi::OsStr::from_bytes(&below));
-            format!("the folder {} cannot be read", path.display())
+            format!("cannot read the directory {}", path.display())
         })?;
         for entry in entries {
             let path = join(&below, &entry.name);
@@ -427,8 +429,8 @@ fn here(folder: &Path) -> Result<Side, Trouble> {
     Ok(side)
 }
 
-/// Takes the names out of which FTP cannot speak: they neither go over nor are they missed there.
-/// Returns how many they are, and says so.
+/// Moves names that FTP cannot transfer to `left_out`: they are neither sent nor treated as missing
+/// on the server. Prints and returns their number.
 fn leave_out_untold(here: &mut Side) -> u64 {
     let before = here.tree.len();
     here.retain(|name, _| name_of(name).is_ok());
@@ -436,18 +438,18 @@ fn leave_out_untold(here: &mut Side) -> u64 {
     if count > 0 {
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
         say(&format!(
-            "{names} here hold line ends: FTP cannot tell them, and they stay as they are"
+            "skipped {names} in the local directory: FTP cannot transfer names with line breaks"
         ));
     }
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Returns whether `name` is that of the first part of a file there.
+/// Returns whether `name` is the partial download of a remote file.
 fn is_part_of_one(name: &[u8], there: &Tree) -> bool {
     name.strip_suffix(PART).is_some_and(|whole| there.contains_key(whole))
 }
 
-/// Takes the folders out into which nothing goes.
+/// Removes directories that receive no file from the plan.
 fn leave_out_empty(plan: &mut Plan) {
     let files = &plan.files;
     let is_below = |name: &[u8], folder: &[u8]| {
@@ -456,25 +458,19 @@ fn leave_out_empty(plan: &mut Plan) {
     plan.folders.retain(|folder| files.iter().any(|name| is_below(name, folder)));
 }
 
-/// Says of links and devices that they stay where they are.
+/// Prints which links and devices are left alone.
 fn tell_of_others(here: &Side, there: &Side) {
-    for (side, far, place) in [(here, there, "here"), (there, here, "there")] {
+    for (side, far, place) in [(here, there, "local"), (there, here, "remote")] {
         let (met, alone): (Vec<_>, Vec<_>) =
             side.others().partition(|name| far.tree.contains_key(*name));
         for name in met {
             let shown = shown(name);
-            say(&format!(
-                "'{shown}' is a link or a device {place}: it is left alone on both sides"
-            ));
+            say(&format!("skipped '{shown}' on both hosts: the {place} one is a link or a device"));
         }
         match alone.len() {
             0 => {}
-            1 => say(&format!("1 name {place} is a link or a device, and stays where it is")),
-            count => {
-                say(&format!(
-                    "{count} names {place} are links or devices, and stay where they are"
-                ));
-            }
+            1 => say(&format!("skipped 1 {place} link or device")),
+            count => say(&format!("skipped {count} {place} links or devices")),
         }
     }
 }
@@ -483,13 +479,13 @@ fn tell_of_unlike(plan: &Plan) {
     for name in &plan.unlike {
         let shown = shown(name);
         say(&format!(
-            "'{shown}' is a folder on one side and none on the other: it stays as it is, as long \
-             as --delete is not said, or the folder holds what is left out"
+            "skipped '{shown}', which is a directory on one host only: it is replaced only with \
+             --delete, and only if the directory contains no excluded name"
         ));
     }
 }
 
-/// Says what would be done.
+/// Prints the plan.
 fn tell(plan: &Plan, is_incoming: bool, is_json: bool) -> Result<(), Trouble> {
     let moved = if is_incoming { "get" } else { "put" };
     let mut text = String::new();
@@ -511,7 +507,7 @@ pub(super) fn as_json(what: &str, name: &[u8], is_folder: bool) -> serde_json::V
     serde_json::json!({ "what": what, "name": String::from_utf8_lossy(name), "kind": kind })
 }
 
-/// Between which folders, and how it is told of.
+/// Directories of a mirror, and the form of its output.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     folder: &'a Path,
@@ -522,7 +518,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// Says what was deleted.
+    /// Reports a deleted name.
     fn deleted(&self, name: &[u8], is_folder: bool) -> Result<(), Trouble> {
         if self.is_json {
             return show(format!("{}\n", as_json("deleted", name, is_folder)).as_bytes());
@@ -533,10 +529,11 @@ impl Way<'_> {
         Ok(())
     }
 
-    /// Deletes, makes folders, and returns what is to move, and how many names were deleted.
+    /// Deletes names and creates directories. Returns the files to transfer and the number of names
+    /// that were deleted.
     fn prepare_here(&self, plan: &Plan, there: &Tree) -> Result<(Vec<Work>, usize), Trouble> {
         let made = std::fs::create_dir_all(self.folder);
-        made.with_context(|| format!("the folder {} cannot be made", self.folder.display()))?;
+        made.with_context(|| format!("cannot create the directory {}", self.folder.display()))?;
         let jail = Arc::new(Jail::open(self.folder).map_err(anyhow::Error::new)?);
         let mut deleted = 0;
         for (name, is_folder) in &plan.deleted {
@@ -549,12 +546,12 @@ impl Way<'_> {
                     deleted += 1;
                     self.deleted(name, *is_folder)?;
                 }
-                Err(error) => say(&format!("'{}' stays: {error}", shown(name))),
+                Err(error) => say(&format!("'{}' was not deleted: {error}", shown(name))),
             }
         }
         for name in &plan.folders {
             let made = jail.make_folder(name);
-            made.with_context(|| format!("the folder '{}' cannot be made", shown(name)))?;
+            made.with_context(|| format!("cannot create the directory '{}'", shown(name)))?;
         }
         let errand = |name: &Vec<u8>| {
             let known = there.get(name);
@@ -570,7 +567,7 @@ impl Way<'_> {
         Ok((plan.files.iter().map(errand).collect(), deleted))
     }
 
-    /// As [`Self::prepare_here`].
+    /// Like [`Self::prepare_here`], on the server.
     async fn prepare_there(
         &self,
         dialogue: &mut Dialogue,
@@ -587,9 +584,9 @@ impl Way<'_> {
                 false => remove_file(dialogue, &path).await,
             };
             match removed {
-                // The rest is mirrored all the same.
+                // A refusal does not end the mirror.
                 Err(trouble) if trouble.is_refusal() => {
-                    say(&format!("'{}' stays: {}", shown(name), trouble.sentence()));
+                    say(&format!("'{}' was not deleted: {}", shown(name), trouble.sentence()));
                 }
                 removed => {
                     removed?;
@@ -616,7 +613,8 @@ mod tests {
     const DELETES: Leave = Leave { deletes: true, deletes_folders: true, compares_sizes: true };
     const ADDS: Leave = Leave { deletes: false, ..DELETES };
 
-    /// A side with files of a size, folders of none, and links whose names end in `@`.
+    /// Returns a side of names with sizes and times: size 0 is a directory, and a name that ends
+    /// with `@` is a link.
     fn side(names: &[(&str, u64, i64)]) -> Side {
         let known = |(name, size, seconds): &(&str, u64, i64)| {
             let what = match (name.strip_suffix('@'), size) {

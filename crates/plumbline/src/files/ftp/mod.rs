@@ -1,18 +1,18 @@
-//! The user's side of FTP: the commands, over sessions of the engine.
+//! FTP client: the commands, over sessions of the engine.
 //!
 //! ```text
 //! get put mirror ls rm mkdir mv cat mail, the shell
-//!   batch    many files over several sessions at once
-//!   get put  one file: attempts, what is kept, comparison
-//!   dialogue a session when it is needed, and again when it was lost
+//!   batch    many files over several sessions in parallel
+//!   get put  one file: attempts, partial files, comparison
+//!   dialogue a session that is opened on demand, and again after a loss
 //!   session  the engine, its control connection, one data connection after the other
 //!   mover    a thread for the bytes of one transfer
-//!   secured  its TLS
-//!   small    the bytes of a small file, without one
+//!   secured  TLS of a data connection
+//!   small    the bytes of a small file, without a thread
 //! ```
 //!
-//! A data connection goes to the host of the control connection, whatever address a reply names; in
-//! TLS it resumes a session of the control connection.
+//! A data connection goes to the host of the control connection, whatever address a reply contains.
+//! With TLS it resumes a session of the control connection.
 
 mod account;
 mod batch;

@@ -1,4 +1,4 @@
-//! Moves the bytes of one transfer, in a thread that waits.
+//! Transfer of the bytes of one data connection, in a blocking thread.
 
 use super::facts::{DataFacts, add_since};
 use super::link::{CHUTE_BYTES, Chute, Link, Plain};
@@ -22,78 +22,79 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is read or written at a time.
+/// Number of bytes read or written at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// The same where it is converted or enciphered between the two: it stays in a cache.
+/// The same for data that is converted or encrypted in between: it fits into a processor cache.
 const WORKED_PIECE_BYTES: usize = 128 * 1024;
-/// The least that is read at a time.
+/// Minimum number of bytes read at a time.
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
-/// From this size on a file goes through a pipe of the kernel's.
+/// File size from which received data goes through a kernel pipe (`splice(2)`).
 const WORTH_A_CHUTE_BYTES: u64 = 256 * 1024;
-/// The most of a file that is kept in memory, to be compared.
+/// Maximum number of bytes of a file kept in memory for a comparison.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
-/// Our end of a transfer.
+/// Local end of a transfer.
 #[derive(Debug)]
 pub(super) enum Near {
-    /// Into a file from this place on, or into what has no places; and after so many bytes, if
-    /// that is said, it is enough. More than `most` bytes are an error, and are not written.
+    /// Writes to a file from offset `at` on, or to a stream without offsets. The transfer ends
+    /// after `enough` bytes, if given. More than `most` bytes are an error and are not written.
     Into { file: File, at: Option<u64>, enough: Option<u64>, most: Option<u64> },
-    /// Out of what can be read.
+    /// Reads from a file or a stream.
     From(File),
-    /// Into memory.
+    /// Appends to memory.
     Memory(Vec<u8>),
-    /// Into the entries of a listing, as they arrive.
+    /// Parses the entries of a listing as they arrive.
     Listing(Box<Collector>),
 }
 
-/// What a transfer has come to.
+/// Result of a transfer.
 #[derive(Debug)]
 pub(super) struct Moved {
     /// Bytes on the data connection.
     pub(super) wire_bytes: u64,
-    /// Bytes of our file.
+    /// Bytes of the local file.
     pub(super) file_bytes: u64,
-    /// What came into memory.
+    /// Content received into memory.
     pub(super) memory: Vec<u8>,
-    /// The listing, if it was one.
+    /// Received listing, if the transfer was one.
     pub(super) listing: Option<Box<Collector>>,
-    /// What was learnt for the record.
+    /// Measurements for the record.
     pub(super) data: DataFacts,
-    /// How it ended.
+    /// Whether the transfer succeeded, and the cause of a failure.
     pub(super) result: Result<(), (DataFailure, io::Error)>,
-    /// Whether enough came, and there would be more.
+    /// Whether the transfer ended because `enough` bytes had arrived.
     pub(super) is_enough: bool,
 }
 
-/// What came when, of one transfer.
+/// Arrivals and TCP samples of one transfer.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub(super) began: Instant,
     pub(super) log: Log,
-    /// The data segments of a download, also those behind one that is missing.
+    /// Data segments of a download, including those received after a missing one.
     pub(super) segments: Log,
-    /// Bytes that had come in order, or were acknowledged, when the first loss was noted.
+    /// Bytes received in order, or acknowledged, when the first loss was observed.
     pub(super) first_loss_bytes: Option<u64>,
     bytes: u64,
-    /// For how long the thread that samples has waited for a processor to do so: that holds up nothing.
+    /// Run-queue wait of the sampling thread, caused by the sampling. It does not delay the
+    /// transfer.
     pub(super) sampling_wait: Duration,
     sampled_wait: Option<Duration>,
-    /// The smallest and the largest window that the peer of an upload offered.
+    /// Smallest and largest window that the peer of an upload offered, in bytes.
     pub(super) peer_window_bytes: Option<[u64; 2]>,
-    /// The smoothed round trips of an upload, µs: every second one is left out when there are too many.
+    /// Smoothed round-trip times of an upload in µs. A full list is thinned to every second sample.
     round_trips_us: Vec<u64>,
-    /// The window that this side offered at the end of a download.
+    /// Window offered locally at the end of a download, in bytes.
     pub(super) own_window_bytes: Option<u64>,
     /// The latest `tcp_info` of an upload.
     pub(super) tcp: Option<Tcp>,
 }
 
-/// Smoothed round trips of an upload that are kept.
+/// Maximum number of smoothed round-trip times kept for an upload.
 const ROUND_TRIPS_MAX: usize = 4_096;
 
 impl Watch {
-    /// Begins to watch a transfer, and keeps at most so many arrivals.
+    /// Starts to watch a transfer. Each log keeps at most `most` entries.
     pub(super) fn begin(most: usize) -> Self {
         Self {
             began: Instant::now(),
@@ -110,19 +111,19 @@ impl Watch {
         }
     }
 
-    /// Returns the smoothed round trip that a quarter of the samples of an upload exceeds, ns.
+    /// Returns the 75th percentile of the smoothed round-trip times of an upload, in ns.
     pub(super) fn upper_rtt_ns(&self) -> Option<u64> {
         statistics::percentile(&self.round_trips_us, 75).map(|us| us.saturating_mul(1_000))
     }
 
-    /// Notes what TCP says of an upload.
+    /// Records a `tcp_info` sample of an upload.
     pub(super) fn sample_outgoing(&mut self, info: &TcpInfo) {
         let tcp = of_info(info);
         if tcp == Tcp::default() {
             return;
         }
         self.tcp = Some(tcp);
-        // TCP counts its SYN as a byte that was acknowledged.
+        // TCP counts its SYN as an acknowledged byte.
         let acknowledged = info.bytes_acknowledged.unwrap_or(0).saturating_sub(1);
         self.bytes = self.bytes.max(acknowledged);
         self.log.note(nanos(self.began.elapsed()), self.bytes);
@@ -143,7 +144,7 @@ impl Watch {
         }
     }
 
-    /// Notes how many data segments of a download have come in.
+    /// Records the number of data segments received in a download.
     pub(super) fn sample_incoming(&mut self, info: &TcpInfo) {
         if let Some(count) = info.data_segments_in {
             self.segments.note(nanos(self.began.elapsed()), u64::from(count));
@@ -155,7 +156,7 @@ impl Watch {
         }
     }
 
-    /// Accounts what the calling thread has waited for a processor since the last sample.
+    /// Adds the run-queue wait of the calling thread since the last sample.
     pub(super) fn account_sampling(&mut self) {
         let now = thread_run_queue_wait();
         let since = now.zip(self.sampled_wait).map(|(now, before)| now.saturating_sub(before));
@@ -169,8 +170,8 @@ impl Watch {
     }
 }
 
-/// Ends a transfer that waits for its rate limit. The end of the connection alone would not do:
-/// the kernel still returns the data that it has buffered, which then drains at the limited rate.
+/// Cancels a transfer that waits for its rate limit. Closing the connection is not enough: the
+/// kernel still returns the data that it has buffered, which then drains at the limited rate.
 #[derive(Debug, Default)]
 pub(super) struct Cancellation {
     is_cancelled: Mutex<bool>,
@@ -178,7 +179,7 @@ pub(super) struct Cancellation {
 }
 
 impl Cancellation {
-    /// Cancels the transfer, and wakes its thread if that waits.
+    /// Cancels the transfer and wakes its thread.
     pub(super) fn cancel(&self) {
         *self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
@@ -188,7 +189,7 @@ impl Cancellation {
     ///
     /// # Errors
     ///
-    /// If it is cancelled.
+    /// Returns an error if the transfer is cancelled.
     fn wait(&self, time: Duration) -> Result<(), Broken> {
         let is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(is_cancelled, time, |cancelled| !*cancelled);
@@ -200,7 +201,7 @@ impl Cancellation {
     }
 }
 
-/// What a thread needs to know of a transfer.
+/// A transfer and the state that its thread needs.
 #[derive(Debug)]
 pub(super) struct Mover {
     pub(super) link: Link,
@@ -208,12 +209,13 @@ pub(super) struct Mover {
     pub(super) near: Near,
     pub(super) representation: Representation,
     pub(super) pace: Pace,
-    /// Bytes on this data connection so far, and on all together.
+    /// Bytes moved on this data connection; `tally` counts those of all data connections.
     pub(super) moved: Arc<AtomicU64>,
     pub(super) tally: Arc<AtomicU64>,
-    /// Who wants to know when what comes comes.
+    /// Log of arrivals, if the transfer is measured.
     pub(super) watch: Option<Arc<Mutex<Watch>>>,
-    /// What there should be at the end, if that is known: then TLS need not say that it ends.
+    /// Expected number of bytes, if known. When they have arrived, TLS may end without
+    /// close_notify.
     pub(super) expected_bytes: Option<u64>,
     pub(super) clock: Monotonic,
 }
@@ -229,7 +231,7 @@ fn ours(error: io::Error) -> Broken {
     (DataFailure::File, error)
 }
 
-/// Returns the failure of a transfer that brings more than is accepted.
+/// Returns the failure of a transfer that exceeds its limit.
 fn excess(why: String) -> Broken {
     (DataFailure::Excess, io::Error::new(ErrorKind::InvalidData, why))
 }
@@ -239,7 +241,7 @@ fn malformed(why: &str) -> Broken {
 }
 
 impl Mover {
-    /// Moves all of it.
+    /// Runs the transfer to its end.
     pub(super) fn run(mut self) -> Moved {
         let (began, cpu, switches) = (Instant::now(), thread_cpu_time(), Switches::of_thread());
         let waited = thread_run_queue_wait();
@@ -274,7 +276,7 @@ impl Mover {
         ended.data.cpu = thread_cpu_time().saturating_sub(cpu);
         ended.data.run_queue_wait =
             thread_run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
-        // While this runs, the thread does nothing else.
+        // The thread does nothing else during the transfer.
         ended.data.switches =
             Switches::of_thread().zip(switches).map(|(now, before)| now.since(before));
         if let Link::Tls(secured) = &self.link {
@@ -286,7 +288,7 @@ impl Mover {
         ended
     }
 
-    /// Counts what has moved, and waits where that was too fast.
+    /// Counts moved bytes, and waits if they exceed the rate limit.
     fn count(&mut self, bytes: usize) -> Result<(), Broken> {
         let counted = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(counted, Ordering::Relaxed);
@@ -302,7 +304,8 @@ impl Mover {
         }
     }
 
-    /// Returns how much goes at a time: for a small file no more than it has, and its end.
+    /// Returns the buffer size. A small file needs no more than its size and a byte to detect the
+    /// end.
     fn piece_len(&self) -> usize {
         let is_worked = self.link.is_secured() || !self.representation.passes_through();
         let most = if is_worked { WORKED_PIECE_BYTES } else { PIECE_BYTES };
@@ -312,7 +315,7 @@ impl Mover {
         burst.unwrap_or(most).min(room.max(SMALL_PIECE_BYTES)).min(most)
     }
 
-    /// Lets the kernel move what comes into the file. Returns whether it has moved all.
+    /// Lets the kernel move the received data into the file. Returns whether it moved everything.
     fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
         let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
         let Near::Into { file, at, enough: None, most } = &self.near else { return Ok(false) };
@@ -344,7 +347,7 @@ impl Mover {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
                     Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    // A file system that does not do this.
+                    // The file system does not support `splice`.
                     Err(error) if error.kind() == ErrorKind::InvalidInput => {
                         let bytes = chute.into_bytes().map_err(ours)?;
                         self.near.put(&bytes, ended)?;
@@ -366,7 +369,7 @@ impl Mover {
             true => None,
             false => Some(
                 Decoder::new(&self.representation)
-                    .map_err(|_| malformed("this representation is not done here"))?,
+                    .map_err(|_| malformed("this representation is not supported"))?,
             ),
         };
         let mut content = Vec::new();
@@ -380,7 +383,7 @@ impl Mover {
             };
             let began = Instant::now();
             let read = match link {
-                // What is waited for and what is deciphered are one.
+                // In TLS one call both waits and decrypts, so the wait is not timed.
                 Link::Tls(secured) => secured.receive(piece.len(), |wire| take(wire, ended)),
                 Link::Clear(plain) => {
                     let read = plain.read(&mut piece);
@@ -396,7 +399,8 @@ impl Mover {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // It ended without saying so in TLS; where all is there, nothing was cut off.
+                // The stream ended without close_notify. If all bytes have arrived, nothing was
+                // truncated.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     let moved = self.moved.load(Ordering::Relaxed);
                     if self.expected_bytes == Some(moved) {
@@ -422,15 +426,14 @@ impl Mover {
         Ok(())
     }
 
-    /// Sends all of our file, and says so at the end. A file that has become shorter meanwhile is
-    /// none that anybody wants.
+    /// Sends the local file and ends the stream. A file that became shorter meanwhile is an error.
     fn send(&mut self, ended: &mut Moved) -> Result<(), Broken> {
         let due_bytes = self.near.left_bytes();
         if !(self.representation.passes_through() && self.send_whole(ended)?) {
             self.send_pieces(ended)?;
         }
         if due_bytes.is_some_and(|due| ended.file_bytes < due) {
-            let why = "our file became shorter while it was sent";
+            let why = "the local file was truncated during the upload";
             return Err(ours(io::Error::new(ErrorKind::UnexpectedEof, why)));
         }
         self.link.finish().map_err(lost)
@@ -441,7 +444,7 @@ impl Mover {
             true => None,
             false => Some(
                 Encoder::new(&self.representation, None)
-                    .map_err(|_| malformed("this representation is not done here"))?,
+                    .map_err(|_| malformed("this representation is not supported"))?,
             ),
         };
         if let Some(encoder) = &mut encoder {
@@ -466,9 +469,9 @@ impl Mover {
                 (Some(encoder), 0) => encoder.finish(&mut wire),
                 (Some(encoder), _) => encoder.encode(read, &mut wire),
             };
-            // It will not be another one the next time.
+            // A retry would find the same file, so this is an error of the local file.
             encoded.map_err(|error| {
-                let why = format!("our file is not so: {error:?}");
+                let why = format!("the local file does not have this format: {error:?}");
                 ours(io::Error::new(ErrorKind::InvalidData, why))
             })?;
             if let Some(encoder) = &encoder {
@@ -492,7 +495,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Lets the kernel send the file. Returns whether it has.
+    /// Lets the kernel send the file. Returns whether it did.
     fn send_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
         let Near::From(file) = &self.near else { return Ok(false) };
         if !file.metadata().is_ok_and(|about| about.is_file()) {
@@ -516,13 +519,13 @@ impl Mover {
             }
         });
         ended.file_bytes = self.moved.load(Ordering::Relaxed);
-        // The last call has found the end of the file.
+        // The last call found the end of the file.
         ended.data.count_call();
         sent.map_or(Ok(false), |sent| sent.map(|()| true).map_err(lost))
     }
 }
 
-/// Checks that `count` bytes more than `before` are no more than the file may have.
+/// Checks that `count` bytes after the first `before` do not exceed `most`.
 fn check_most(most: Option<u64>, before: u64, count: usize) -> Result<(), Broken> {
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     match most {
@@ -534,7 +537,7 @@ fn check_most(most: Option<u64>, before: u64, count: usize) -> Result<(), Broken
 }
 
 impl Moved {
-    /// Keeps what came into memory.
+    /// Keeps the memory or the listing of the local end.
     pub(super) fn keep(&mut self, near: Near) {
         match near {
             Near::Memory(memory) => self.memory = memory,
@@ -545,14 +548,14 @@ impl Moved {
 }
 
 impl Near {
-    /// Returns how much there is from where our file stands, if it is a file.
+    /// Returns the number of bytes between the position and the end of a regular file.
     fn left_bytes(&self) -> Option<u64> {
         let Self::From(file) = self else { return None };
         let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
         Some(about.len().saturating_sub(rustix::fs::tell(file).ok()?))
     }
 
-    /// Takes what has come on the wire.
+    /// Processes bytes from the data connection.
     fn take(
         &mut self,
         wire: &[u8],
@@ -567,7 +570,7 @@ impl Near {
         Ok(())
     }
 
-    /// Decodes a step, and returns whether there is more to do with what came.
+    /// Runs one step of the decoder. Returns whether to run another one for the same input.
     fn decode(
         &mut self,
         decoder: &mut Decoder,
@@ -582,11 +585,11 @@ impl Near {
         let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
         self.put(content, ended)?;
         content.clear();
-        // What follows the end of the file is nobody's.
+        // Bytes after the end of the file are ignored.
         Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
     }
 
-    /// Takes the next bytes of the file.
+    /// Writes the next bytes of the file.
     pub(super) fn put(&mut self, bytes: &[u8], ended: &mut Moved) -> Result<(), Broken> {
         let mut bytes = bytes;
         match self {
@@ -613,7 +616,7 @@ impl Near {
             }
             Self::Memory(_) => {
                 let most = MEMORY_MAX_BYTES >> 20;
-                return Err(excess(format!("more than {most} MiB for the memory")));
+                return Err(excess(format!("more than {most} MiB, the limit in memory")));
             }
             Self::Listing(listing) => {
                 listing.push(bytes).map_err(|error| excess(error.to_string()))?;
@@ -631,7 +634,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
 
-    /// Far beyond what a loaded machine needs.
+    /// Much longer than a loaded machine needs.
     const TIMEOUT: Duration = Duration::from_secs(20);
 
     #[test]
@@ -639,7 +642,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (data, _) = listener.accept().unwrap();
-        // More than an hour at ten bytes in a second, and less than the kernel buffers.
+        // Takes more than an hour at ten bytes per second, and fits into the kernel's buffers.
         server.write_all(&[7; 40_000]).unwrap();
         let cancellation = Arc::new(Cancellation::default());
         let mover = Mover {

@@ -1,4 +1,4 @@
-//! What the commands for files on other hosts are told, beside the files.
+//! Options that the FTP commands have in common.
 
 use super::get::Terms;
 use super::trouble::Trouble;
@@ -13,62 +13,62 @@ use protocols::application::ftp::{
 };
 use std::path::PathBuf;
 
-/// How the other host is reached.
+/// Options of the connection to the server.
 #[derive(Debug, clap::Args)]
 pub(in crate::files) struct Reach {
-    /// What carries it: kernel, tun:NAME, tap:NAME or packet:INTERFACE, as for login
+    /// Route to the server: kernel, tun:NAME, tap:NAME or packet:INTERFACE, as for login
     #[arg(long, default_value = "kernel")]
     pub(in crate::files) via: Via,
     #[command(flatten)]
     pub(in crate::files) family: Family,
-    /// Give up when nothing has been heard for so many seconds
+    /// Give up after this many seconds without an answer or data from the server
     #[arg(long, value_name = "SECONDS", default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(in crate::files) timeout: u32,
-    /// Who logs in, if the URL does not say it; the password comes from ~/.netrc, from the
-    /// environment as PLUMB_FTP_PASSWORD, or is asked for
+    /// User name, if the URL has none; the password comes from ~/.netrc, from the environment as
+    /// PLUMB_FTP_PASSWORD, or from a prompt
     #[arg(long, value_name = "NAME")]
     pub(in crate::files) user: Option<String>,
-    /// Trust the authorities of this file (PEM), and not the certificate of the first time
+    /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
     #[arg(long, value_name = "FILE")]
     pub(in crate::files) ca: Option<PathBuf>,
-    /// Let the server connect to us for data, and not the other way round
+    /// Let the server open the data connections (active mode)
     #[arg(long)]
     pub(in crate::files) active: bool,
-    /// Try so often before giving up, where a failure may pass; if it is said, also where the
-    /// server has no room (452) [default: 4]
+    /// Number of attempts if a failure is transient; if given, also for insufficient storage on the
+    /// server (452) [default: 4]
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(in crate::files) tries: Option<u32>,
-    /// Say the result as JSON, on the standard output unless the file goes there
+    /// Print the result as JSON, on the standard output unless the file goes there
     #[arg(long)]
     pub(in crate::files) json: bool,
-    /// Say nothing but errors
+    /// Print nothing but errors
     #[arg(short, long)]
     pub(in crate::files) quiet: bool,
-    /// Show what the server replies, and where the time of a file went
+    /// Print the server's replies, and how the time of a transfer was spent
     #[arg(short, long)]
     pub(in crate::files) verbose: bool,
     #[command(flatten)]
     pub(in crate::files) keeping: Keeping,
 }
 
-/// How files move by FTP.
+/// Options of FTP transfers.
 #[derive(Debug, clap::Args)]
 pub(in crate::files) struct Moving {
-    /// How the bytes are meant: I (as the host has them: octets, or what config.toml says of it),
-    /// A (text), E (EBCDIC), or L and the bits of a word, as in L36, and L8 for octets at any host;
-    /// A and E may have N, T or C behind them; auto asks the server what it is, and takes L36 for
-    /// one of 36 bits [default: I]
+    /// Data type: I (as stored on the host: octets, or the type in config.toml), A (text), E
+    /// (EBCDIC), or L and the bits of a word, as in L36, and L8 for octets on any host; A and E may
+    /// be followed by N, T or C; auto asks the server for its system, and uses L36 for one of 36
+    /// bits [default: I]
     #[arg(long = "type", value_name = "TYPE", value_parser = type_wish)]
     pub(in crate::files) data_type: Option<TypeWish>,
-    /// How the bytes travel: S (stream), B (block), C (compressed) or Z (deflated)
+    /// Transmission mode: S (stream), B (block), C (compressed) or Z (deflate)
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(in crate::files) mode: Option<Mode>,
-    /// What the file is made of: F (bytes), R (records) or P (pages of words: with L36, if no other
-    /// type is said)
+    /// File structure: F (bytes), R (records) or P (pages of words: with L36, unless another type
+    /// is given)
     #[arg(long, value_name = "STRUCTURE", value_parser = structure)]
     pub(in crate::files) stru: Option<Structure>,
-    /// How words that are not octets lie in the file here: h36, data8, oct, and for 36 bits c36,
+    /// Format of words that are not octets in the local file: h36, data8, oct, and for 36 bits c36,
     /// a36, u36, text
     #[arg(long, value_name = "FORMAT", value_parser = word_format)]
     pub(in crate::files) store: Option<WordFormat>,
@@ -77,37 +77,37 @@ pub(in crate::files) struct Moving {
     /// time and the last bytes
     #[arg(short, long = "continue")]
     pub(in crate::files) continues: bool,
-    /// Move whole folders; links there are not moved
+    /// Transfer whole directories; links on the server are skipped
     #[arg(short, long)]
     pub(in crate::files) recursive: bool,
-    /// Do not give a file the time of the one that it is made from
+    /// Do not preserve modification times
     #[arg(long)]
     pub(in crate::files) no_keep_time: bool,
-    /// So many files at a time, each over a session of its own [default: 1]
+    /// Number of files transferred in parallel, each over its own session [default: 1]
     #[arg(short, long, value_name = "FILES", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(in crate::files) jobs: Option<u32>,
 }
 
-/// Which type is wanted.
+/// Requested data type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::files) enum TypeWish {
-    /// This one.
+    /// This type.
     This(Type),
-    /// What suits the system that the server says it is.
+    /// The type that suits the system that the server reports.
     Auto,
 }
 
 impl Moving {
-    /// Returns how many files move at a time.
+    /// Returns the number of files transferred in parallel.
     pub(super) fn jobs(&self) -> u32 {
         self.jobs.unwrap_or(1)
     }
 
-    /// Returns the terms of a transfer from or to the host of `url`.
+    /// Returns the options of a transfer from or to the host of `url`.
     ///
     /// # Errors
     ///
-    /// If files cannot be moved so, in a sentence.
+    /// Returns an error if the representation is not supported or the configuration is invalid.
     pub(super) fn terms(&self, url: &Url, existing: Existing) -> Result<Terms> {
         let host = HostSettings::of(&url.target.host)?;
         let wish = self.wish(url, &host);
@@ -122,7 +122,7 @@ impl Moving {
             word_format: self.store.or(host.store).unwrap_or_default(),
         };
         check(&representation).or_else(|error| {
-            // What the server says that it is may be what goes with the rest.
+            // The system of the server may imply words, for which the other options may be valid.
             let words = Type::Local(ByteSize::WORD36);
             let of_words = Representation { data_type: words, ..representation };
             let may_be = wish == TypeWish::Auto && check(&of_words).is_ok();
@@ -138,7 +138,8 @@ impl Moving {
         })
     }
 
-    /// Returns the type that is said, by whoever is nearest; and what the host means by it.
+    /// Returns the requested type: that of the arguments, else of the URL, else the one that the
+    /// other options imply. TYPE I becomes the image type of the host.
     fn wish(&self, url: &Url, host: &HostSettings) -> TypeWish {
         let Scheme::Ftp(_, kind) = url.scheme else { return TypeWish::This(Type::Image) };
         let of_url = match kind {
@@ -146,7 +147,7 @@ impl Moving {
             Some(UrlType::Image) => Some(Type::Image),
             Some(UrlType::Directory) | None => None,
         };
-        // Pages and formats of words are for hosts of 36 bits.
+        // Pages and word formats are for 36-bit hosts.
         let is_of_words = self.stru == Some(Structure::Page) || self.store.is_some();
         let of_words = is_of_words.then_some(Type::Local(ByteSize::WORD36));
         let said = self.data_type.or(of_url.or(of_words).map(TypeWish::This));
@@ -157,11 +158,11 @@ impl Moving {
     }
 }
 
-/// Returns how files move from and to the host of `url` where nothing is said of it.
+/// Returns the default options of a transfer from or to the host of `url`.
 ///
 /// # Errors
 ///
-/// If the configuration makes no sense.
+/// Returns an error if the configuration is invalid.
 pub(super) fn host_terms(url: &Url, existing: Existing) -> Result<Terms, Trouble> {
     let host = HostSettings::of(&url.target.host);
     let host = host.map_err(|error| Trouble::Wrong(format!("{error:#}")))?;
@@ -176,11 +177,11 @@ pub(super) fn host_terms(url: &Url, existing: Existing) -> Result<Terms, Trouble
     Ok(Terms { representation, existing, continues, segments, keeps_time, asks_system })
 }
 
-/// Checks whether type, mode, structure and format go together.
+/// Checks whether type, mode, structure and word format can be combined.
 ///
 /// # Errors
 ///
-/// If they do not: the rule that is against it, in a sentence.
+/// Returns an error that states the violated rule.
 pub(super) fn check(representation: &Representation) -> Result<()> {
     let Representation { data_type, mode, structure, word_format } = *representation;
     if data::supported(representation).is_ok() {
@@ -192,27 +193,27 @@ pub(super) fn check(representation: &Representation) -> Result<()> {
     };
     match structure {
         // RFC 959 §3.1.2.3: each field of a page's header is one logical byte.
-        Structure::Page if mode == Mode::Deflate => bail!("pages do not travel in MODE Z"),
+        Structure::Page if mode == Mode::Deflate => bail!("STRU P is not supported in MODE Z"),
         Structure::Page if size.bits() < 16 => bail!(
             "STRU P counts pages and words in logical bytes, for which TYPE {data_type} is too \
-             small: say --type L36, or another L of 16 bits or more"
+             small: use --type L36, or another L of 16 bits or more"
         ),
         Structure::Record if size != ByteSize::OCTET => {
-            bail!("STRU R is for records of octets: TYPE {data_type} has none")
+            bail!("STRU R is for records of octets, not for TYPE {data_type}")
         }
         Structure::Record => bail!(
-            "TYPE {data_type} says itself where a line begins, so there is no STRU R with it: \
-             leave one of the two out"
+            "TYPE {data_type} marks the beginnings of lines itself and excludes STRU R: omit one \
+             of the two"
         ),
         _ if !word_format.holds(size) => bail!(
-            "this --store is for words of 36 bits, and TYPE {data_type} has others: say h36, data8 \
+            "this --store format is for words of 36 bits, not for TYPE {data_type}: use h36, data8 \
              or oct"
         ),
-        _ => bail!("this type, mode, structure and format do not go together"),
+        _ => bail!("this type, mode, structure and word format cannot be combined"),
     }
 }
 
-/// Reads the argument of `--type`.
+/// Parses the argument of `--type`.
 pub(in crate::files) fn type_wish(text: &str) -> Result<TypeWish> {
     match text.eq_ignore_ascii_case("auto") {
         true => Ok(TypeWish::Auto),
@@ -235,26 +236,26 @@ pub(super) fn data_type(text: &str) -> Result<Type> {
         ("A", Some(format), _) => Ok(Type::Ascii(format)),
         ("E", Some(format), _) => Ok(Type::Ebcdic(format)),
         ("L", _, Some(size)) => Ok(Type::Local(size)),
-        _ => bail!("'{}' is no type: there are I, A, E, and L with 1 to 64", text.escape_debug()),
+        _ => bail!("'{}' is not a type: use I, A, E, or L with 1 to 64", text.escape_debug()),
     }
 }
 
 pub(super) fn mode(text: &str) -> Result<Mode> {
     let modes = [Mode::Stream, Mode::Block, Mode::Compressed, Mode::Deflate];
     let found = modes.into_iter().find(|mode| mode.to_string().eq_ignore_ascii_case(text));
-    found.with_context(|| format!("'{}' is no mode: there are S, B, C, Z", text.escape_debug()))
+    found.with_context(|| format!("'{}' is not a mode: use S, B, C or Z", text.escape_debug()))
 }
 
 pub(super) fn structure(text: &str) -> Result<Structure> {
     let all = [Structure::File, Structure::Record, Structure::Page];
     let found = all.into_iter().find(|one| one.to_string().eq_ignore_ascii_case(text));
-    found.with_context(|| format!("'{}' is no structure: there are F, R, P", text.escape_debug()))
+    found.with_context(|| format!("'{}' is not a structure: use F, R or P", text.escape_debug()))
 }
 
 pub(in crate::files) fn word_format(text: &str) -> Result<WordFormat> {
     WordFormat::from_name(text).with_context(|| {
         let names: Vec<_> = WordFormat::ALL.iter().map(|(_, name)| *name).collect();
-        format!("'{}' is no format of words: there are {}", text.escape_debug(), names.join(", "))
+        format!("'{}' is not a word format: use one of {}", text.escape_debug(), names.join(", "))
     })
 }
 
@@ -281,7 +282,7 @@ mod tests {
         let words = Type::Local(ByteSize::WORD36);
         assert_eq!(checked(words, Structure::Page, Mode::Stream), "");
         let told = checked(Type::Image, Structure::Page, Mode::Stream);
-        assert!(told.contains("TYPE I is too small: say --type L36"), "{told}");
+        assert!(told.contains("TYPE I is too small: use --type L36"), "{told}");
         assert!(checked(words, Structure::Page, Mode::Deflate).contains("MODE Z"));
         assert!(checked(words, Structure::Record, Mode::Stream).contains("octets"));
     }

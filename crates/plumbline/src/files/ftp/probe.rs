@@ -1,9 +1,9 @@
-//! What `plumb measure` asks of a server: one login, or transfers of growing sizes.
+//! FTP measurements for `plumb measure`: one login, or transfers of increasing sizes.
 //!
-//! A part of a file is had from the server's end of it (REST, RFC 3659 §5), so that each size is a
-//! whole transfer with its own beginning and end. Where a server does not begin within a file, that
-//! file goes as it is. What comes is thrown away, or, if it is a pattern of ours, compared. What was
-//! written is removed again.
+//! A partial transfer reads the last bytes of a file on the server (REST, RFC 3659 §5), so each
+//! size is a complete transfer with its own start and end. If the server cannot restart within a
+//! file, the whole file is transferred. Received data is discarded, or compared if it is the
+//! probe's own pattern. Files that the probe wrote are deleted afterwards.
 
 use super::desk::{Interrupt, carry_out_silently};
 use super::dialogue::{Caller, Dialogue};
@@ -35,113 +35,113 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is kept of what came when.
+/// Maximum number of entries in each arrival log of a transfer.
 const ARRIVALS_MAX: usize = 4096;
-/// Sizes are not grown further once a transfer takes so long.
+/// Transfer duration beyond which no larger size is tried.
 const LONG: Duration = Duration::from_secs(10);
-/// Bytes that are requested where nothing came of a longer file: they fit into any packet.
+/// Bytes requested when nothing of a longer file arrived: they fit into any packet.
 const CONTROL_BYTES: u64 = 256;
-/// What is written at a time to a pattern.
+/// Bytes of a pattern written at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// How a server is reached.
+/// Connection and login options for a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
-    /// What carries it.
+    /// Transport: the kernel, or a user-space host on a device.
     pub(crate) via: Via,
-    /// Of which family its address may be.
+    /// Address families allowed for the server.
     pub(crate) family: Family,
-    /// How long nothing may be heard.
+    /// Timeout in seconds for the connection, for each reply and for a stalled transfer.
     pub(crate) timeout_s: u32,
-    /// Who logs in, if the URL does not say it.
+    /// User name for a URL without one.
     pub(crate) user: Option<String>,
-    /// Authorities to trust.
+    /// File of trusted certificate authorities (PEM).
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// What is to be moved.
+/// Requested transfers.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
-    /// The sizes, from the smallest.
+    /// Sizes in bytes, in ascending order.
     pub(crate) sizes: Vec<u64>,
-    /// How often each.
+    /// Number of transfers of each size.
     pub(crate) rounds: u32,
-    /// Whether files are written, and read back.
+    /// Whether files are written and then read back; otherwise existing files are read.
     pub(crate) writes: bool,
-    /// Whether what was written is compared when it is read back.
+    /// Whether a written file is compared when it is read back.
     pub(crate) compares: bool,
 }
 
-/// How long the steps took until files could be moved.
+/// Durations of the steps before the first transfer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moment {
-    /// Name to address.
+    /// Resolution of the host name.
     pub(crate) resolve: Option<Duration>,
-    /// The control connection.
+    /// Establishment of the control connection.
     pub(crate) connect: Option<Duration>,
-    /// TLS on it.
+    /// TLS handshake on the control connection.
     pub(crate) tls: Option<Duration>,
-    /// Greeting and login.
+    /// Greeting and login, without the TLS handshake.
     pub(crate) login: Option<Duration>,
-    /// From the connection to the greeting.
+    /// Time from the connection to the greeting.
     pub(crate) greeting: Option<Duration>,
     /// The commands of the login.
     pub(crate) exchanges: Vec<Exchange>,
-    /// For how long this process waited for a processor until then.
+    /// Run-queue wait of this process until the end of the login.
     pub(crate) own_wait: Option<Duration>,
 }
 
-/// Times since the beginning of a transfer.
+/// Offsets from the start of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spans {
-    /// Until a data connection was asked for.
+    /// Time at which the command for a data connection was sent.
     pub(crate) before: Option<Duration>,
-    /// Until the command.
+    /// Time at which the transfer command was sent.
     pub(crate) command_at: Option<Duration>,
 }
 
-/// How far a try at a server went that has failed.
+/// Progress of a connection attempt that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// Its name has no address.
+    /// No address was found for the host name.
     Name,
-    /// There is no connection to its address.
+    /// No connection to the address could be established.
     Address,
-    /// It has answered.
+    /// The server answered.
     Server,
 }
 
-/// Why nothing was found.
+/// Reason for a probe without a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
-    /// What the exit code is to tell.
+    /// Failure class, which selects the exit code.
     pub(crate) failure: exit::Failure,
-    /// How far it went.
+    /// Progress of the attempt before it failed.
     pub(crate) reached: Reached,
-    /// Why, in a sentence.
+    /// Error message, one sentence.
     pub(crate) why: String,
 }
 
-/// What was found.
+/// Result of a probe.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The far end of the control connection.
+    /// Remote address of the control connection.
     pub(crate) address: Option<SocketAddr>,
-    /// The steps until files could be moved.
+    /// Durations of the steps before the first transfer.
     pub(crate) opening: Moment,
-    /// The records of the transfers, in their order.
+    /// Records of the successful transfers, in order.
     pub(crate) transfers: Vec<(Direction, Transfer)>,
-    /// What came when, of the largest transfer.
+    /// Arrivals of the largest download.
     pub(crate) sequence: Vec<Arrival>,
-    /// What no record has of the time of each transfer, in its order.
+    /// Offsets that the records do not hold, one entry per transfer in the same order.
     pub(crate) spans: Vec<Spans>,
-    /// The observations of each transfer, in the order of the transfers.
+    /// Observations of each transfer, in the same order.
     pub(crate) seen: Vec<FileTransfer>,
-    /// The transfer that did not end.
+    /// Transfer that stopped before its end.
     pub(crate) aborted: Option<Aborted>,
-    /// How exactly what was written came back.
+    /// Result of comparing the written files with the data read back.
     pub(crate) accuracy: Option<Accuracy>,
-    /// What could not be done, each a sentence without its end.
+    /// Notes on operations that failed or were skipped, each a sentence without its final period.
     pub(crate) notes: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 ///
-/// Why the server cannot be used.
+/// Returns [`Refused`] if the server cannot be reached or rejects the login.
 pub(crate) fn knock(url: &Url, way: &Way) -> Result<Found, Refused> {
     run(url, way, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
@@ -160,11 +160,13 @@ pub(crate) fn knock(url: &Url, way: &Way) -> Result<Found, Refused> {
     })
 }
 
-/// Moves what is wished from or to the server of `url`, as far as it goes.
+/// Runs the transfers of `wish` with the server of `url`, as far as possible, and reports progress
+/// to `say`.
 ///
 /// # Errors
 ///
-/// As [`knock`], if not even a login was possible.
+/// Returns [`Refused`] if the login fails, if an argument is wrong, or if no transfer at all was
+/// begun.
 pub(crate) fn probe(
     url: &Url,
     way: &Way,
@@ -239,15 +241,15 @@ fn opened(dialogue: &mut Dialogue) -> Found {
     Found { address: Some(session.peer), opening, ..Found::default() }
 }
 
-/// A part of a file that is to come.
+/// A range of a file to read, up to the end of the file.
 #[derive(Clone, Copy, Debug)]
 struct Part<'a> {
     path: &'a [u8],
-    /// Where it begins.
+    /// Offset of the first byte.
     from: u64,
-    /// The size of the whole file, if it is known.
+    /// Size of the whole file in bytes, if known.
     whole: Option<u64>,
-    /// Whether it is a pattern of ours that is to be compared.
+    /// Whether the content is the probe's pattern and is compared with it.
     is_compared: bool,
 }
 
@@ -256,15 +258,15 @@ struct Probe<'a, Say> {
     watch: Arc<Mutex<Watch>>,
     wish: &'a Wish,
     found: Found,
-    /// The size of what was looked at.
+    /// Size in bytes of the largest download so far.
     largest: u64,
-    /// The size of the largest file that was sent.
+    /// Size in bytes of the largest upload so far.
     largest_sent: u64,
     say: Say,
 }
 
 impl<Say: FnMut(&str)> Probe<'_, Say> {
-    /// Reads from the file or folder at `path`.
+    /// Reads the file or directory at `path`.
     async fn read(&mut self, path: &[u8]) -> Result<(), Trouble> {
         if path.is_empty() || path.ends_with(b"/") {
             return self.read_folder(path).await;
@@ -274,14 +276,14 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             None => {
                 let shown = shown(path);
                 return Err(Trouble::Wrong(format!(
-                    "there is no '{shown}' at this server: name a file or a folder that it has"
+                    "the server has no '{shown}': use the name of an existing file or directory"
                 )));
             }
             Some(_) => {}
         }
         let (size, _) = self.dialogue.size_and_time(path).await?;
         let Some(size) = size else {
-            self.note("the server does not tell the size of the file, which went whole each time");
+            self.note("the server reports no file size: each transfer was of the whole file");
             let part = Part { path, from: 0, whole: None, is_compared: false };
             return self.rounds(part).await;
         };
@@ -294,7 +296,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let part = Part { path, from: size - part, whole: Some(size), is_compared: false };
             match self.rounds(part).await {
                 Err(trouble) if trouble.is_restart() => {
-                    self.note("the server does not begin within a file, which went whole");
+                    self.note("the server does not support REST: the whole file was transferred");
                     return self.rounds(Part { from: 0, ..part }).await;
                 }
                 other => other?,
@@ -306,8 +308,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// Where nothing came of a file, asks for its last bytes, which fit into a short packet: they pass
-    /// a path on which long packets vanish.
+    /// If nothing of a file arrived, reads its last bytes. They fit into a short packet, which
+    /// passes a path that drops long packets.
     async fn control(&mut self, path: &[u8]) {
         let is_silent = |Aborted { transfer, .. }: &Aborted| {
             transfer.connected_ns.is_some() && transfer.arrivals.is_empty()
@@ -320,22 +322,22 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         {
             let from = whole.saturating_sub(CONTROL_BYTES);
             let part = Part { path, from, whole: Some(whole), is_compared: false };
-            // Its failure says as much as its success.
+            // A failure needs no handling: it shows by the missing transfer record.
             _ = self.receive(part).await;
         }
         self.found.aborted = Some(aborted);
     }
 
-    /// Reads those files of a folder that are nearest to the sizes, and of the largest one a part of
-    /// each size that no file has.
+    /// Reads the files of a directory whose sizes are nearest to the requested sizes. For each size
+    /// that no file has, reads that many bytes from the end of the largest file.
     async fn read_folder(&mut self, folder: &[u8]) -> Result<(), Trouble> {
         let entries = self.dialogue.list(folder).await?;
         let chosen = nearest(&entries, &self.wish.sizes);
         let Some((largest, whole)) = chosen.last().cloned() else {
             let shown = shown(folder);
             return Err(Trouble::Wrong(format!(
-                "there is no file in the folder '/{shown}' that could be read: name another one, \
-                 or say --write"
+                "there is no readable file in the directory '/{shown}': use another one, or \
+                 --write"
             )));
         };
         let files = chosen.iter().map(|(name, size)| (name.clone(), *size, *size));
@@ -349,7 +351,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             let part = Part { path: &path, from, whole: Some(whole), is_compared: false };
             match self.rounds(part).await {
                 Err(trouble) if trouble.is_restart() => {
-                    self.note("the server does not begin within a file: whole files alone went");
+                    self.note("the server does not support REST: whole files were transferred");
                 }
                 other => other?,
             }
@@ -360,12 +362,12 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// Writes files of the sizes into a folder, reads each back, and removes it.
+    /// Writes files of the requested sizes into a directory, reads each back, and deletes the file.
     async fn write(&mut self, folder: &[u8]) -> Result<(), Trouble> {
         if !folder.is_empty() && !folder.ends_with(b"/") {
             return Err(Trouble::Wrong(
-                "--write takes a folder, whose name ends with '/': files are made and removed \
-                 there"
+                "--write requires a directory, whose name ends with '/': files are created and \
+                 removed there"
                     .to_owned(),
             ));
         }
@@ -379,7 +381,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             }
         }
         let removed = async {
-            let wanted = format!("to remove '{}'", shown(&path));
+            let wanted = format!("cannot remove '{}'", shown(&path));
             self.dialogue.run(&wanted, Task::Delete(name_of(&path)?)).await
         };
         if let Err(trouble) = removed.await
@@ -400,7 +402,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         self.rounds(Part { path, from: 0, whole: Some(size), is_compared }).await
     }
 
-    /// Gets a part as often as is wished.
+    /// Reads `part` as often as requested.
     async fn rounds(&mut self, part: Part<'_>) -> Result<(), Trouble> {
         for _ in 0..self.wish.rounds {
             let bytes = part.whole.map(|whole| whole - part.from);
@@ -427,7 +429,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             offset_bytes: part.from,
             expected_bytes: part.whole,
         };
-        let wanted = format!("to get '{}'", shown(part.path));
+        let wanted = format!("cannot download '{}'", shown(part.path));
         let bytes = part.whole.map(|whole| whole - part.from);
         let moved = self.move_by(Direction::Received, (&wanted, part.path), task, near, bytes);
         let moved = moved.await?;
@@ -448,15 +450,15 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             kind: StoreKind::Replace,
             representation: Representation::IMAGE,
             offset_bytes: 0,
-            // As `plumb put` does.
+            // Same condition as in `plumb put`.
             allocation_bytes: Some(size).filter(|_| self.dialogue.has("SITE PARTIAL")),
         };
-        let wanted = format!("to put '{}'", shown(path));
+        let wanted = format!("cannot upload '{}'", shown(path));
         let near = Near::From(file);
         self.move_by(Direction::Sent, (&wanted, path), task, near, Some(size)).await.map(|_| ())
     }
 
-    /// Runs one transfer, and keeps its record if it succeeds.
+    /// Runs one transfer. Keeps its record if it succeeds.
     async fn move_by(
         &mut self,
         direction: Direction,
@@ -484,11 +486,11 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         let mut seen = self.seen(direction, bytes, began, moved.as_ref(), &before);
         let sampled = self.watch.lock().unwrap_or_else(PoisonError::into_inner).tcp.clone();
         let tcp = &record.transfer.tcp;
-        // Of an upload the last sample may know more than the moment at which all was written.
+        // For an upload the last sample may be newer than the counters read after the last write.
         let sampled = sampled.filter(|sampled| !is_received && sampled.segs_out >= tcp.segs_out);
         seen.tcp = DataTcp::from(sampled.as_ref().unwrap_or(tcp));
         if let Err(trouble) = result {
-            // A refusal is an answer; a transfer that stops is what is looked at.
+            // A refusal is an answer. Only a transfer that stops is kept for the analysis.
             let is_stopped = match seen.connected_ns {
                 Some(_) => !trouble.is_refusal(),
                 None => trouble.is_without_data_connection(),
@@ -516,7 +518,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(moved)
     }
 
-    /// Returns what was seen of the transfer that has just ended.
+    /// Returns the observations of the transfer that has just ended.
     fn seen(
         &mut self,
         direction: Direction,
@@ -545,7 +547,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             own_window_bytes: watch.own_window_bytes,
             duplicates_in: before.duplicates(),
             own_wait_ns: before.wait().map(|wait| {
-                // Another thread has moved the data.
+                // Another thread moved the data; its wait counts too.
                 let of_data = data.and_then(|data| data.run_queue_wait).unwrap_or_default();
                 nanos(wait.saturating_sub(watch.sampling_wait).saturating_add(of_data))
             }),
@@ -553,7 +555,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         }
     }
 
-    /// Returns whether larger transfers would take too long.
+    /// Returns whether the last transfer took so long that larger ones are skipped.
     fn is_long(&self) -> bool {
         let last = self.found.transfers.last().and_then(|(_, last)| last.time.ns_total);
         last.is_some_and(|ns| u128::from(ns) > LONG.as_nanos())
@@ -564,7 +566,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     }
 }
 
-/// The counters of the kernel when a transfer began.
+/// Kernel counters at the start of a transfer.
 struct CountersBefore {
     run_queue: Option<Duration>,
     duplicates: Option<u64>,
@@ -575,19 +577,20 @@ impl CountersBefore {
         Self { run_queue: thread_run_queue_wait(), duplicates: duplicate_segments_in() }
     }
 
-    /// Returns for how long this thread, which speaks on the control connection, has waited for a
-    /// processor since.
+    /// Returns the run-queue wait of this thread, which drives the control connection, since the
+    /// start.
     fn wait(&self) -> Option<Duration> {
         Some(thread_run_queue_wait()?.saturating_sub(self.run_queue?))
     }
 
-    /// Returns how many segments have come twice since.
+    /// Returns the number of duplicate segments received since the start.
     fn duplicates(&self) -> Option<u64> {
         Some(duplicate_segments_in()?.saturating_sub(self.duplicates?))
     }
 }
 
-/// Returns those of `sizes` that are below the largest of the files and not near any of them.
+/// Returns those of `sizes` that are below the largest file and not within a factor of 2 of any
+/// file.
 fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
     let largest = files.last().map_or(0, |(_, size)| *size);
     let is_near =
@@ -596,15 +599,14 @@ fn missing(files: &[(Vec<u8>, u64)], sizes: &[u64]) -> Vec<u64> {
     sizes.filter(|wished| !files.iter().any(|(_, size)| is_near(*size, *wished))).collect()
 }
 
-/// Returns names and sizes of those files that are nearest to the sizes that are wished, from the
-/// smallest.
+/// Returns names and sizes of the files nearest to the requested sizes, in ascending order of size.
 fn nearest(entries: &[Entry], sizes: &[u64]) -> Vec<(Vec<u8>, u64)> {
     let most = sizes.last().copied().unwrap_or(u64::MAX);
     let files = entries.iter().filter(|entry| entry.kind == Kind::File);
     let files = files.filter(|entry| LocalName::new(&entry.name).is_ok());
     let files: Vec<_> = files.filter_map(|entry| Some((entry.name.clone(), entry.size?))).collect();
     let files: Vec<_> = files.into_iter().filter(|(_, size)| (1..=most).contains(size)).collect();
-    // How many times as large one is as the other.
+    // Distance of two sizes: the absolute value of the logarithm of their ratio.
     let apart =
         |one: u64, other: u64| (one.max(other) as f64 / one.min(other).max(1) as f64).ln().abs();
     let mut chosen: Vec<(Vec<u8>, u64)> = Vec::new();
@@ -618,7 +620,7 @@ fn nearest(entries: &[Entry], sizes: &[u64]) -> Vec<(Vec<u8>, u64)> {
     chosen
 }
 
-/// Makes a file of `size` bytes of the pattern, in memory alone.
+/// Creates a file in memory (`memfd_create(2)`) that holds `size` bytes of the pattern.
 pub(in crate::files) fn pattern_file(size: u64) -> anyhow::Result<File> {
     let mut file = File::from(memfd_create("plumb-measure", MemfdFlags::CLOEXEC)?);
     let mut at = 0;

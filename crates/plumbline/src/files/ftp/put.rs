@@ -1,15 +1,15 @@
-//! One file from here.
+//! Upload of one file, with retries and recovery.
 //!
-//! If it is broken off, another attempt asks how much is there, and goes on behind it, unless that
-//! may be an older file of the name: some servers keep that one until the new one is whole. A file
-//! that was put together so is compared by HASH, where the server has that. A pipe cannot be read
-//! twice, and is tried once, if anything of it has gone.
+//! If a transfer breaks off, the next attempt asks how much the server has and resumes there,
+//! unless that may be an older file of the same name: some servers keep the old file until the new
+//! one is complete. A file assembled from several transfers is compared by HASH if the server
+//! supports it. A pipe cannot be read twice: there is no retry once any of it was sent.
 //!
-//! With --continue, what the server has of the file is verified before anything is appended: by HASH
-//! of all of it; else by its size, its time and its last bytes. A file there that is not the
-//! beginning of ours is left as it is, unless it is to be replaced.
+//! With --continue, the content of the remote file is verified before anything is appended: by HASH
+//! of all of it, or else by its size, its time and its last bytes. A remote file that is not the
+//! beginning of the local one is left as it is, unless it may be replaced.
 //!
-//! The file there gets the time of ours, where the server can set one.
+//! The remote file gets the time of the local one, if the server can set times.
 
 use super::dialogue::Dialogue;
 use super::get::{Ending, Terms, compare, compare_prefix};
@@ -30,54 +30,55 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A file that is to go.
+/// A file to upload.
 #[derive(Clone, Debug)]
 pub(super) struct Errand {
     pub(super) from: PathBuf,
     pub(super) path: Vec<u8>,
 }
 
-/// Opens a file of ours; `-` is the standard input.
+/// Opens a local file, and returns it with its size and time; `-` is the standard input.
 fn open(path: &Path) -> Result<(File, Option<u64>, Option<Timestamp>), Trouble> {
     if path == Path::new("-") {
         let stdin = rustix::io::dup(rustix::stdio::stdin()).map_err(anyhow::Error::new)?;
         return Ok((stdin.into(), None, None));
     }
     let name = path.display();
-    let file = File::open(path).with_context(|| format!("the file {name} cannot be read"))?;
+    let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
     let about = file.metadata().map_err(anyhow::Error::new)?;
     if about.is_dir() {
-        return Err(Trouble::Wrong(format!("{name} is a folder: say -r to put all of it")));
+        return Err(Trouble::Wrong(format!("{name} is a directory: use -r to upload it")));
     }
     let modified = Timestamp { seconds: about.mtime(), nanos: 0 };
     let size = about.is_file().then_some(about.len());
     Ok((file, size, Some(modified)))
 }
 
-/// From this size on it is worth a question how much is there.
+/// File size from which an interrupted upload asks how much has arrived.
 const WORTH_GOING_ON_BYTES: u64 = 64 * 1024;
 
-/// How much of the end of a part is compared where the server has no HASH.
+/// Number of bytes at the end of a part that are compared if the server has no HASH.
 const SAMPLE_BYTES: u64 = 64 * 1024;
 
-/// What an upload that is to continue finds on the server.
+/// Content on the server before an upload continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begun {
-    /// Nothing that could be continued.
+    /// Nothing that can be continued.
     Nothing,
-    /// So many bytes of our file, verified.
+    /// This many bytes of the local file, verified.
     Part(u64),
-    /// The same, kept apart from the file of that name.
+    /// The same, stored apart from the file of that name.
     KeptApart(u64),
-    /// All of our file.
+    /// All of the local file.
     Whole,
 }
 
-/// Verifies what the server has of a file, before anything is appended to it.
+/// Verifies the remote file before anything is appended to it.
 ///
 /// # Errors
 ///
-/// If the file there is not the beginning of ours, or cannot be compared: it is left as it is.
+/// Returns an error if the remote file is not the beginning of the local one, or cannot be
+/// compared. It is left as it is.
 async fn begun(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -95,7 +96,7 @@ async fn begun(
         _ if there > size => false,
         Some(is_same) => is_same,
         None => {
-            // A part is younger than the file it is of; in the same second, its content decides.
+            // A part is newer than its source. Within the same second, the content decides.
             let ages = time.zip(modified).map(|(there, here)| (there.seconds, here.seconds));
             let is_not_older = ages.is_some_and(|(there, here)| there >= here);
             let is_younger = ages.is_some_and(|(there, here)| there > here);
@@ -111,9 +112,9 @@ async fn begun(
     if is_same { Ok(found) } else { Err(mismatch(errand)) }
 }
 
-/// Returns how many bytes of our file the server keeps of an upload that was broken off, apart from
-/// the file of that name (SITE PARTIAL of plumb serve). In the same session, REST and STOR continue
-/// it.
+/// Returns how many bytes of the local file the server keeps of an interrupted upload, apart from
+/// the file of that name (SITE PARTIAL of `plumb serve`). REST and STOR continue it in the same
+/// session.
 async fn kept_apart(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -124,7 +125,7 @@ async fn kept_apart(
     if !dialogue.has("SITE PARTIAL") {
         return Ok(None);
     }
-    let wanted = format!("to ask for a part of '{}'", shown(&errand.path));
+    let wanted = format!("cannot query the partial upload of '{}'", shown(&errand.path));
     let task = Task::Quote(name_of(&[b"SITE PARTIAL ", errand.path.as_slice()].concat())?);
     let part = match dialogue.run(&wanted, task).await {
         Ok(done) => done.reply.number().filter(|part| (1..=size).contains(part)),
@@ -139,21 +140,21 @@ async fn kept_apart(
     {
         return Ok(Some(part));
     }
-    // The name stands for the part until the session ends.
+    // The name denotes the part until the session ends.
     dialogue.hang_up().await;
     Ok(None)
 }
 
 fn mismatch(errand: &Errand) -> Trouble {
     Trouble::Mismatch(format!(
-        "'{}' on the server is not known to be the beginning of {}: nothing was changed there; use \
-         --force, or leave out --continue, to replace it",
+        "'{}' on the server is not known to be the beginning of {}: it was not changed; to \
+         replace it, use --force, or omit --continue",
         shown(&errand.path),
         errand.from.display()
     ))
 }
 
-/// Compares the last bytes of a part on the server with ours; `None` if it cannot be read.
+/// Compares the last bytes of a remote part with the local file; `None` if they cannot be read.
 async fn sample_is_same(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -167,7 +168,7 @@ async fn sample_is_same(
         offset_bytes: from,
         expected_bytes: Some(there),
     };
-    let wanted = format!("to compare '{}'", shown(&errand.path));
+    let wanted = format!("cannot compare '{}'", shown(&errand.path));
     let near = Some(Near::Memory(Vec::new()));
     let (result, moved) = dialogue.run_once(&wanted, task, near).await;
     match result {
@@ -181,14 +182,14 @@ async fn sample_is_same(
     Ok(Some(is_read && ours == theirs))
 }
 
-/// From where an upload is sent, and how it goes on there.
+/// Start offset of an upload, and how it continues there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     at: u64,
-    /// Whether it goes on behind what the server keeps apart; in this session alone.
+    /// Whether it continues a part that the server stores apart; valid in this session only.
     is_apart: bool,
-    /// Whether REST says where STOR begins (RFC 3659 §5). The end of the file, where APPE begins, moves
-    /// while an earlier session still delivers what it has received.
+    /// Whether REST sets the offset at which STOR begins (RFC 3659 §5). APPE begins at the end of
+    /// the file, which moves while an earlier session still delivers data that it has received.
     has_restart: bool,
     session: Option<u64>,
 }
@@ -204,9 +205,9 @@ impl Position {
         Self { at, is_apart, has_restart, session: dialogue.session_number() }
     }
 
-    /// Returns the task that sends a file from here on. The size `announced` goes ahead as ALLO: a
-    /// server that keeps partial uploads commits at once what arrives as announced, and otherwise
-    /// waits for the end of the control connection.
+    /// Returns the task that sends a file from this offset on. The size `announced` is sent first,
+    /// as ALLO. A server that keeps partial uploads commits at once a file of the announced size,
+    /// and otherwise waits for the end of the control connection.
     fn store(
         self,
         errand: &Errand,
@@ -223,14 +224,14 @@ impl Position {
         })
     }
 
-    /// Returns whether the server may mean something else by now.
+    /// Returns whether the session has changed, so that the server may no longer have the part.
     fn is_lost(self, dialogue: &Dialogue) -> bool {
         self.is_apart && (self.session.is_none() || dialogue.session_number() != self.session)
     }
 }
 
-/// Finds where an upload that was broken off behind `sent` bytes more goes on. `before` is the size
-/// of what had the name before.
+/// Returns the position at which an upload continues that broke off after `sent` bytes. `before` is
+/// the size of the earlier file of that name.
 async fn position_after(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -248,7 +249,7 @@ async fn position_after(
     Ok(Position::of(if differs || at == 0 { Begun::Nothing } else { Begun::Part(at) }, dialogue))
 }
 
-/// Puts one file.
+/// Uploads one file.
 pub(super) async fn put(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -272,7 +273,7 @@ pub(super) async fn put(
     if position.at > 0 {
         let is_whole = has_size(dialogue, errand, size).await?;
         if !is_whole {
-            // Another session has written to it, or the server has forgotten where it was to begin.
+            // Another session has written to the file, or the server has ignored the offset.
             send(dialogue, &source, Position::default(), record).await?;
         }
         compare(dialogue, &errand.path, &file, record).await?;
@@ -283,7 +284,7 @@ pub(super) async fn put(
     Ok(Ending::Moved)
 }
 
-/// A file of ours that is sent.
+/// A local file to send.
 struct Source<'a> {
     errand: &'a Errand,
     terms: &'a Terms,
@@ -291,7 +292,7 @@ struct Source<'a> {
     size: Option<u64>,
 }
 
-/// Sends a file from `position` on, with all attempts that it may take. Returns where the last one began.
+/// Sends a file from `position` on, with retries. Returns the position of the last attempt.
 async fn send(
     dialogue: &mut Dialogue,
     source: &Source<'_>,
@@ -300,7 +301,7 @@ async fn send(
 ) -> Result<Position, Trouble> {
     let Source { errand, terms, mut file, size } = *source;
     let is_image = terms.representation.keeps_octets();
-    let wanted = format!("to put '{}'", shown(&errand.path));
+    let wanted = format!("cannot upload '{}'", shown(&errand.path));
     let mut made = 0;
     let is_large = is_image && size.is_some_and(|size| size >= WORTH_GOING_ON_BYTES);
     let before = match is_large && position.at == 0 {
@@ -326,7 +327,7 @@ async fn send(
         let Err(trouble) = result else { break };
         uncount(dialogue, position.at + sent);
         if position.at > 0 && (trouble.is_refused_command() || trouble.is_restart()) {
-            // It takes nothing behind what is there: all of it goes again.
+            // The server accepts no data after the existing part: send the whole file again.
             position = Position::default();
             continue;
         }
@@ -337,7 +338,7 @@ async fn send(
             let last = (position, sent, before);
             position = position_after(dialogue, errand, file, size, last).await?;
             if position.at == size && !position.is_apart && !trouble.is_refusal() {
-                // All of it is there, although no reply has said so.
+                // The file is complete, although no reply has confirmed it.
                 break;
             }
         }
@@ -345,14 +346,14 @@ async fn send(
     Ok(position)
 }
 
-/// Takes what an attempt has sent off the progress: the next one may send it again.
+/// Subtracts the bytes of a failed attempt from the progress: the next one may send them again.
 fn uncount(dialogue: &Dialogue, sent: u64) {
     let tally = &dialogue.caller.shared.tally;
     let less = |total: u64| Some(total.saturating_sub(sent));
     _ = tally.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
 }
 
-/// Returns whether the file there has the size of ours, as far as the server tells.
+/// Returns whether the remote file has the local size, as far as the server reports it.
 async fn has_size(
     dialogue: &mut Dialogue,
     errand: &Errand,
@@ -362,19 +363,19 @@ async fn has_size(
     Ok(there.zip(size).is_none_or(|(there, size)| there == size))
 }
 
-/// Gives the file there a time: by MFMT, where the server says that it has that; else by the SITE
-/// UTIME of several servers, of which not all say so, and whose three times are those of access,
-/// change and making. One that refuses that is not asked again; the file is there all the same, and
-/// has a time.
+/// Sets the time of the remote file: by MFMT if the server advertises it, otherwise by SITE UTIME.
+/// Several servers support SITE UTIME, not all of them advertise it; its three times are those of
+/// access, change and creation. A server that refuses SITE UTIME is not asked again. A refusal is
+/// not an error.
 async fn set_time(
     dialogue: &mut Dialogue,
     path: &[u8],
     modified: Timestamp,
 ) -> Result<(), Trouble> {
-    let wanted = format!("the time of '{}'", shown(path));
+    let wanted = format!("cannot set the time of '{}'", shown(path));
     let caller = Arc::clone(&dialogue.caller);
     let has_command = dialogue.has("MFMT");
-    let mut why = "the server sets no times".to_owned();
+    let mut why = "the server does not set times".to_owned();
     if has_command || !caller.avoids_times.load(Ordering::Relaxed) {
         let task = match has_command {
             true => Task::SetModified(modified, name_of(path)?),
@@ -387,13 +388,13 @@ async fn set_time(
         match dialogue.run_once(&wanted, task, None).await.0 {
             Ok(_) => return Ok(()),
             Err(trouble) if !trouble.is_refusal() => return Err(trouble),
-            // It may set that of another file.
+            // MFMT may succeed for another file.
             Err(trouble) if has_command => why = trouble.sentence(),
             Err(_) => caller.avoids_times.store(true, Ordering::Relaxed),
         }
     }
     if caller.shared.is_verbose.load(Ordering::Relaxed) {
-        say(&format!("'{}' has the time of now: {why}", shown(path)));
+        say(&format!("'{}' has the time of the upload: {why}", shown(path)));
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! What is on the other host: listings, facts of one name, patterns and whole trees.
+//! Queries about the remote host: listings, the facts of one name, patterns and directory trees.
 //!
-//! MLSD and MLST are asked where the server says that it has them, and LIST in every dialect of it
-//! otherwise. A name from a listing is one component; what would lead elsewhere is left out.
+//! MLSD and MLST are used if the server advertises them, and LIST in any of its dialects otherwise.
+//! A name in a listing is one path component. Names that would lead elsewhere are left out.
 //!
-//! A tree is listed with the names that Unix hides. Where a name is deleted for not being in a listing,
-//! the listing is audited ([`Audit`]): the lines that could not be read are counted.
+//! A tree is listed with the names that Unix hides. If names that are missing in a listing are
+//! deleted, the listing is audited ([`Audit`]): the lines that could not be parsed are counted.
 
 use super::dialogue::Dialogue;
 use super::trouble::Trouble;
@@ -17,40 +17,39 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-/// The most entries of a tree, and how deep it may be: links may lead in circles.
+/// Maximum number of entries and maximum depth of a tree, since links may form cycles.
 const ENTRIES_MAX: usize = 1_000_000;
 const DEPTH_MAX: usize = 64;
 
-/// Something on the other host.
+/// An entry on the remote host.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// Where it is, as the server is asked for it.
+    /// Path as it is sent to the server.
     pub(super) path: Vec<u8>,
-    /// Where it is below what was walked.
+    /// Path relative to the directory that was walked.
     pub(super) below: Vec<u8>,
     pub(super) entry: Entry,
 }
 
-/// What is noted of listings by which something may be deleted.
+/// Audit of the listings on which deletions depend.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Audit {
-    /// The folder whose listing must come as one: that there are no files is not taken from a
-    /// refusal.
+    /// Directory whose listing must succeed: a refusal does not count as an empty directory.
     pub(super) root: Vec<u8>,
-    /// Lines that say nothing, names without a kind, and folders that were not looked into.
+    /// Number of unparsed lines, names without a kind, and directories that were not entered.
     pub(super) unread: u64,
 }
 
-/// What the server says of a path.
+/// Answer of the server to a query about one path.
 enum Facts {
     Known(Box<Entry>),
-    /// There is no such thing.
+    /// The path does not exist.
     Nothing,
-    /// It does not say.
+    /// The server does not report facts.
     Unknown,
 }
 
-/// Makes a name of bytes that a command is to carry.
+/// Converts bytes to a name that a command can carry.
 pub(super) fn name_of(bytes: &[u8]) -> Result<Name, Trouble> {
     Name::new(bytes).map_err(|_| {
         let shown = shown(bytes);
@@ -70,12 +69,12 @@ pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns where a name is that is said in a folder; an absolute one says it itself.
+/// Returns the path of `name` in `folder`. An absolute name is returned unchanged.
 pub(super) fn path_in(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") { name.to_vec() } else { join(folder, name) }
 }
 
-/// Splits a path before its last component, without the slash between; that of the root stays.
+/// Splits a path before its last component. The slash between is dropped, except that of the root.
 pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {
         None => (b"", path),
@@ -92,19 +91,19 @@ pub(super) fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// Returns the time by the calendar.
+/// Returns the wall-clock time in seconds.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: 0 }
 }
 
 impl Dialogue {
-    /// Returns what is in a directory, without itself and the one above.
+    /// Returns the entries of a directory, without itself and its parent.
     pub(super) async fn list(&mut self, folder: &[u8]) -> Result<Vec<Entry>, Trouble> {
         self.list_at_most(folder, ENTRIES_MAX, self.audit.is_some()).await
     }
 
-    /// As [`Self::list`], with the names that Unix hides if `wants_hidden`.
+    /// Like [`Self::list`], with the names that Unix hides if `wants_hidden`.
     async fn list_at_most(
         &mut self,
         folder: &[u8],
@@ -112,13 +111,13 @@ impl Dialogue {
         wants_hidden: bool,
     ) -> Result<Vec<Entry>, Trouble> {
         self.says_empty = false;
-        let wanted = format!("the listing of '{}'", shown(folder));
+        let wanted = format!("cannot list '{}'", shown(folder));
         let name = if folder.is_empty() { None } else { Some(name_of(folder)?) };
         self.ready().await?;
         if self.has("MLST") || self.has("MLSD") {
             let fetched = self.fetch_listing(&wanted, ListKind::Facts, name.clone(), most);
             match fetched.await {
-                // What is no listing of facts is asked for in the other form.
+                // The reply is not a listing of facts: LIST follows.
                 Ok((_, listing)) if !listing.has_facts() => {}
                 Ok((done, listing)) => {
                     self.note_left_out(folder, &done.reply);
@@ -150,7 +149,7 @@ impl Dialogue {
                 self.note_left_out(folder, &done.reply);
                 let (entries, unread) = listing.into_entries();
                 self.note_unread(unread);
-                // Names alone do not say what they are of.
+                // NLST does not report the kind of a name.
                 self.note_uncertain(u64::try_from(entries.len()).unwrap_or(u64::MAX));
                 Ok(entries)
             }
@@ -158,15 +157,15 @@ impl Dialogue {
         }
     }
 
-    /// Returns whether a refusal says of a folder that it is empty, and may be believed.
+    /// Returns whether a refusal reliably means that a directory is empty.
     fn is_empty(&mut self, folder: &[u8], trouble: &Trouble) -> bool {
         let must_come = self.audit.as_ref().is_some_and(|audit| audit.root == folder);
         self.says_empty = trouble.is_empty_folder() && !must_come;
         self.says_empty
     }
 
-    /// Asks for a listing again, with the names that Unix hides. A server that takes `-a` for a name
-    /// lists another place, or none: a listing that lacks an entry of `shown` is not used.
+    /// Requests a listing again, with the names that Unix hides. A server that takes `-a` for a
+    /// name lists another directory, or none. A listing that lacks an entry of `shown` is not used.
     async fn with_hidden(
         &mut self,
         wanted: &str,
@@ -191,18 +190,18 @@ impl Dialogue {
         self.unread.absorb(unread);
     }
 
-    /// Counts entries of which a deletion must not conclude anything.
+    /// Counts entries from which a deletion must not conclude anything.
     fn note_uncertain(&mut self, count: u64) {
         if let Some(audit) = &mut self.audit {
             audit.unread = audit.unread.saturating_add(count);
         }
     }
 
-    /// Reports the lines of listings that were not understood, if there were any.
+    /// Reports the listing lines that could not be parsed, if there are any.
     ///
     /// # Errors
     ///
-    /// If there were: the result is not complete.
+    /// Returns an error if there are any: the result is incomplete.
     pub(super) fn report_unread(&self) -> Result<(), Trouble> {
         match unread_text(&self.unread) {
             Some(sentence) => Err(Trouble::LeftOut(sentence)),
@@ -210,28 +209,28 @@ impl Dialogue {
         }
     }
 
-    /// Says how many names of a folder the server could not tell, if it says so.
+    /// Prints how many names of a directory the server left out, if it reports that.
     fn note_left_out(&mut self, folder: &[u8], reply: &Reply) {
         // pure-ftpd: `226 Output truncated to 10000 matches`.
         if reply.has_any(&[b"truncated"]) {
             self.left_out = self.left_out.saturating_add(1);
             self.note_uncertain(1);
-            say(&format!("the listing of '{}' is not complete: {reply}", shown(folder)));
+            say(&format!("the listing of '{}' is incomplete: {reply}", shown(folder)));
         }
         let Some(count) = left_out(reply) else { return };
         self.left_out = self.left_out.saturating_add(count);
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
         say(&format!(
-            "{names} of '{}' there hold line ends: FTP cannot tell them, and they are left out",
+            "skipped {names} of '{}' on the server: FTP cannot transfer names with line breaks",
             shown(folder)
         ));
     }
 
-    /// Keeps what may have its name here too, and says how much that is not: a name of a listing is
-    /// chosen by others.
+    /// Keeps the entries whose names are valid local file names, and prints how many are not. The
+    /// server chooses the names in a listing.
     pub(super) fn for_here(&mut self, mut found: Vec<Found>) -> Vec<Found> {
         let is_safe = |found: &Found| {
-            // The root has no name of its own, and needs none.
+            // The root has no name of its own.
             let mut parts = found.below.split(|&byte| byte == b'/');
             found.below.is_empty() || parts.all(|part| LocalName::new(part).is_ok())
         };
@@ -239,7 +238,7 @@ impl Dialogue {
         let Some(one) = unsafe_one.map(|found| shown(&found.below)) else { return found };
         if self.caller.shared.is_verbose.load(Ordering::Relaxed) {
             for name in found.iter().filter(|found| !is_safe(found)) {
-                say(&format!("'{}' on the server is no valid file name here", shown(&name.below)));
+                say(&format!("'{}' on the server is not a valid local name", shown(&name.below)));
             }
         }
         let before = found.len();
@@ -247,21 +246,19 @@ impl Dialogue {
         let count = before - found.len();
         self.left_out = self.left_out.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
         say(&match count {
-            1 => format!("'{one}' there is no name for a file here: it is left out"),
-            _ => format!(
-                "{count} names there are none for files here ('{one}' is one): they are left out"
-            ),
+            1 => format!("skipped '{one}': it is not a valid local name"),
+            _ => format!("skipped {count} names that are not valid local names, such as '{one}'"),
         });
         found
     }
 
-    /// Goes to the folder of a path, one component after the other, for servers that know no paths.
-    /// Returns whether it is there.
+    /// Changes to the directory of a path, one component at a time, for servers that accept no
+    /// paths. Returns whether the directory exists.
     pub(super) async fn enter_folder_of(&mut self, path: &[u8]) -> Result<bool, Trouble> {
         let root: Option<&[u8]> = path.starts_with(b"/").then_some(b"/");
         let parts = split(path).0.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
         for part in root.into_iter().chain(parts) {
-            let wanted = format!("to go to '{}'", shown(part));
+            let wanted = format!("cannot change to '{}'", shown(part));
             match self.run(&wanted, Task::ChangeDirectory(name_of(part)?)).await {
                 Ok(_) => {}
                 Err(trouble) if trouble.is_refusal() => return Ok(false),
@@ -271,9 +268,9 @@ impl Dialogue {
         Ok(true)
     }
 
-    /// Asks for the facts of a path.
+    /// Requests the facts of a path (MLST).
     async fn facts(&mut self, path: &[u8]) -> Result<Facts, Trouble> {
-        let wanted = format!("the facts of '{}'", shown(path));
+        let wanted = format!("cannot read the facts of '{}'", shown(path));
         match self.run(&wanted, Task::Facts(name_of(path)?)).await {
             Ok(done) => {
                 let entry = done.reply.entry().map(Box::new);
@@ -285,7 +282,7 @@ impl Dialogue {
         }
     }
 
-    /// Returns what is known of a name; `None` if there is no such thing.
+    /// Returns the entry of a path; `None` if it does not exist.
     pub(super) async fn look_at(&mut self, path: &[u8]) -> Result<Option<Entry>, Trouble> {
         self.ready().await?;
         let (folder, last) = split(path);
@@ -299,7 +296,7 @@ impl Dialogue {
                 Facts::Unknown => {}
             }
         }
-        // The other lines of that listing are not what was asked for.
+        // Unparsed lines are not reported: only one entry of this listing is requested.
         let unread = std::mem::take(&mut self.unread);
         let listed = self.list(folder).await;
         self.unread = unread;
@@ -310,11 +307,11 @@ impl Dialogue {
         }
     }
 
-    /// Returns whether there is a directory of that name, for servers that list one that is not
-    /// there as an empty one. The session ends, since its working directory has changed.
+    /// Returns whether a directory exists, for servers that list a missing directory as an empty
+    /// one. The session ends, since its working directory has changed.
     pub(super) async fn is_directory(&mut self, path: &[u8]) -> Result<bool, Trouble> {
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        let wanted = format!("to change to '{}'", shown(path));
+        let wanted = format!("cannot change to '{}'", shown(path));
         let changed = self.run(&wanted, Task::ChangeDirectory(name_of(path)?)).await;
         self.hang_up().await;
         match changed {
@@ -324,12 +321,12 @@ impl Dialogue {
         }
     }
 
-    /// Returns the size and the time of a file, as far as the server tells.
+    /// Returns the size and the time of a file, as far as the server reports them.
     pub(super) async fn size_and_time(
         &mut self,
         path: &[u8],
     ) -> Result<(Option<u64>, Option<Timestamp>), Trouble> {
-        let wanted = format!("the size of '{}'", shown(path));
+        let wanted = format!("cannot read the size of '{}'", shown(path));
         self.ready().await?;
         if self.has("MLST") {
             match self.facts(path).await? {
@@ -349,8 +346,8 @@ impl Dialogue {
         Ok((size, self.told_time(path).await?))
     }
 
-    /// Returns the size of a file, if MLST tells it, and its time, if that is wanted: SIZE is that
-    /// of TYPE I, and some servers refuse it.
+    /// Returns the size of a file, if MLST reports it, and its time, if requested. SIZE is that of
+    /// TYPE I, and some servers refuse it.
     pub(super) async fn facts_of_text(
         &mut self,
         path: &[u8],
@@ -368,12 +365,12 @@ impl Dialogue {
         Ok((None, time))
     }
 
-    /// Returns the time of a file by MDTM, if the server has that.
+    /// Returns the time of a file by MDTM, if the server supports it.
     pub(super) async fn told_time(&mut self, path: &[u8]) -> Result<Option<Timestamp>, Trouble> {
         if !self.may_have("MDTM") {
             return Ok(None);
         }
-        let wanted = format!("the time of '{}'", shown(path));
+        let wanted = format!("cannot read the time of '{}'", shown(path));
         match self.run(&wanted, Task::Modified(name_of(path)?)).await {
             Ok(done) => Ok(done.reply.timestamp()),
             Err(trouble) if trouble.is_refusal() => Ok(None),
@@ -381,13 +378,13 @@ impl Dialogue {
         }
     }
 
-    /// Returns everything that a pattern stands for.
+    /// Returns all entries that match a pattern.
     pub(super) async fn expand(&mut self, pattern: &[u8]) -> Result<Vec<Found>, Trouble> {
         self.expand_below(b"", pattern).await
     }
 
-    /// Returns everything that a pattern stands for in a folder, whose own name is no pattern. What
-    /// has the very name of a part of the pattern is all that this part stands for.
+    /// Returns all entries that match a pattern in a directory, whose own name is taken literally.
+    /// A part of the pattern that is the name of an entry matches only that entry.
     pub(super) async fn expand_below(
         &mut self,
         folder: &[u8],
@@ -430,9 +427,9 @@ impl Dialogue {
         Ok(places)
     }
 
-    /// Returns what is in a directory, with the hidden names. Many servers list what is no directory, is
-    /// not there or may not be read as an empty directory, and a file as a directory with that file:
-    /// then one must be able to change to it.
+    /// Returns the entries of a directory, including the hidden ones. Many servers list a path that
+    /// is no directory, does not exist or may not be read as an empty directory, and a file as a
+    /// directory with that file. In these cases it must be possible to change to the path.
     async fn list_surely(
         &mut self,
         path: &[u8],
@@ -452,14 +449,14 @@ impl Dialogue {
         if entries.is_empty() && !is_readable {
             self.note_uncertain(1);
             self.left_out = self.left_out.saturating_add(1);
-            say(&format!("'{}' on the server may not be read: it is left out", shown(path)));
+            say(&format!("skipped '{}' on the server: permission denied", shown(path)));
         }
         Ok(entries)
     }
 
-    /// Returns everything below a directory, each directory before what it holds. What is not
-    /// `wanted`, by where it is below and whether it is a directory, is left out with all that is
-    /// in it.
+    /// Returns all entries below a directory, each directory before its content. `wanted` gets the
+    /// relative path of an entry and whether it is a directory. If it returns false, the entry is
+    /// left out with its content.
     pub(super) async fn walk(
         &mut self,
         folder: &[u8],
@@ -471,7 +468,7 @@ impl Dialogue {
             let room = ENTRIES_MAX.saturating_sub(found.len());
             let mut entries = match self.list_surely(&path, room, is_readable).await {
                 Err(trouble) if depth > 0 && trouble.is_refusal() => {
-                    say(&format!("'{}' is left out: {}", shown(&path), trouble.sentence()));
+                    say(&format!("skipped '{}': {}", shown(&path), trouble.sentence()));
                     self.left_out = self.left_out.saturating_add(1);
                     self.note_uncertain(1);
                     continue;
@@ -496,7 +493,7 @@ impl Dialogue {
                     self.note_uncertain(1);
                     self.left_out = self.left_out.saturating_add(1);
                     say(&format!(
-                        "'{}' is left out: it is more than {DEPTH_MAX} directories deep",
+                        "skipped '{}': it is more than {DEPTH_MAX} directories deep",
                         shown(&here.path)
                     ));
                 }
@@ -507,13 +504,14 @@ impl Dialogue {
     }
 }
 
-/// Returns whether a directory may be listed, by the fact `perm` (RFC 3659 §7.5.5) or the bits of Unix.
+/// Returns whether a directory may be listed, by the fact `perm` (RFC 3659 §7.5.5) or by the Unix
+/// mode bits.
 fn may_be_read(entry: &Entry) -> bool {
     let may_list = entry.permissions.is_none_or(|permissions| permissions.allows(b'l'));
     may_list && entry.mode.is_none_or(|mode| mode & 0o444 != 0)
 }
 
-/// Returns how many names a server of our kind says that it has left out of a listing.
+/// Returns how many names `plumb serve` reports to have left out of a listing.
 fn left_out(reply: &Reply) -> Option<u64> {
     let text = String::from_utf8_lossy(reply.text()).into_owned();
     let before = text.split(" left out").next().filter(|before| before.len() < text.len())?;
@@ -521,14 +519,14 @@ fn left_out(reply: &Reply) -> Option<u64> {
     counted.rsplit(' ').next()?.parse().ok().filter(|count| *count > 0)
 }
 
-/// Returns the sentence about lines of listings that were not understood, if there were any.
+/// Returns the message about listing lines that could not be parsed, if there are any.
 pub(super) fn unread_text(unread: &Unread) -> Option<String> {
     let example = shown(unread.first.as_deref()?);
     match unread.lines {
         0 => None,
-        1 => Some(format!("1 line of the listing was not understood: '{example}'")),
+        1 => Some(format!("cannot parse 1 line of the listing: '{example}'")),
         count => Some(format!(
-            "{} lines of the listing were not understood, the first: '{example}'",
+            "cannot parse {} lines of the listing, the first: '{example}'",
             records::figures::count(count)
         )),
     }

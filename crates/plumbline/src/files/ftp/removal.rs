@@ -1,8 +1,9 @@
-//! What may be removed or renamed on another host, and in which order.
+//! Removal and renaming on the server: which paths are permitted, and in which order they are
+//! removed.
 //!
-//! A path whose last component is empty, `.` or `..`, and the root, name more than their text shows.
-//! They are refused as by rm(1), before anything is removed. What is removed is found first, counted,
-//! and confirmed on a terminal.
+//! A path whose last component is empty, `.` or `..`, and the root, denote more than their text
+//! shows. They are refused, as by rm(1), before anything is removed. The names to remove are listed
+//! first, counted, and confirmed on a terminal.
 
 use super::dialogue::Dialogue;
 use super::manage::show;
@@ -16,13 +17,13 @@ use protocols::application::ftp::user::Task;
 use records::figures::count;
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Refuses a path that names a directory by its place and not by its name.
+/// Refuses a path that names a directory by its position and not by its name.
 ///
 /// # Errors
 ///
-/// For an empty path, the root, `~`, and paths that end with `.` or `..`.
+/// Returns an error for an empty path, the root, `~`, and paths that end with `.` or `..`.
 pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), Trouble> {
-    // Servers of Windows take either slash.
+    // Windows servers accept either slash.
     let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\');
     let end = path.iter().rposition(|byte| !is_separator(byte)).map_or(0, |at| at + 1);
     let last = path.get(..end).unwrap_or_default().rsplit(is_separator).next().unwrap_or_default();
@@ -38,28 +39,28 @@ pub(super) fn check_named(path: &[u8], verb: &str) -> Result<(), Trouble> {
     Err(Trouble::Wrong(format!("refusing to {verb}: {why}; name a file or a directory in it")))
 }
 
-/// How things are removed, and what is said of it.
+/// Options of a removal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RemoveOptions {
-    /// Only say what would be removed.
+    /// Whether the names are printed instead of removed.
     pub(super) is_dry_run: bool,
-    /// Name each thing that is removed.
+    /// Whether each removed name is printed.
     pub(super) is_verbose: bool,
     pub(super) is_json: bool,
     pub(super) is_quiet: bool,
 }
 
-/// What is to be removed, in that order, and what is not.
+/// Names to remove, in order, and directories that stay.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
-    /// Names, and whether they are of directories; what is in one comes before it.
+    /// Names, and whether each is a directory; the content of a directory precedes it.
     things: Vec<(Vec<u8>, bool)>,
     /// Directories that stay, since only files are to be removed.
     directories_left: Vec<Vec<u8>>,
 }
 
 impl Removal {
-    /// Finds what a name or a pattern stands for.
+    /// Finds the names that a path or a pattern denotes.
     pub(super) async fn of(
         dialogue: &mut Dialogue,
         name: &[u8],
@@ -74,7 +75,7 @@ impl Removal {
         let found = dialogue.expand(name).await?;
         if found.is_empty() {
             let shown = shown(name);
-            return Err(Trouble::NotThere(format!("nothing there fits '{shown}'")));
+            return Err(Trouble::NotThere(format!("nothing on the server matches '{shown}'")));
         }
         for place in found {
             removal.add(dialogue, &place, is_recursive).await?;
@@ -82,7 +83,7 @@ impl Removal {
         Ok(removal)
     }
 
-    /// Adds what has this name, which is no pattern.
+    /// Adds the file or directory at `path`, which is not a pattern.
     pub(super) async fn add_named(
         &mut self,
         dialogue: &mut Dialogue,
@@ -97,7 +98,7 @@ impl Removal {
         self.add(dialogue, &place, is_recursive).await
     }
 
-    /// Adds what was found.
+    /// Adds an entry that was found.
     pub(super) async fn add(
         &mut self,
         dialogue: &mut Dialogue,
@@ -121,7 +122,7 @@ impl Removal {
         Ok(())
     }
 
-    /// Returns whether more than one thing goes, or a directory with what is in it.
+    /// Returns whether more than one name is removed, or a directory with its content.
     pub(super) fn is_many(&self) -> bool {
         self.things.len() > 1 || self.things.iter().any(|(_, is_directory)| *is_directory)
     }
@@ -131,7 +132,7 @@ impl Removal {
         amount(&self.things)
     }
 
-    /// Removes all of it. What the server refuses is reported, and the rest is removed.
+    /// Removes all names. A refusal of the server is reported, and the rest is removed.
     pub(super) async fn run(
         &self,
         dialogue: &mut Dialogue,
@@ -152,7 +153,7 @@ impl Removal {
                     tell(path, *is_directory, options)?;
                     removed.push((path.clone(), *is_directory));
                 }
-                // Alone, it is what was asked for.
+                // The error of a single name is the error of the command.
                 Err(trouble) if self.things.len() == 1 || !trouble.is_refusal() => {
                     return Err(trouble);
                 }
@@ -192,7 +193,7 @@ impl Removal {
             let (failed, of) = (count(failed), count(of));
             let sentence = first.sentence();
             return Err(Trouble::LeftOut(format!(
-                "{failed} of {of} were not removed; the first: {sentence}"
+                "{failed} of {of} were not removed; the first error: {sentence}"
             )));
         }
         match self.directories_left.as_slice() {
@@ -218,7 +219,7 @@ impl Removal {
                 let shown = shown(path);
                 Err(match entry {
                     Some(entry) if entry.kind.is_directory() => Trouble::IsFolder(format!(
-                        "'{shown}' is a directory: use -r to remove it and all that is in it"
+                        "'{shown}' is a directory: use -r to remove it and its contents"
                     )),
                     _ => trouble,
                 })
@@ -242,7 +243,7 @@ pub(super) fn amount(things: &[(Vec<u8>, bool)]) -> String {
     }
 }
 
-/// Says what was removed, if that is wanted.
+/// Reports a removed name, if requested.
 fn tell(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), Trouble> {
     if options.is_json {
         return show(format!("{}\n", as_json("deleted", path, is_directory)).as_bytes());
@@ -254,7 +255,7 @@ fn tell(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), T
     Ok(())
 }
 
-/// Asks on the terminal whether to go on; without one the answer is yes.
+/// Asks on the terminal whether to continue. Without a terminal the answer is yes.
 pub(super) async fn confirm(dialogue: &Dialogue, question: &str) -> Result<(), Trouble> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(());
@@ -281,13 +282,13 @@ pub(super) async fn confirm(dialogue: &Dialogue, question: &str) -> Result<(), T
 
 /// Removes one file.
 pub(super) async fn remove_file(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to remove '{}'", shown(path));
+    let wanted = format!("cannot remove '{}'", shown(path));
     dialogue.run(&wanted, Task::Delete(name_of(path)?)).await.map(|_| ())
 }
 
-/// Removes one directory, which is empty.
+/// Removes one directory, which must be empty.
 pub(super) async fn remove_directory(dialogue: &mut Dialogue, path: &[u8]) -> Result<(), Trouble> {
-    let wanted = format!("to remove the directory '{}'", shown(path));
+    let wanted = format!("cannot remove the directory '{}'", shown(path));
     dialogue.run(&wanted, Task::RemoveDirectory(name_of(path)?)).await.map(|_| ())
 }
 

@@ -1,15 +1,15 @@
-//! Which names a mirror is about: rules of patterns, in the order in which they were said.
+//! Rules that select the names of a mirror: patterns in the order of the command line.
 //!
-//! The last rule that fits a name decides. What no rule fits goes along, unless the first rule is
-//! one that includes. A pattern without a slash is for the last part of a name, in whatever folder;
-//! one with a slash is for the whole name below the mirrored folder; one that ends with a slash is
-//! for folders alone. With a folder goes all that is in it.
+//! The last rule that matches a name decides. A name that no rule matches is selected, unless the
+//! first rule is an include rule. A pattern without a slash matches the last component of a name in
+//! any directory. One with a slash matches the whole path below the mirrored directory. One that
+//! ends with a slash matches directories only. An excluded directory excludes all its content.
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use protocols::application::ftp::listing::Pattern;
 
-/// One rule.
+/// An include or exclude rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     includes: bool,
@@ -21,11 +21,11 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Glob {
     Pattern(Pattern),
-    /// A name without anything that stands for others.
+    /// A name without wildcards.
     Name(Vec<u8>),
 }
 
-/// All rules.
+/// All rules, in the order of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules(Vec<Rule>);
 
@@ -38,7 +38,7 @@ impl Rule {
         let of_whole = text.contains('/');
         let text = text.strip_prefix('/').unwrap_or(text).as_bytes();
         if text.is_empty() {
-            bail!("a pattern has at least one letter");
+            bail!("the pattern is empty");
         }
         let pattern = Pattern::parse(text).map_or_else(|| Glob::Name(text.to_vec()), Glob::Pattern);
         Ok(Self { includes, pattern, of_whole, of_folders })
@@ -58,22 +58,22 @@ impl Rule {
 }
 
 impl Rules {
-    /// Returns whether a name goes along, without regard to the folders above it.
+    /// Returns whether a name is selected, regardless of the directories above it.
     pub(super) fn takes(&self, name: &[u8], is_folder: bool) -> bool {
         let last = self.0.iter().rev().find(|rule| rule.fits(name, is_folder));
-        // What is in a folder may be wanted though its own name is not.
+        // A directory may contain selected names even if no rule matches its own name.
         let others = is_folder || self.0.first().is_none_or(|rule| !rule.includes);
         last.map_or(others, |rule| rule.includes)
     }
 
-    /// Returns whether a name and all the folders above it go along.
+    /// Returns whether a name and all directories above it are selected.
     pub(super) fn takes_below(&self, name: &[u8], is_folder: bool) -> bool {
         let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         let mut above = slashes.filter_map(|(at, _)| name.get(..at));
         above.all(|folder| self.takes(folder, true)) && self.takes(name, is_folder)
     }
 
-    /// Returns whether folders are only made for what goes into them.
+    /// Returns whether directories are created only for the files in them.
     pub(super) fn are_of_files(&self) -> bool {
         self.0.first().is_some_and(|rule| rule.includes)
     }
@@ -92,13 +92,13 @@ fn argument(name: &'static str, includes: bool, help: &'static str) -> Arg {
         .help(help)
 }
 
-// The order between two arguments is not to be had from a derived list of each.
+// A list derived for each argument would lose the order between the two arguments.
 impl clap::Args for Rules {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let include = "Only what fits, and what is in folders that fit; may be said several times";
-        let exclude = "Without what fits, and without all that is in folders that fit: it is \
-                       neither moved nor deleted; may be said several times. Of all --include and \
-                       --exclude the last one that fits a name decides";
+        let include = "Mirror only names that match or are in matching directories; repeatable";
+        let exclude = "Neither mirror nor delete names that match or are in matching directories; \
+                       repeatable. Of all --include and --exclude options, the last one that \
+                       matches a name decides";
         command.arg(argument(INCLUDE, true, include)).arg(argument(EXCLUDE, false, exclude))
     }
 

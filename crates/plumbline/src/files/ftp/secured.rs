@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 pub(super) struct Secured {
     layer: RecordLayer,
     stream: Plain,
-    /// What came with the handshake.
+    /// Data received together with the end of the handshake.
     early: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ impl Secured {
         Ok(Self { layer, stream, early: Vec::new() })
     }
 
-    /// Does the handshake, and returns what was agreed.
+    /// Performs the handshake, and returns the agreed parameters.
     pub(super) fn begin(&mut self) -> io::Result<DataTls> {
         let mut early = Vec::new();
         let mut keep = |bytes: &[u8]| early.extend_from_slice(bytes);
@@ -38,34 +38,34 @@ impl Secured {
                 Turn::Ended if self.layer.is_handshaking() => {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
-                // The last flight of the handshake may have come, and with it data or, of an empty
-                // file, the end.
+                // The last flight of the handshake may contain data or, for an empty file, the end.
                 Turn::Again | Turn::NeedsInput | Turn::Open | Turn::Ended => {}
             }
         }
-        // The end of the handshake is left to be said, and our data may not come for long.
+        // Sends the end of the handshake now, since application data may follow much later.
         while self.turn(Saying::Nothing, &mut keep)? == Turn::Again {}
         self.flush()?;
         self.early = early;
         Ok(DataTls::of(self.layer.agreed()))
     }
 
-    /// Returns how long enciphering and deciphering took.
+    /// Returns the time spent on encryption and decryption.
     pub(super) fn spent(&self) -> Duration {
         self.layer.spent()
     }
 
-    /// Returns what is below.
+    /// Returns the underlying connection.
     pub(super) const fn plain(&self) -> &Plain {
         &self.stream
     }
 
-    /// Waits for data, gives it to `each` in pieces, and returns how much that was; none at the end.
-    /// At most `at_most` bytes are read of the wire for it, or a record.
+    /// Waits for data, passes it to `each` in pieces, and returns the number of bytes; 0 at the
+    /// end. For this, reads at most `at_most` bytes of the connection, or a record.
     ///
     /// # Errors
     ///
-    /// What TLS or the connection says; [`ErrorKind::UnexpectedEof`] if it ends without saying so.
+    /// Returns an error of TLS or of the connection; [`ErrorKind::UnexpectedEof`] if the stream
+    /// ends without close_notify.
     pub(super) fn receive(
         &mut self,
         at_most: usize,
@@ -95,12 +95,12 @@ impl Secured {
         self.say(Saying::Data(bytes))
     }
 
-    /// Says that nothing follows.
+    /// Sends close_notify.
     pub(super) fn send_end(&mut self) -> io::Result<()> {
         self.say(Saying::End)
     }
 
-    /// Closes our side of what is below.
+    /// Shuts down the sending direction of the underlying connection.
     pub(super) fn shut_down(&mut self) -> io::Result<()> {
         self.stream.shut_down()
     }
@@ -109,7 +109,7 @@ impl Secured {
         loop {
             match self.turn(saying, &mut |_| {})? {
                 Turn::Open => return self.flush(),
-                // The far side may have ended, and still hears.
+                // The peer may have ended its direction, and still receive.
                 Turn::Again | Turn::Ended => {}
                 Turn::NeedsInput => return Err(ErrorKind::NotConnected.into()),
             }
@@ -118,7 +118,7 @@ impl Secured {
 
     fn turn(&mut self, saying: Saying<'_>, each: &mut dyn FnMut(&[u8])) -> io::Result<Turn> {
         self.layer.turn(saying, each).inspect_err(|_| {
-            // Who does not hear any more need not be told.
+            // An alert goes out if possible. A peer that has closed does not need it.
             _ = self.stream.write_all(self.layer.output());
         })
     }
@@ -131,7 +131,7 @@ impl Secured {
         Ok(())
     }
 
-    /// Says what there is to say and reads more of the wire, at least a byte.
+    /// Sends pending output, then reads at least one byte of the connection.
     fn read(&mut self, at_most: usize) -> io::Result<()> {
         self.flush()?;
         loop {

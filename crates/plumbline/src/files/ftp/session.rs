@@ -1,8 +1,9 @@
-//! One session: the engine's control connection, and its data connections one after the other.
+//! One FTP session: the control connection of the engine, and its data connections one after the
+//! other.
 //!
-//! The engine says what is to be done and the session does it; the bytes of files are moved by a
-//! thread for each data connection. A task runs until the engine says that it is over and that
-//! thread has ended, whichever comes last.
+//! The engine requests actions and the session performs them. A thread per data connection moves
+//! the bytes of files. A task ends when the engine has reported its result and that thread has
+//! ended.
 
 use super::facts::Facts;
 use super::link::{Canceller, Link};
@@ -31,47 +32,47 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// How often the engine is told how far a transfer is.
+/// Interval at which the engine learns the progress of a transfer.
 const TICK: Duration = Duration::from_secs(1);
-/// How often TCP is asked for the progress of a transfer that is watched.
+/// Interval at which TCP is sampled during a measured transfer.
 const SAMPLE_EVERY: Duration = Duration::from_millis(3);
-/// How long the server may take to see that a transfer was given up.
+/// Maximum time for the server to notice that a transfer was aborted.
 const GIVE_UP: Duration = Duration::from_secs(3);
-/// How long the server may take to answer QUIT: nothing depends on it.
+/// Maximum time for the server to answer QUIT. Nothing depends on the answer.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Of the control connection at a time.
+/// Bytes read from the control connection at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What several sessions have in common.
+/// State shared by several sessions.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    /// Our own host, if it is not the kernel.
+    /// User-space host; `None` for the kernel's TCP.
     pub(super) host: Option<Host>,
-    /// Not faster than that.
+    /// Rate limit for data.
     pub(super) bytes_per_second: Option<u64>,
-    /// All bytes that have moved.
+    /// Bytes moved by all sessions.
     pub(super) tally: Arc<AtomicU64>,
-    /// When what comes comes, where somebody wants to know.
+    /// Log of arrivals, if the transfer is measured.
     pub(super) watch: Option<Arc<Mutex<Watch>>>,
-    /// How many there will be, as far as that is known.
+    /// Expected final value of `tally`, as far as it is known.
     pub(super) expected: Arc<AtomicU64>,
-    /// Whether somebody has ended it.
+    /// Whether the operations are to end.
     pub(super) stop: watch::Receiver<bool>,
-    /// Whether commands and replies are shown.
+    /// Whether the server's replies are printed.
     pub(super) is_verbose: Arc<AtomicBool>,
-    /// Where the meters are shown.
+    /// Board on which the meters are displayed.
     pub(super) board: Arc<Board>,
 }
 
-/// What a task has brought, beside the engine's word.
+/// Result of a task, with its transferred data.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) result: Result<Done, Failure>,
-    /// What has moved, if there was a data connection.
+    /// Transferred data, if there was a data connection.
     pub(super) moved: Option<Moved>,
 }
 
-/// One session.
+/// FTP session over one control connection.
 pub(super) struct Session {
     user: User,
     control: Control,
@@ -83,19 +84,19 @@ pub(super) struct Session {
     representation: Representation,
     expected_bytes: Option<u64>,
     moved: Option<Moved>,
-    /// The connection of an upload that has ended here; TCP may still send what was given to it.
+    /// Connection of an upload that has ended locally; TCP may still send what was written to it.
     ended: Option<Canceller>,
-    /// What it learns for records.
+    /// Observations for the records.
     pub(super) facts: Facts,
-    /// What the server can do.
+    /// Features that the server advertises.
     pub(super) features: Features,
-    /// Whether the login, with the question for its features, is over.
+    /// Whether the login, including FEAT, is complete.
     is_open: bool,
-    /// By what the server is trusted, and its fingerprint.
+    /// Reason for trusting the server, and the fingerprint of its certificate.
     pub(super) trusted_by: Option<(TrustedBy, String)>,
-    /// Why there is no TLS.
+    /// Reason for a TLS failure.
     pub(super) refusal: Option<Refusal>,
-    /// The ends of the control connection.
+    /// Local and remote address of the control connection.
     pub(super) local: SocketAddr,
     pub(super) peer: SocketAddr,
 }
@@ -132,11 +133,11 @@ enum News {
 }
 
 impl Session {
-    /// Logs in over a connection that is open.
+    /// Logs in over an established connection.
     ///
     /// # Errors
     ///
-    /// What this machine says; what the server says is inside.
+    /// Returns an error of the local system. A failure of the login is in the inner result.
     pub(super) async fn open(
         carrier: Carrier,
         settings: UserSettings,
@@ -180,12 +181,12 @@ impl Session {
         Ok((session, logged_in))
     }
 
-    /// Returns whether it takes no more tasks.
+    /// Returns whether the session accepts no more tasks.
     pub(super) fn is_closed(&self) -> bool {
         self.user.is_closed()
     }
 
-    /// Runs a task; `near` is our end of its data.
+    /// Runs a task; `near` is the local end of its data.
     pub(super) async fn run(&mut self, task: Task, near: Option<Near>) -> Outcome {
         (self.representation, self.expected_bytes) = match &task {
             Task::Retrieve { representation, expected_bytes, offset_bytes, .. } => {
@@ -193,7 +194,7 @@ impl Session {
             }
             Task::Store { representation, .. } => (*representation, None),
             Task::MailFile(_) => (Representation::default(), None),
-            // A listing comes as lines of text; they are read with either end of a line.
+            // A listing arrives as lines of text, with either line ending.
             _ => (Representation::IMAGE, None),
         };
         (self.near, self.moved) = (near, None);
@@ -215,23 +216,23 @@ impl Session {
             (&mut result, &moved)
             && let Err((DataFailure::File, _)) = &moved.result
         {
-            // The server's reply to the end of the data may come before the reason for that end.
+            // The server's reply to the end of the data may arrive before the cause of that end.
             *why = Why::Data(DataFailure::File);
         }
         Outcome { result, moved }
     }
 
-    /// Says whether another file is to come after the one that comes next.
+    /// Sets whether another file follows the next one.
     pub(super) fn expect_transfer(&mut self, is_expected: bool) {
         self.user.expect_transfer(is_expected);
     }
 
-    /// Returns what was learnt of the server.
+    /// Returns the properties of the server learned so far.
     pub(super) fn lessons(&self) -> Lessons {
         self.user.lessons()
     }
 
-    /// Ends the session in order, if the server lets it.
+    /// Ends the session with QUIT, if the server answers in time.
     pub(super) async fn quit(mut self) {
         let farewell = async {
             if !self.is_closed() {
@@ -244,7 +245,7 @@ impl Session {
 }
 
 impl Session {
-    /// Goes on until the task is over, or, without one, the login.
+    /// Processes events until the end of the task or, without a task, of the login.
     async fn drive(&mut self, id: Option<TaskId>) -> Result<Option<Done>, Failure> {
         let mut input = vec![0; READ_BYTES];
         let mut give_up_at = None;
@@ -252,7 +253,7 @@ impl Session {
             while let Some(event) = self.user.event() {
                 match event {
                     UserEvent::Finished(over, result) if Some(over) == id => {
-                        // What the server was still to be told goes before the next task.
+                        // Pending output is sent before the next task.
                         self.flush().await;
                         return result.map(Some);
                     }
@@ -332,7 +333,8 @@ impl Session {
                 if let Data::Moving { canceller, .. } =
                     std::mem::replace(&mut self.data, Data::None)
                 {
-                    // What came is here; some servers wait for our end before they say so.
+                    // All data has arrived, so dropping the connection closes it: some servers
+                    // reply only after that.
                     self.ended = Some(canceller).filter(|_| moved.data.is_sending);
                 }
                 self.has_moved(*moved, id);
@@ -341,14 +343,14 @@ impl Session {
             News::Tick => self.report_progress(),
             News::Sample => {
                 self.sample();
-                // It comes so often that no other tick does.
+                // Samples are so frequent that no other tick fires.
                 self.report_progress();
             }
             News::Stop | News::GiveUp => {}
         }
     }
 
-    /// Reports how much has moved, so that a transfer that goes on does not time out.
+    /// Reports the moved bytes to the engine, so that a transfer in progress does not time out.
     fn report_progress(&mut self) {
         if let Data::Moving { moved, id, .. } = &self.data {
             let (moved, id) = (moved.load(Ordering::Relaxed), *id);
@@ -356,7 +358,7 @@ impl Session {
         }
     }
 
-    /// Returns the data connection and whether a file goes out on it, where its progress is watched.
+    /// Returns the data connection and whether it sends a file, if its progress is measured.
     fn watched(&self) -> Option<(&Canceller, bool)> {
         self.shared.watch.as_ref()?;
         match &self.data {
@@ -365,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Asks TCP how much of a file that goes out was acknowledged, or how many segments have come in.
+    /// Samples TCP: the acknowledged bytes of an upload, or the received segments of a download.
     fn sample(&self) {
         let Some((canceller, is_sending)) = self.watched() else { return };
         let Some((socket, watch)) = canceller.socket().zip(self.shared.watch.as_ref()) else {
@@ -387,10 +389,10 @@ impl Session {
             self.data = Data::None;
             return self.user.data_failed(&mut self.bench.cx());
         };
-        // A stranger is closed, and the door stays open.
+        // A connection from an unexpected peer is closed. The listener stays open.
         if self.user.data_connected(peer, &mut self.bench.cx()) {
             if let (Carrier::Kernel(stream), Some(_)) = (&carrier, &self.tls) {
-                // Where it cannot be set, small pieces wait, and arrive all the same.
+                // Without this option small writes are delayed, but arrive.
                 _ = stream.set_nodelay(true);
             }
             self.data = Data::Open(carrier);
@@ -404,7 +406,7 @@ impl Session {
     fn has_moved(&mut self, moved: Moved, id: TaskId) {
         let wire_bytes = moved.wire_bytes;
         if moved.is_enough {
-            // The rest is not wanted: the server is told to stop.
+            // The rest is not needed: abort the transfer.
             self.moved = Some(moved);
             return self.user.abort(&mut self.bench.cx());
         }
@@ -416,7 +418,7 @@ impl Session {
         self.user.data_ended(id, wire_bytes, result, &mut self.bench.cx());
     }
 
-    /// Does what the engine asks for.
+    /// Performs an action that the engine requests.
     async fn take(&mut self, event: UserEvent) {
         match event {
             UserEvent::Reply(reply) => {
@@ -424,7 +426,7 @@ impl Session {
                 if self.shared.is_verbose.load(Ordering::Relaxed) {
                     crate::files::progress::say(&format!("< {reply}"));
                 }
-                // Later ones are those of STAT (RFC 959 §4.2.2).
+                // Later 211 replies answer STAT (RFC 959 §4.2.2).
                 if !self.is_open && reply.code.number() == 211 && reply.lines.len() > 1 {
                     self.features = Features::of(&reply);
                 }
@@ -512,7 +514,8 @@ impl Session {
             pace: Pace::new(self.shared.bytes_per_second),
             moved: Arc::clone(&moved),
             tally: Arc::clone(&self.shared.tally),
-            // Bytes that were written are not yet acknowledged; `sample` asks TCP for those that are.
+            // Bytes that were written are not yet acknowledged; `sample` asks TCP for those that
+            // are.
             watch: self.shared.watch.clone().filter(|_| !is_sending),
             expected_bytes: self.expected_bytes,
             clock: self.bench.clock,
@@ -521,7 +524,7 @@ impl Session {
         self.data = Data::Moving { thread, canceller, cancellation, moved, id, is_sending };
     }
 
-    /// Moves what is small. Returns the connection if there is more to do than that.
+    /// Moves a small file without a thread. Returns the connection if it cannot do so.
     fn start_small(
         &mut self,
         id: TaskId,
@@ -537,7 +540,7 @@ impl Session {
                 self.near = Some(near);
                 return Some(stream);
             };
-            // Nobody waits for anything on it any more.
+            // The stream is no longer polled.
             self.ended = stream.into_std().ok().map(Canceller::Kernel);
             self.has_moved(ended, id);
             return None;
@@ -553,7 +556,7 @@ impl Session {
         let incoming =
             Incoming { stream, near, expected_bytes, moved: Arc::clone(&moved), tally, cancelled };
         let thread = tokio::spawn(incoming.run());
-        // A small file is not moved at a limited rate.
+        // No rate limit applies here, so no cancellation of its wait is needed.
         let cancellation = Arc::default();
         self.data = Data::Moving { thread, canceller, cancellation, moved, id, is_sending: false };
         None
@@ -563,8 +566,8 @@ impl Session {
         match std::mem::replace(&mut self.data, Data::None) {
             Data::Connecting(connecting) => connecting.abort(),
             Data::Moving { mut thread, canceller, cancellation, is_sending, .. } => {
-                // An end of the data in order is the end of a whole file. So the connection is reset;
-                // or the server, which is told of it first, ends it.
+                // An orderly end of the data would mean a complete file. Therefore the connection
+                // is reset; or the server is told of the abort first and ends the transfer.
                 if is_sending && !canceller.reset() {
                     self.flush().await;
                     if let Ok(moved) = timeout(GIVE_UP, &mut thread).await {

@@ -1,5 +1,5 @@
-//! A small file, or a listing, on a socket of the kernel's in the clear: it moves where its session
-//! runs. To hand a small file to a thread, and its end back, costs more than to move it.
+//! Transfer of a small file, or of a listing, over an unencrypted kernel socket, in the task of its
+//! session. Handing a small file to a thread and back costs more than moving it.
 
 use super::facts::{DataFacts, add_since};
 use super::mover::{Broken, Moved, Near, lost};
@@ -15,14 +15,14 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// What is small: it leaves in one flight.
+/// Maximum size of a small file: it is sent in one flight.
 const SMALL_BYTES: u64 = 64 * 1024;
-/// What is read at a time, at least.
+/// Minimum size of the receive buffer.
 const PIECE_BYTES: u64 = 16 * 1024;
 
-/// Sends as much of a small file as the connection takes at once, from where the file stands, and
-/// returns how much that is; if it is all of it, says that nothing follows and returns what has
-/// moved. What is wrong shows when the rest is sent.
+/// Sends as much of a small file as the socket accepts at once, from the current position of the
+/// file, and returns the number of bytes. If that is all of it, ends the stream and returns the
+/// completed transfer too. An error shows when the rest is sent.
 pub(super) fn send_at_once(stream: &TcpStream, file: &File) -> (u64, Option<Moved>) {
     let about = file.metadata().ok().filter(|about| about.is_file());
     let Some(size) = about.map(|about| about.len()).filter(|size| *size <= SMALL_BYTES) else {
@@ -46,21 +46,21 @@ pub(super) fn send_at_once(stream: &TcpStream, file: &File) -> (u64, Option<Move
     (count, Some(Moved { wire_bytes: count, file_bytes: count, data, ..Moved::nothing() }))
 }
 
-/// What comes, and will not be much.
+/// Reception of a small file or of a listing.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) stream: TcpStream,
     pub(super) near: Near,
-    /// How much is expected, if that is known.
+    /// Expected number of bytes, if known.
     pub(super) expected_bytes: Option<u64>,
-    /// Bytes on this data connection so far, and on all together.
+    /// Bytes moved on this data connection; `tally` counts those of all data connections.
     pub(super) moved: Arc<AtomicU64>,
     pub(super) tally: Arc<AtomicU64>,
     pub(super) cancelled: Arc<Notify>,
 }
 
 impl Incoming {
-    /// Returns whether a transfer is one of those.
+    /// Returns whether a transfer can be received this way.
     pub(super) fn is_small(near: &Near, expected_bytes: Option<u64>) -> bool {
         match near {
             Near::Memory(_) | Near::Listing(_) => true,
@@ -69,7 +69,7 @@ impl Incoming {
         }
     }
 
-    /// Receives all of it.
+    /// Receives the data up to the end of the stream.
     pub(super) async fn run(mut self) -> Moved {
         let mut ended = Moved::nothing();
         let (result, cpu) = timed(self.receive(&mut ended)).await;
@@ -83,7 +83,7 @@ impl Incoming {
     }
 
     async fn receive(&mut self, ended: &mut Moved) -> Result<(), Broken> {
-        // With room for one more, a read that fills it is not the last.
+        // One byte more than expected, so a read that fills the buffer is not the last.
         let room = self.expected_bytes.unwrap_or(0).clamp(PIECE_BYTES, SMALL_BYTES) + 1;
         let mut room = vec![0; usize::try_from(room).unwrap_or(1)];
         loop {
@@ -113,7 +113,7 @@ impl Incoming {
 }
 
 impl Moved {
-    /// Nothing has moved yet.
+    /// Returns a result without any transferred data.
     pub(super) fn nothing() -> Self {
         Self {
             wire_bytes: 0,
@@ -133,7 +133,7 @@ mod tests {
     use std::io::{Read, Seek, SeekFrom, Write};
     use std::net::TcpListener;
 
-    /// A connection, and its far end.
+    /// Returns a connection and its peer.
     fn connected() -> (TcpStream, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,8 +1,8 @@
-//! What a server is, by SYST (RFC 959 §5.4), and what TYPE I means there.
+//! System of the server by SYST (RFC 959 §5.4), and the meaning of TYPE I there.
 //!
-//! The first word of the reply is an official name, and some put behind it of how many bits their
-//! bytes are, as in `UNIX Type: L8`. To hosts whose words have 36 bits, TYPE I is those words, and
-//! TYPE L 36 says so to everybody.
+//! The first word of the reply is an official system name. Some servers append the number of bits
+//! of their bytes, as in `UNIX Type: L8`. On a host whose words have 36 bits, TYPE I means these
+//! words; TYPE L 36 has this meaning on every host.
 
 use super::dialogue::Dialogue;
 use super::get::Terms;
@@ -13,11 +13,11 @@ use crate::files::shown::shown;
 use protocols::application::ftp::user::Task;
 use protocols::application::ftp::{ByteSize, Representation, Type};
 
-/// Systems whose words have 36 bits.
+/// Systems with 36-bit words.
 const OF_36_BITS: [&str; 9] =
     ["GCOS", "ITS", "MULTICS", "TENEX", "TOPS-10", "TOPS-20", "TOPS10", "TOPS20", "WAITS"];
 
-/// Returns of how many bits the words are of a server that says this of itself.
+/// Returns the word size of a server with this reply to SYST, if it is known.
 fn word_size(told: &str) -> Option<ByteSize> {
     let mut words = told.split_whitespace();
     let name = words.next()?;
@@ -30,7 +30,8 @@ fn word_size(told: &str) -> Option<ByteSize> {
 }
 
 impl Dialogue {
-    /// Chooses the type by what the server is, if the terms say so, and tells of it.
+    /// Chooses the data type by the system of the server, if the options request that, and prints
+    /// it.
     pub(super) async fn choose_type(&mut self, terms: &mut Terms) -> Result<(), Trouble> {
         if std::mem::take(&mut terms.asks_system) {
             self.ask_system(terms).await?;
@@ -40,9 +41,9 @@ impl Dialogue {
     }
 
     async fn ask_system(&mut self, terms: &mut Terms) -> Result<(), Trouble> {
-        let told = match self.run("the system there", Task::System).await {
+        let told = match self.run("cannot query the system of the server", Task::System).await {
             Ok(done) => String::from_utf8_lossy(done.reply.text()).into_owned(),
-            // Who does not know it is none of those.
+            // A server that does not know SYST is none of these systems.
             Err(trouble) if trouble.is_refusal() => String::new(),
             Err(trouble) => return Err(trouble),
         };
@@ -51,7 +52,7 @@ impl Dialogue {
         let representation = Representation { data_type, ..terms.representation };
         let name = told.split_whitespace().next().map(|name| shown(name.as_bytes()));
         let who = name.map_or_else(
-            || "the server does not say what it is".to_owned(),
+            || "the server does not report its system".to_owned(),
             |name| format!("the server is {name}"),
         );
         check(&representation).map_err(|error| Trouble::Wrong(format!("{who}: {error}")))?;
@@ -59,9 +60,9 @@ impl Dialogue {
         if !self.caller.is_quiet {
             say(&match size.map(ByteSize::bits) {
                 Some(bits) => {
-                    format!("{who}: its words have {bits} bits, and move as TYPE L {bits}")
+                    format!("{who}: its words have {bits} bits, transferred as TYPE L {bits}")
                 }
-                None => format!("{who}: files move as TYPE I"),
+                None => format!("{who}: files are transferred as TYPE I"),
             });
         }
         Ok(())

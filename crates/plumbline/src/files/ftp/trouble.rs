@@ -1,4 +1,4 @@
-//! Why something with files on another host has failed, and the sentence that says so.
+//! Errors of FTP operations, and their messages.
 
 use crate::carry::Refusal;
 use crate::exit;
@@ -9,49 +9,49 @@ use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
 use records::transfer::Outcome;
 use std::io;
 
-/// Why something has failed.
+/// Error of an FTP operation. A `String` is the whole message.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The name has no address, in a sentence.
+    /// The host name has no address.
     NoAddress(String),
-    /// There is no control connection, in a sentence.
+    /// There is no control connection.
     NoConnection(String),
-    /// The host has none who listens there, or no such file, in a sentence.
+    /// Nothing listens at the address, or there is no such file.
     NotThere(String),
-    /// What was to be had as a file is a folder, in a sentence.
+    /// The path of the requested file names a directory.
     IsFolder(String),
-    /// There is no TLS.
+    /// TLS failed.
     Tls(Refusal),
-    /// There is no TLS, though the server has just agreed to it (AUTH, RFC 4217 §4): some read
-    /// the first bytes of it as a command, if they come early.
+    /// TLS failed although the server has just agreed to it (AUTH, RFC 4217 §4). Some servers read
+    /// its first bytes as a command if they arrive early.
     TlsAgreed(Refusal),
-    /// A step of the protocol failed, on the way to what was wanted.
+    /// A step of the protocol failed.
     Step {
-        /// What was wanted: `get 'name'`.
+        /// Operation that failed: `cannot download 'name'`.
         wanted: String,
-        /// What the engine says.
+        /// Failure that the engine reports.
         failure: Failure,
-        /// What the system says of our end.
+        /// Error of the local end.
         error: Option<io::Error>,
     },
-    /// This machine.
+    /// Error of the local system.
     Ours(anyhow::Error),
-    /// What was asked for makes no sense, in a sentence.
+    /// The request is invalid.
     Wrong(String),
-    /// What came is not what is there, in a sentence.
+    /// The local and the remote file differ.
     Differs(String),
-    /// All that could be moved was, and something could not, in a sentence.
+    /// Everything that could be transferred was, but something was left out.
     LeftOut(String),
-    /// What is on the server is not the beginning of the file here, in a sentence.
+    /// The remote file is not the beginning of the local one.
     Mismatch(String),
-    /// The answer to a question was no.
+    /// The user answered no to a question.
     Declined,
-    /// Somebody here has ended it.
+    /// The user ended the operation.
     Stopped,
 }
 
 impl Trouble {
-    /// Returns whether the same may succeed a little later.
+    /// Returns whether another attempt may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Step { failure, .. } => failure.is_transient(),
@@ -65,7 +65,7 @@ impl Trouble {
         }
     }
 
-    /// Returns whether the server has no room (RFC 959 §4.2.2).
+    /// Returns whether the server reports insufficient storage (RFC 959 §4.2.2).
     pub(super) fn is_without_room(&self) -> bool {
         let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
             return false;
@@ -73,7 +73,7 @@ impl Trouble {
         reply.tells_of_no_room()
     }
 
-    /// Returns whether the server says of a folder that there are no files in it.
+    /// Returns whether the server reports that a directory has no files.
     pub(super) fn is_empty_folder(&self) -> bool {
         let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
             return false;
@@ -81,13 +81,12 @@ impl Trouble {
         reply.tells_of_no_files()
     }
 
-    /// Returns whether what ends one of many files ends all of them.
+    /// Returns whether this error of one file ends all files of a batch.
     pub(super) const fn ends_all(&self) -> bool {
         matches!(self, Self::Stopped | Self::Declined | Self::Tls(_) | Self::TlsAgreed(_))
     }
 
-    /// Returns whether nobody reads any more what is written to the standard output: he has seen
-    /// enough, and needs no sentence about it.
+    /// Returns whether the reader of the standard output has closed it. That needs no message.
     pub(super) fn is_unread(&self) -> bool {
         let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
         match self {
@@ -101,12 +100,12 @@ impl Trouble {
         }
     }
 
-    /// Returns whether the server says that there is no such thing, or that it has no such command.
+    /// Returns whether the server refused the operation.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Step { failure: Failure { why: Why::Refused(_), .. }, .. })
     }
 
-    /// Returns whether no data connection came about, or not in time.
+    /// Returns whether no data connection was established, or not in time.
     pub(super) fn is_without_data_connection(&self) -> bool {
         matches!(
             self,
@@ -114,7 +113,7 @@ impl Trouble {
         )
     }
 
-    /// Returns whether the server does not know the command, or does not do it.
+    /// Returns whether the server does not know or not implement the command.
     pub(super) fn is_unknown_command(&self) -> bool {
         let Self::Step { failure: Failure { why: Why::Refused(reply), .. }, .. } = self else {
             return false;
@@ -122,7 +121,8 @@ impl Trouble {
         matches!(reply.code.number(), 500 | 502 | 504)
     }
 
-    /// Returns whether the command itself was refused for good, and not for want of room.
+    /// Returns whether the command itself was refused permanently, and not for insufficient
+    /// storage.
     pub(super) fn is_refused_command(&self) -> bool {
         let Self::Step { failure: Failure { step, why: Why::Refused(reply) }, .. } = self else {
             return false;
@@ -131,20 +131,20 @@ impl Trouble {
         *step == Step::Command && is_for_good && reply.code.number() != 552
     }
 
-    /// Returns whether the server cannot begin within a file.
+    /// Returns whether the server cannot restart within a file.
     pub(super) fn is_restart(&self) -> bool {
         let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
         let is_longer = matches!(why, Why::Long { .. } | Why::Data(DataFailure::Excess));
         *step == Step::Restart && (is_longer || matches!(why, Why::Refused(_)))
     }
 
-    /// Returns whether a file brought more than the server had reported.
+    /// Returns whether more bytes of a file arrived than the server had reported.
     pub(super) fn is_excess(&self) -> bool {
         let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
         *step != Step::Restart && *why == Why::Data(DataFailure::Excess)
     }
 
-    /// Returns the word of the record for it.
+    /// Returns the outcome for the record.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::NoAddress(_) | Self::NoConnection(_) | Self::NotThere(_) => {
@@ -179,7 +179,7 @@ impl Trouble {
         }
     }
 
-    /// Returns what the exit code is to tell.
+    /// Returns the failure class, which selects the exit code.
     pub(super) fn failure(&self) -> exit::Failure {
         match self {
             Self::Ours(_) => exit::Failure::ThisMachine,
@@ -192,7 +192,7 @@ impl Trouble {
         }
     }
 
-    /// Returns the sentence that says which step failed.
+    /// Returns the message, which names the failed step.
     pub(super) fn sentence(&self) -> String {
         match self {
             Self::NoAddress(sentence)
@@ -209,14 +209,12 @@ impl Trouble {
             Self::Declined => "nothing was changed".to_owned(),
             Self::Step { wanted, failure, error } => match (&failure.step, error) {
                 (_, Some(error)) if is_full(error) => {
-                    format!("{wanted} failed: the disk is full: make room, and try again")
+                    format!("{wanted}: the disk is full: make room, and try again")
                 }
-                // What the server says is the cause of what happens here.
-                (_, Some(error)) if !self.is_refusal() => {
-                    format!("{wanted} failed at {failure}: {error}")
-                }
-                (Step::Command, _) => format!("{wanted} failed: {}", reason(failure)),
-                _ => format!("{wanted} failed at {failure}"),
+                // If the server refused, its reply is the cause of the local error.
+                (_, Some(error)) if !self.is_refusal() => format!("{wanted}: {failure}: {error}"),
+                (Step::Command, _) => format!("{wanted}: {}", reason(failure)),
+                _ => format!("{wanted}: {failure}"),
             },
         }
     }

@@ -1,5 +1,5 @@
-//! What carries the control connection: a socket of the kernel or a stream of our own TCP, in the
-//! clear or in TLS.
+//! Transports of the control connection: a kernel socket or a stream of the user-space host, in
+//! plaintext or with TLS.
 
 use crate::carry::{Refusal, TlsClient, TrustedBy, fingerprint};
 use rustix::net::SendFlags;
@@ -14,15 +14,15 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long a handshake may take.
+/// Maximum duration of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// A byte stream of either TCP.
+/// A TCP byte stream.
 #[derive(Debug)]
 pub(super) enum Carrier {
-    /// Of the kernel's.
+    /// Kernel socket.
     Kernel(TcpStream),
-    /// Of our own.
+    /// Stream of the user-space host.
     Own(os::host::Stream),
 }
 
@@ -85,16 +85,16 @@ impl AsyncWrite for Carrier {
 /// A control connection.
 #[derive(Debug)]
 pub(super) enum Control {
-    /// In the clear.
+    /// Plaintext.
     Clear(Carrier),
-    /// In TLS.
+    /// TLS.
     Tls(Box<TlsStream<Carrier>>),
-    /// TLS could not be made.
+    /// The TLS handshake has failed.
     Gone,
 }
 
 impl Control {
-    /// Reads what is there, at least a byte but at the end. May be dropped.
+    /// Reads at least one byte, or none at the end of the stream. Cancel safe.
     pub(super) async fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Clear(carrier) => carrier.read(room).await,
@@ -103,7 +103,7 @@ impl Control {
         }
     }
 
-    /// Writes all, the first `urgent` bytes as urgent data where there is such a thing.
+    /// Writes all bytes, the first `urgent` ones as urgent data if the transport supports it.
     pub(super) async fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<()> {
         match self {
             Self::Clear(Carrier::Kernel(stream)) => {
@@ -124,13 +124,13 @@ impl Control {
         }
     }
 
-    /// Goes over to TLS, and returns by what the server is trusted, and its fingerprint.
+    /// Switches to TLS. Returns the reason for trusting the server, and its fingerprint.
     pub(super) async fn start_tls(
         &mut self,
         client: &TlsClient,
     ) -> Result<(TrustedBy, String), Refusal> {
         let Self::Clear(carrier) = std::mem::replace(self, Self::Gone) else {
-            return Err(Refusal::Broken("it is on already".to_owned()));
+            return Err(Refusal::Broken("TLS is already active".to_owned()));
         };
         let (configuration, name) = client.parts();
         let connecting = TlsConnector::from(configuration).connect(name, carrier);
@@ -143,9 +143,9 @@ impl Control {
         Ok((client.accepted(&shown), shown))
     }
 
-    /// Says that nothing follows.
+    /// Ends the stream.
     pub(super) async fn close(&mut self) {
-        // It is over in any case.
+        // The connection ends even if this fails.
         _ = match self {
             Self::Clear(carrier) => carrier.shutdown().await,
             Self::Tls(stream) => stream.shutdown().await,

@@ -1,7 +1,7 @@
-//! What a transfer of TFTP brings into its record.
+//! Entries of a TFTP transfer in its record.
 //!
-//! There is no session and no connection: ends and sizes are those of the transfer's datagrams, and
-//! from its first block to its last word is its real time.
+//! There is no session and no connection: addresses and sizes are those of the datagrams, and the
+//! real time of a transfer lasts from its first block to its end.
 
 use super::transfer::Facts;
 use super::trouble::Trouble;
@@ -10,7 +10,7 @@ use protocols::application::tftp::{Direction, Mode};
 use records::transfer::{Command, Format, Outcome, Text, Type};
 
 impl Record {
-    /// Notes what was asked for.
+    /// Records the request.
     pub(crate) fn note_request(&mut self, direction: Direction, mode: Mode, name: &[u8]) {
         let request = &mut self.transfer.request;
         request.command = Some(match direction {
@@ -25,7 +25,7 @@ impl Record {
         request.path_requested = Some(Text::from(name));
     }
 
-    /// Notes what has come of it.
+    /// Records the result.
     pub(crate) fn note_facts(&mut self, facts: &Facts, trouble: Option<&Trouble>, name: &[u8]) {
         let outcome = trouble.map_or(Outcome::Complete, Trouble::outcome);
         let transfer = &mut self.transfer;

@@ -1,8 +1,7 @@
-//! TFTP on this machine: the engine's transfers over UDP, the kernel's or our own.
+//! TFTP transfers over UDP, of the kernel or of the user-space host.
 //!
-//! A [`Transfer`] moves one file in either direction and either role. A user's
-//! transfer goes to the first of a host's addresses that answers ([`run`]); a server's is begun in
-//! `serve`.
+//! A [`Transfer`] moves one file in either direction and either role. A client's transfer goes to
+//! the first address of a host that answers ([`run`]). A server's transfer is started in `serve`.
 
 mod facts;
 mod outbox;

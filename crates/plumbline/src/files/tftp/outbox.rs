@@ -1,11 +1,11 @@
-//! Datagrams that are to go out.
+//! Datagrams to send.
 
-/// Datagrams, one behind the other.
+/// Datagrams, one after the other in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) bytes: Vec<u8>,
     pub(super) lens: Vec<usize>,
-    /// How many of each have gone.
+    /// Number of bytes and of datagrams that were sent.
     pub(super) gone_bytes: usize,
     pub(super) gone: usize,
 }
@@ -15,20 +15,20 @@ impl Outbox {
         self.gone == self.lens.len()
     }
 
-    /// Forgets what has gone.
+    /// Removes all datagrams.
     pub(super) fn clear(&mut self) {
         (self.gone, self.gone_bytes) = (0, 0);
         self.bytes.clear();
         self.lens.clear();
     }
 
-    /// Returns what has not gone yet.
+    /// Returns the datagrams that were not sent yet.
     pub(super) fn rest(&self) -> (&[u8], &[usize]) {
         let bytes = self.bytes.get(self.gone_bytes..).unwrap_or_default();
         (bytes, self.lens.get(self.gone..).unwrap_or_default())
     }
 
-    /// Notes that the next `count` have gone.
+    /// Marks the next `count` datagrams as sent.
     pub(super) fn advance(&mut self, count: usize) {
         let lens = self.lens.get(self.gone..).unwrap_or_default();
         self.gone_bytes += lens.iter().take(count).sum::<usize>();

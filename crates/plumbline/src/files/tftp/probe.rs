@@ -1,8 +1,9 @@
-//! What `plumb measure` asks of a TFTP server: the first block of a file, or transfers.
+//! TFTP measurements for `plumb measure`: the first block of a file, or transfers.
 //!
-//! TFTP has no place within a file, so smaller sizes are looked at as the beginning of a larger
-//! transfer: what the first bytes took, the same they would have taken alone but for the last
-//! acknowledgment. What is written stays there, since TFTP cannot remove it: it has one name.
+//! TFTP cannot start within a file, so a smaller size is observed as the beginning of a larger
+//! transfer. Its bytes take as long as in a transfer of this size, except for the last
+//! acknowledgment. A written file stays on the server, since TFTP cannot delete it; it always has
+//! the same name.
 
 use super::transfer::{Facts, Stop};
 use super::trouble::Trouble;
@@ -26,45 +27,46 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What is kept of what was seen of a transfer.
+/// Maximum number of arrivals kept of a transfer.
 const LOOKS_MAX: usize = 4096;
-/// Blocks of the control run, bytes and number.
+/// Block size in bytes and number of blocks of the control run.
 const CONTROL_BLOCK_BYTES: u16 = 512;
 const CONTROL_BLOCKS: u64 = 12;
-/// The name of what is written, where the URL has none.
+/// Name of the written file, if the URL has none.
 const NAME: &[u8] = b"plumb-measure";
-/// Sizes are not grown further once a transfer takes so long.
+/// Transfer duration beyond which no larger size is tried.
 const LONG_NS: u64 = 10_000_000_000;
 
-/// A transfer with what came when.
+/// A transfer with its arrivals.
 pub(crate) type Run = (Direction, Transfer, Vec<Arrival>);
 
-/// What was found.
+/// Result of a probe.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// The far end of the last transfer.
+    /// Remote address of the last transfer.
     pub(crate) address: Option<SocketAddr>,
-    /// From the request to the first block, ns.
+    /// Time from the request to the first block, ns.
     pub(crate) first_block_ns: Option<u64>,
-    /// The records of the transfers, in their order, each with what came when.
+    /// Records of the transfers, in order, each with its arrivals.
     pub(crate) transfers: Vec<Run>,
-    /// When the options of each transfer were agreed on, ns.
+    /// Time at which the options of each transfer were agreed, ns.
     pub(crate) agreed_ns: Vec<Option<u64>>,
-    /// The beginning of one more with shorter blocks, and when its options were agreed on, ns.
+    /// Beginning of one more transfer with shorter blocks, and the time at which its options were
+    /// agreed, ns.
     pub(crate) control: Option<(Run, Option<u64>)>,
-    /// For how long this process waited for a processor in each transfer, ns.
+    /// Run-queue wait of this process during each transfer, ns.
     pub(crate) own_waits_ns: Vec<Option<u64>>,
-    /// How exactly what was written came back.
+    /// Result of comparing the written files with the data read back.
     pub(crate) accuracy: Option<Accuracy>,
-    /// What could not be done.
+    /// Notes on operations that failed, and on files left on the server.
     pub(crate) notes: Vec<String>,
 }
 
-/// Asks for the file of `errand` and takes its first block.
+/// Requests the file of `errand`, and receives its first block.
 ///
 /// # Errors
 ///
-/// Why the file cannot be had.
+/// Returns [`Refused`] if the file cannot be read.
 pub(crate) fn knock(errand: &Errand) -> Result<Found, Refused> {
     in_runtime(async {
         let sink = nowhere()?;
@@ -91,12 +93,12 @@ pub(crate) fn knock(errand: &Errand) -> Result<Found, Refused> {
     })
 }
 
-/// Moves the file of `errand` as often as `rounds` says; or, where it writes, files of the `sizes`
-/// there and back, which it may compare.
+/// Reads the file of `errand` `rounds` times. With `sizes`, writes files of these sizes instead,
+/// reads them back, and compares them if `compares`.
 ///
 /// # Errors
 ///
-/// As [`knock`], if nothing was moved at all.
+/// Returns [`Refused`] if no transfer succeeded.
 pub(crate) fn probe(
     errand: &Errand,
     sizes: Option<&[u64]>,
@@ -143,8 +145,8 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
         Ok(())
     }
 
-    /// Reads the beginning of the file in shorter blocks, one at a time: on a slow link these take
-    /// less time, at a slow server as much. Nothing depends on its success.
+    /// Reads the beginning of the file in shorter blocks, one at a time. On a slow link these take
+    /// less time, at a slow server the same. A failure is ignored.
     async fn control(&mut self) {
         let is_long = self.found.transfers.last().is_some_and(|(_, last, _)| {
             last.tftp.block_bytes.is_some_and(|bytes| bytes >= 2 * u64::from(CONTROL_BLOCK_BYTES))
@@ -192,7 +194,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
             }
         }
         let name = shown(&self.errand.name);
-        self.found.notes.push(format!("'{name}' is left there: TFTP cannot remove it"));
+        self.found.notes.push(format!("'{name}' remains on the server: TFTP cannot remove it"));
         Ok(())
     }
 
@@ -235,7 +237,7 @@ impl<Say: FnMut(&str)> Probe<'_, Say> {
     }
 }
 
-/// What is seen of a transfer while it runs.
+/// Observations of a running transfer.
 struct Watched {
     began: Instant,
     seen: Arc<Mutex<(Log, Option<u64>)>>,
@@ -247,7 +249,7 @@ impl Watched {
         Self { began: Instant::now(), seen }
     }
 
-    /// Returns what notes the progress.
+    /// Returns the callback that records the progress.
     fn progress(&self) -> impl Fn(&Facts) + Send + Sync + 'static {
         let (seen, began) = (Arc::clone(&self.seen), self.began);
         move |facts: &Facts| {
@@ -261,7 +263,7 @@ impl Watched {
         }
     }
 
-    /// Returns what came when, and when the options were agreed on, ns.
+    /// Returns the arrivals, and the time at which the options were agreed, ns.
     fn end(&self) -> (Vec<Arrival>, Option<u64>) {
         let (log, agreed_ns) = &*self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         (log.clone().into_arrivals(), *agreed_ns)
@@ -300,7 +302,7 @@ fn refused(trouble: &Trouble, facts: &Facts, name: &[u8]) -> Refused {
     }
 }
 
-/// Returns what ends transfers when somebody interrupts.
+/// Returns a handle that ends transfers on SIGINT, SIGTERM and SIGHUP.
 fn stop_by_signals() -> Result<Arc<Stop>, Refused> {
     let stop = Arc::new(Stop::default());
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
@@ -318,7 +320,7 @@ fn in_runtime<T>(work: impl Future<Output = Result<T, Refused>>) -> Result<T, Re
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| ours(error.into()))?;
     let result = runtime.block_on(work);
-    // A thread that waits for a pipe is left behind.
+    // A thread that is blocked on a pipe is left behind.
     runtime.shutdown_background();
     result
 }

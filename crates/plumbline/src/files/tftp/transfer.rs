@@ -1,7 +1,7 @@
-//! One transfer, from its first datagram to its last: the engine between a file and a socket.
+//! One TFTP transfer, from its first datagram to its last: the engine between a file and a socket.
 //!
-//! A turn fills the engine from the file, sends what it owes, looks at its news, and waits: for a
-//! datagram, for the engine's deadline, for a slow pipe, for the pace, for somebody who ends it.
+//! Each turn fills the engine from the file, sends its output, processes its events, and waits: for
+//! a datagram, the engine's deadline, a slow pipe, the rate limit, or a request to stop.
 
 use super::outbox::Outbox;
 use super::trouble::{Trouble, is_full};
@@ -27,63 +27,63 @@ use tokio::sync::Notify;
 use tokio::task::JoinError;
 use tokio::time::Sleep;
 
-/// Bytes of datagrams that are made before they are sent.
+/// Bytes of datagrams that are built before they are sent.
 const OUTBOX_BYTES: usize = 512 * 1024;
-/// What a sender takes in any case; it is filled again when half of what it takes is gone.
+/// Minimum capacity of a sender. It is refilled when half of its capacity is free.
 const SENDER_ROOM_MIN: usize = 65_536;
-/// How often a send is tried again because the network has told of an earlier one.
+/// Maximum number of repetitions of a send because the network reported an error of an earlier one.
 const SEND_ATTEMPTS: usize = 8;
 
-/// How long the last acknowledgment is repeated at most.
+/// Maximum time for which the last acknowledgment is repeated.
 const LINGER_MAX: Duration = Duration::from_secs(3);
 
 const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "The disk is full." };
-const NO_FILE: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be kept." };
+const NO_FILE: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be stored." };
 const NO_READ: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be read." };
 const TOO_SHORT: Fault =
-    Fault { code: ErrorCode::NotDefined, text: "The file is shorter than was told." };
+    Fault { code: ErrorCode::NotDefined, text: "The file is shorter than announced." };
 const TOO_LONG: Fault =
-    Fault { code: ErrorCode::NotDefined, text: "The file is longer than was told." };
-const STOPPED: Fault = Fault { code: ErrorCode::NotDefined, text: "The transfer was ended." };
+    Fault { code: ErrorCode::NotDefined, text: "The file is longer than announced." };
+const STOPPED: Fault = Fault { code: ErrorCode::NotDefined, text: "The transfer was canceled." };
 
-/// What is moved which way.
+/// Engine and local end of a transfer.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// A file of ours goes out.
+    /// A local file is sent.
     Send(Sender, Source),
-    /// One comes in. The sink is there until the file is made what it is to be.
+    /// A file is received. The sink is present until the file is committed.
     Receive(Receiver, Option<Sink>),
 }
 
-/// How a transfer is made.
+/// Options of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Read or written, from the user's side.
+    /// Direction, from the client's point of view.
     pub(crate) direction: Direction,
-    /// As what.
+    /// Transfer mode.
     pub(crate) mode: Mode,
-    /// How long the far side may be silent; the engine has the same.
+    /// Time without an answer after which the transfer fails. The engine has the same value.
     pub(crate) patience: Duration,
-    /// How long it may take to answer at all, if less.
+    /// Maximum time until the first answer, if less.
     pub(crate) opening: Option<Duration>,
-    /// How often what a stranger asked for is repeated to who never says a word.
+    /// Maximum number of repetitions to a client that has never answered.
     pub(crate) unanswered_max: Option<u32>,
-    /// How fast.
+    /// Rate limit.
     pub(crate) pace: Pace,
-    /// Whether the last acknowledgment is repeated for who may have missed it, whatever the network
-    /// was like.
+    /// Whether the last acknowledgment is repeated for a peer that may have missed it, even after a
+    /// transfer without timeouts.
     pub(crate) lingers: bool,
-    /// Bytes of the longest file that is taken.
+    /// Maximum size of a received file, in bytes.
     pub(crate) file_max_bytes: u64,
 }
 
-/// What is known of a transfer so far.
+/// Facts of a transfer so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
     pub(crate) local: Option<SocketAddr>,
-    /// The far end, with the port that the transfer goes to.
+    /// Remote address, with the port of the transfer.
     pub(crate) remote: SocketAddr,
-    /// Read or written, from the user's side.
+    /// Direction, from the client's point of view.
     pub(crate) direction: Direction,
     pub(crate) agreed: Option<Agreed>,
     pub(crate) file_bytes: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Facts {
     pub(crate) datagrams_in: u64,
     pub(crate) repeated_blocks: u64,
     pub(crate) timeouts: u64,
-    /// Ends of lines that were converted, of netascii.
+    /// Number of line endings that were converted, in netascii.
     pub(crate) line_ends: Option<u64>,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) total: Duration,
@@ -99,7 +99,7 @@ pub(crate) struct Facts {
     pub(crate) cpu: Option<Duration>,
 }
 
-/// Ends transfers from outside.
+/// Stops transfers from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     is_wanted: AtomicBool,
@@ -107,13 +107,13 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Ends them.
+    /// Requests the end of the transfers.
     pub(crate) fn want(&self) {
         self.is_wanted.store(true, Ordering::Relaxed);
         self.notify.notify_waiters();
     }
 
-    /// Returns whether they are to end.
+    /// Returns whether the transfers are to end.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
     }
@@ -126,7 +126,7 @@ impl Stop {
     }
 }
 
-/// A transfer under way.
+/// A transfer in progress.
 #[derive(Debug)]
 pub(crate) struct Transfer {
     work: Work,
@@ -138,7 +138,7 @@ pub(crate) struct Transfer {
     inbox: Inbox,
     scratch: Vec<u8>,
     facts: Facts,
-    /// The source has nothing yet.
+    /// Whether the source has no data yet.
     is_starved: bool,
     unanswered: u32,
     is_complete: bool,
@@ -189,7 +189,7 @@ impl Work {
     }
 }
 
-/// What a wait has brought.
+/// Result of a wait.
 enum Woken {
     Received(io::Result<()>),
     Stopped,
@@ -198,7 +198,7 @@ enum Woken {
 }
 
 impl Transfer {
-    /// Prepares a transfer with `remote` whose engine was made now by the clock of `bench`.
+    /// Prepares a transfer with `remote`, whose engine was created now by the clock of `bench`.
     pub(crate) fn new(
         work: Work,
         wire: Wire,
@@ -238,15 +238,15 @@ impl Transfer {
         }
     }
 
-    /// Runs it to its end. Returns what is known of it, what went wrong, and the work, whose source
-    /// or sink nobody has touched if nothing was agreed.
+    /// Runs the transfer to its end. Returns its facts, its error, and the work. If nothing was
+    /// agreed, the source or sink of the work is unused.
     ///
-    /// It is a task of its own: tokio wakes one without a system call, and what is blocked on, or
-    /// is local, with one.
+    /// The transfer runs in its own task: tokio wakes a spawned task without a system call, but
+    /// needs one for a local task or a future in `block_on`.
     ///
     /// # Errors
     ///
-    /// If the runtime ends before.
+    /// Returns an error if the runtime ends first.
     pub(crate) async fn run(
         self,
         stop: Arc<Stop>,
@@ -270,7 +270,7 @@ impl Transfer {
             self.fill();
             self.send().await;
             if self.take_events().await {
-                // An opening may be filled; an end may be told to the far side.
+                // After an opening there is room for data; after a failure an ERROR may be due.
                 self.fill();
                 self.send().await;
             }
@@ -285,7 +285,7 @@ impl Transfer {
         self.facts.repeated_blocks = again.map(|counter| meter.counted(counter)).iter().sum();
         self.facts.timeouts = meter.counted(Counter::TftpTimeouts);
         self.facts.line_ends = self.work.line_ends();
-        // What is done for who may have missed the last acknowledgment is no part of it.
+        // The repetition of the last acknowledgment does not count.
         if !self.is_complete {
             self.facts.total = self.bench.clock.now() - self.began;
         }
@@ -300,13 +300,13 @@ impl Transfer {
             || self.lingers_until().is_some_and(|until| self.bench.clock.now() >= until)
     }
 
-    /// Returns until when the last acknowledgment is repeated at most: a user may have asked for
-    /// waits of minutes.
+    /// Returns the time until which the last acknowledgment is repeated at most. The limit is
+    /// needed because a client may request timeouts of minutes.
     fn lingers_until(&self) -> Option<Instant> {
         self.is_complete.then(|| self.began + self.facts.total + LINGER_MAX)
     }
 
-    /// Gives the sender more of the file, when half of what it takes is gone.
+    /// Passes more of the file to the sender, when half of its capacity is free.
     fn fill(&mut self) {
         let Work::Send(sender, source) = &mut self.work else { return };
         let Some(agreed) = self.facts.agreed else { return };
@@ -316,7 +316,7 @@ impl Transfer {
         }
         let window = usize::from(agreed.window_size) * usize::from(agreed.block_size);
         let all = window.saturating_mul(2).max(SENDER_ROOM_MIN);
-        // A stranger that has not answered yet gets the first packet, and room for no more.
+        // A peer that has not answered yet gets the first window, and no memory for more.
         let is_unanswered = self.terms.unanswered_max.is_some() && self.facts.datagrams_in == 0;
         let limit = if is_unanswered { window as u64 } else { u64::MAX };
         let piece_max = if is_unanswered { window.min(PIECE_BYTES) } else { PIECE_BYTES };
@@ -357,13 +357,13 @@ impl Transfer {
         }
     }
 
-    /// Ends it for a reason of ours, which the far side is told.
+    /// Ends the transfer for a local reason, which is sent to the peer.
     fn fail(&mut self, fault: Fault, trouble: Trouble) {
         self.trouble.get_or_insert(trouble);
         self.work.abort(fault);
     }
 
-    /// Sends all that the engine owes.
+    /// Sends all output of the engine.
     async fn send(&mut self) {
         loop {
             self.outbox.clear();
@@ -407,7 +407,7 @@ impl Transfer {
         }
     }
 
-    /// Looks at the news, and returns whether there were any.
+    /// Processes the events of the engine. Returns whether there were any.
     async fn take_events(&mut self) -> bool {
         let mut is_news = false;
         while let Some(event) = self.work.event() {
@@ -430,7 +430,7 @@ impl Transfer {
         self.trouble.get_or_insert(trouble);
     }
 
-    /// The last byte is here.
+    /// Handles the arrival of the last byte.
     async fn received(&mut self) {
         let told = self.facts.agreed.and_then(|agreed| agreed.transfer_size);
         let told = told.filter(|_| self.terms.mode == Mode::Octet);
@@ -457,7 +457,7 @@ impl Transfer {
     }
 
     async fn wait(&mut self, stop: &Stop, alarm: &mut Alarm) {
-        // A peer that sends without an end keeps neither this nor the deadlines below waiting.
+        // A peer that sends endlessly delays neither this nor the deadlines below.
         if stop.is_wanted.load(Ordering::Relaxed) {
             return self.fail(STOPPED, Trouble::Stopped);
         }
@@ -521,7 +521,7 @@ impl Transfer {
             }
         }
         if self.trouble.is_some() {
-            // Nothing is repeated any more.
+            // Nothing is repeated after an error.
             return;
         }
         let mut cx = self.bench.cx();
@@ -531,7 +531,7 @@ impl Transfer {
         }
     }
 
-    /// Gives the engine what has come, and the file what that brings.
+    /// Passes the received datagrams to the engine, and their content to the file.
     fn take_datagrams(&mut self) {
         let Self { work, inbox, bench, facts, terms, .. } = self;
         let mut cx = bench.cx();
@@ -556,12 +556,12 @@ impl Transfer {
                     })
                 }
             };
-            // An ERROR is never answered by one.
+            // An ERROR is never answered with another one.
             if taken.is_err() && !matches!(datagram.data, [0, 5, ..]) {
                 stray = Some(datagram.from);
             }
         }
-        // Whoever has answered is the one that is spoken with from now on.
+        // The port of the peer that has answered is used from now on.
         if let Some(port) = work.peer_port() {
             facts.remote.set_port(port);
         }
@@ -577,20 +577,20 @@ impl Transfer {
             self.fail_to_write(error);
         }
         if let (Some(stray), Wire::Kernel(socket)) = (stray, &self.wire) {
-            // RFC 1350 §4. Whether it arrives is the stranger's affair.
+            // RFC 1350 §4. It does not matter whether the other sender receives it.
             let lens = [UNKNOWN_TRANSFER_ID.len()];
             _ = socket.get_ref().send(UNKNOWN_TRANSFER_ID, &lens, stray);
         }
     }
 
-    /// The network has told of a datagram of ours, or takes none.
+    /// Handles an error that the network reports for a sent datagram, or that the socket returns.
     fn on_network_error(&mut self, error: io::Error) {
         let mut was_told = false;
         while let Some(bounce) = self.wire.bounce() {
             was_told = true;
             let is_ours = same_host(bounce.to.ip(), self.facts.remote.ip())
                 && bounce.to.port() == self.facts.remote.port();
-            // On the way to a program that has answered, hosts and routers may fail for a while.
+            // On the path to a peer that has answered, hosts and routers may fail temporarily.
             let is_fatal = match bounce.error.kind() {
                 io::ErrorKind::ConnectionRefused => true,
                 io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
@@ -610,7 +610,7 @@ impl Transfer {
         );
         match error.kind() {
             _ if was_told => {}
-            // What it tells of was taken already.
+            // The reported error was handled before.
             io::ErrorKind::ConnectionRefused => {}
             _ if is_way => _ = self.trouble.get_or_insert(Trouble::Unreachable(error)),
             _ => _ = self.trouble.get_or_insert(Trouble::Network(error)),
@@ -622,7 +622,7 @@ fn same_host(one: IpAddr, other: IpAddr) -> bool {
     one.to_canonical() == other.to_canonical()
 }
 
-/// A timer that is only moved when it would ring too late: one that rings early costs a turn.
+/// A timer that is only reset if it would fire too late. Firing early costs one turn.
 #[derive(Debug)]
 struct Alarm {
     sleep: Pin<Box<Sleep>>,

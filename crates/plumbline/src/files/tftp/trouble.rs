@@ -1,4 +1,4 @@
-//! Why a transfer has failed, and the sentence that says so.
+//! Errors of TFTP transfers, and their messages.
 
 use super::transfer::Facts;
 use crate::exit;
@@ -9,45 +9,45 @@ use records::figures::count;
 use records::transfer::Outcome;
 use std::io;
 
-/// Why a transfer has failed.
+/// Error of a TFTP transfer.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The far side refused, before or in the middle, with these words.
+    /// The peer refused the request or ended the transfer, with this code and text.
     Refused(ErrorCode, Vec<u8>),
-    /// It never answered.
+    /// The peer never answered.
     NoAnswer {
-        /// For how long it was waited for.
+        /// Duration of the wait, in seconds.
         seconds: u64,
     },
-    /// It answers no more.
+    /// The peer does not answer any more.
     Silence {
-        /// For how long it was waited for.
+        /// Duration of the wait, in seconds.
         seconds: u64,
     },
-    /// The network, or its host, says that the port does not answer.
+    /// The network or the host reports that the port is unreachable.
     Unreachable(io::Error),
-    /// It has sent more bytes than it has told of.
+    /// The peer sent more bytes than it had announced.
     Long {
-        /// What it told of.
+        /// Announced number of bytes.
         told: u64,
     },
-    /// It has told of more bytes than it has sent.
+    /// The peer sent fewer bytes than it had announced.
     Short {
-        /// What it told of.
+        /// Announced number of bytes.
         told: u64,
     },
-    /// What it sends is not TFTP as agreed.
+    /// The peer violates the protocol or the agreed options.
     Protocol(&'static str),
-    /// Our end of the file fails.
+    /// The local end of the file fails.
     Local(io::Error),
-    /// Our network fails.
+    /// The local network fails.
     Network(io::Error),
-    /// Somebody here has ended it.
+    /// The user or a signal ended the transfer.
     Stopped,
 }
 
 impl Trouble {
-    /// Makes it of what an engine says.
+    /// Converts the failure that an engine reports.
     pub(super) fn of(failure: Failure, seconds: u64) -> Self {
         match failure {
             Failure::Refused(code, text) => Self::Refused(code, text),
@@ -57,12 +57,12 @@ impl Trouble {
         }
     }
 
-    /// Returns whether it is worth while to ask another address of the host.
+    /// Returns whether another address of the host may succeed.
     pub(crate) fn is_of_the_address(&self) -> bool {
         matches!(self, Self::NoAnswer { .. } | Self::Unreachable(_) | Self::Network(_))
     }
 
-    /// Returns the word of the record for it.
+    /// Returns the outcome for the record.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Self::Refused(ErrorCode::DiskFull, _) => Outcome::Disk,
@@ -84,7 +84,7 @@ impl Trouble {
         }
     }
 
-    /// Returns what the command's exit code is to tell.
+    /// Returns the failure class, which selects the exit code.
     pub(crate) fn failure(&self) -> exit::Failure {
         match self {
             Self::Local(_) | Self::Network(_) => exit::Failure::ThisMachine,
@@ -93,7 +93,7 @@ impl Trouble {
         }
     }
 
-    /// Returns the sentence that says which step of the transfer failed, and what to do.
+    /// Returns the message: which step of the transfer failed, and the remedy.
     pub(crate) fn sentence(&self, facts: &Facts, name: &[u8]) -> String {
         let (peer, name) = (facts.remote, shown(name));
         let so_far = format!("after {} bytes of '{name}'", count(facts.file_bytes));
@@ -105,66 +105,68 @@ impl Trouble {
                  --timeout"
             ),
             Self::Silence { seconds } => format!(
-                "{peer} fell silent {so_far}, for {seconds} s: check that it is up, and try again"
+                "{peer} sent nothing for {seconds} s {so_far}: check that it is up, and try again"
             ),
             Self::Unreachable(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 match facts.agreed {
                     None => format!(
-                        "nobody serves TFTP at {peer}: check the port, and that a server runs there"
+                        "no TFTP server at {peer}: check the port, and that a server runs there"
                     ),
-                    Some(_) => format!("the program at {peer} has gone {so_far}: try again"),
+                    Some(_) => format!("{peer} closed its port {so_far}: try again"),
                 }
             }
             Self::Unreachable(error) => {
-                format!("there is no way to {peer}: check the address and your routes: {error}")
+                format!("no route to {peer}: check the address and your routes: {error}")
             }
             Self::Long { told } => format!(
-                "{peer} sent more than the {} bytes that it told of: nothing was kept",
+                "{peer} sent more than the announced {} bytes: the file was discarded",
                 count(*told)
             ),
             Self::Short { told } => format!(
-                "{peer} ended {so_far}, of which it told {}: try again; nothing was kept",
+                "{peer} ended {so_far}, but announced {}: the file was discarded; try again",
                 count(*told)
             ),
-            Self::Protocol(why) => format!("{peer} does not keep to what was agreed: {why}"),
+            Self::Protocol(why) => format!("{peer} violated the protocol: {why}"),
             Self::Local(error) => match is_full(error) {
                 true => format!("the disk is full {so_far}: make room, and try again"),
-                false => format!("our end of '{name}' fails {so_far}: {error}"),
+                false => format!("local error {so_far}: {error}"),
             },
-            Self::Network(error) => format!("nothing can be sent to {peer}: {error}"),
+            Self::Network(error) => format!("cannot send to {peer}: {error}"),
             Self::Stopped => format!("interrupted {so_far}"),
         }
     }
 }
 
-/// The most of the text of an ERROR packet that is shown, bytes.
+/// Maximum number of bytes of the text of an ERROR packet that are printed.
 const TEXT_MAX_LEN: usize = 400;
 
-/// Returns the sentence for an ERROR of the far side.
+/// Returns the message for an ERROR packet of the peer.
 fn refused(code: ErrorCode, text: &[u8], facts: &Facts, name: &str) -> String {
     let peer = facts.remote;
     let why = match (code, facts.direction) {
         (ErrorCode::FileNotFound, Direction::Read) => format!("{peer} has no file '{name}'"),
         (ErrorCode::FileNotFound, Direction::Write) => {
-            format!("{peer} has no file '{name}' that may be written")
+            format!("{peer} has no writable file '{name}'")
         }
-        (ErrorCode::AccessViolation, Direction::Read) => format!("{peer} does not give '{name}'"),
-        (ErrorCode::AccessViolation, Direction::Write) => format!("{peer} does not take '{name}'"),
-        (ErrorCode::DiskFull, _) => format!("{peer} has no room for '{name}'"),
-        (ErrorCode::FileExists, _) => format!("{peer} has a file '{name}' already and keeps it"),
-        _ => format!("{peer} ends the transfer of '{name}'"),
+        (ErrorCode::AccessViolation, Direction::Read) => {
+            format!("{peer} refuses to send '{name}'")
+        }
+        (ErrorCode::AccessViolation, Direction::Write) => format!("{peer} rejects '{name}'"),
+        (ErrorCode::DiskFull, _) => format!("{peer} has no space for '{name}'"),
+        (ErrorCode::FileExists, _) => format!("{peer} already has '{name}' and keeps it"),
+        _ => format!("{peer} aborted the transfer of '{name}'"),
     };
     match text.trim_ascii() {
         [] => why,
-        // What comes from afar must not speak to the terminal.
+        // Text from the peer must not control the terminal.
         text => match text.get(..TEXT_MAX_LEN) {
-            Some(start) => format!("{why}: it says '{}...'", shown(start)),
-            None => format!("{why}: it says '{}'", shown(text)),
+            Some(start) => format!("{why}: it replied '{}...'", shown(start)),
+            None => format!("{why}: it replied '{}'", shown(text)),
         },
     }
 }
 
-/// Returns whether an error is want of room on a disk.
+/// Returns whether an error is a lack of disk space.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

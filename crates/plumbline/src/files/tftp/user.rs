@@ -1,10 +1,11 @@
-//! The user's side: one file, from or to the first address of a host that answers.
+//! TFTP client: one file, from or to the first address of a host that answers.
 //!
-//! The addresses come in the order of RFC 6724 and are asked one after the other: at once when the
-//! network says that nobody is there, and after a second of silence. They are not asked side by
-//! side, as a race would: two requests to write are two transfers.
+//! The addresses are tried in the order of RFC 6724. The next one follows at once if the network
+//! reports the current one as unreachable, and otherwise after a second without an answer. They are
+//! not tried in parallel: two write requests are two transfers.
 //!
-//! A server that refuses a request for its options is asked once more without any (RFC 2347).
+//! If a server refuses a request for its options, one more request without options follows (RFC
+//! 2347).
 
 use super::transfer::{Facts, Stop, Terms, Transfer, Work};
 use super::trouble::Trouble;
@@ -25,15 +26,15 @@ use records::transfer::{Role, Stack, Text};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How long an address may be silent before the next one is asked.
+/// Time without an answer after which the next address is tried.
 const NEXT_ADDRESS: Duration = Duration::from_secs(1);
-/// The most that a sender keeps of a window.
+/// Maximum number of bytes that a sender keeps of a window.
 const WINDOW_MAX_BYTES: u64 = 16 << 20;
 
-/// What is to be done.
+/// A requested transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct Errand {
-    /// The host as it was asked for, and its addresses.
+    /// Host name as it was given, and its addresses.
     pub(crate) host: String,
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) name: Vec<u8>,
@@ -43,28 +44,28 @@ pub(crate) struct Errand {
     pub(crate) patience: Duration,
     pub(crate) bytes_per_second: Option<u64>,
     pub(crate) via: Via,
-    /// How long it took to find the addresses.
+    /// Duration of the name resolution.
     pub(crate) resolving: Duration,
-    /// Where the meter is shown.
+    /// Board on which the meters are displayed.
     pub(crate) board: Arc<Board>,
 }
 
-/// What has come of an errand.
+/// Result of a transfer.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) record: Record,
-    /// What is known of the last attempt.
+    /// Facts of the last attempt.
     pub(crate) facts: Facts,
-    /// What went wrong.
+    /// Error of the last attempt.
     pub(crate) trouble: Option<Trouble>,
 }
 
-/// Which way.
+/// Direction of a transfer, with its local end.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// To here.
+    /// Download.
     Get(Sink),
-    /// From here, and how many bytes, if that is known.
+    /// Upload, with the number of bytes, if known.
     Put(Source, Option<u64>),
 }
 
@@ -77,11 +78,12 @@ impl Order {
     }
 }
 
-/// Moves the file, and returns what is known of it.
+/// Transfers the file, and returns the report.
 ///
 /// # Errors
 ///
-/// If the machine refuses what is needed before anybody was asked.
+/// Returns an error if a local resource is unavailable, if the file name is too long for a request,
+/// or if there is no address.
 pub(crate) async fn run(
     errand: &Errand,
     order: Order,
@@ -122,18 +124,18 @@ pub(crate) async fn run(
             order = returned(work, size);
         }
     }
-    let (facts, trouble) = last.ok_or_else(|| anyhow::anyhow!("there is no address to ask"))?;
+    let (facts, trouble) = last.ok_or_else(|| anyhow::anyhow!("no address to send to"))?;
     record.transfer.identity.remote_name = Some(Text::from(&errand.host));
     record.transfer.time.ns_resolve = Some(nanos(errand.resolving));
     record.transfer.host = recorder.host();
     record.note_facts(&facts, trouble.as_ref(), &errand.name);
-    // Nothing else is done in this process.
+    // This process does nothing else.
     record.transfer.cpu.cpu_ns = None;
     record.add_cpu(os::clock::process_cpu_time().saturating_sub(cpu_before));
     Ok(Report { record, facts, trouble })
 }
 
-/// Takes back what an attempt has not used.
+/// Returns the local end that an attempt has not used.
 fn returned(work: Work, size: Option<u64>) -> Option<Order> {
     match work {
         Work::Send(_, source) => Some(Order::Put(source, size)),
@@ -141,7 +143,7 @@ fn returned(work: Work, size: Option<u64>) -> Option<Order> {
     }
 }
 
-/// One address, asked once.
+/// One attempt at one address.
 struct Attempt<'a> {
     errand: &'a Errand,
     address: SocketAddr,
@@ -181,7 +183,7 @@ impl Attempt<'_> {
             }
         };
         let work = work.ok_or_else(|| {
-            anyhow::anyhow!("'{}' is too long for a request of TFTP", shown(&errand.name))
+            anyhow::anyhow!("'{}' is too long for a TFTP request", shown(&errand.name))
         })?;
         let terms = Terms {
             direction: request.direction,
@@ -200,8 +202,8 @@ impl Attempt<'_> {
         Ok((facts, trouble, work, size))
     }
 
-    /// Returns what is asked for, within what the socket holds and the pace takes at once. What is
-    /// the default anyway is not asked for: some servers know no options.
+    /// Returns the options to request, within the buffer of the socket and the burst of the rate
+    /// limit. Default values are not requested: some servers know no options.
     fn options(&self, order: &Order, wire: &Wire, pace: Pace) -> Options {
         let burst = pace.burst_bytes().unwrap_or(WINDOW_MAX_BYTES).min(WINDOW_MAX_BYTES);
         let fits = u16::try_from(burst).unwrap_or(u16::MAX);

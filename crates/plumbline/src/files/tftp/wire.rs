@@ -1,4 +1,4 @@
-//! The UDP under a transfer: the kernel's, or our own.
+//! UDP socket of a transfer: of the kernel, or of the user-space host.
 
 use super::outbox::Outbox;
 use anyhow::{Context, Result};
@@ -11,42 +11,42 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use tokio::io::Interest;
 
-/// What is asked for of the kernel's memory for what has come, as it counts.
+/// Receive buffer that is requested from the kernel, as the kernel counts it.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-/// Datagrams that a socket of our own UDP keeps.
+/// Datagrams that a socket of the user-space host queues.
 const OWN_DATAGRAMS: u16 = 8;
 
 /// A UDP socket.
 #[derive(Debug)]
 pub(crate) enum Wire {
-    /// Of the kernel's.
+    /// Kernel socket.
     Kernel(Registered<DatagramSocket>),
-    /// Of our own.
+    /// Socket of the user-space host.
     Own(os::host::UdpSocket),
 }
 
 impl Wire {
-    /// Makes a socket of the kernel's at this address, or at any of the family of `peer`.
+    /// Creates a kernel socket with this address, or with any of the family of `peer`.
     pub(crate) fn kernel(at: Option<IpAddr>, peer: SocketAddr) -> io::Result<Self> {
         let any = || match peer {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = DatagramSocket::bind((at.unwrap_or_else(any), 0).into())?;
-        // Each datagram that has gone makes a socket writable anew, which is nobody's news.
+        // Each datagram sent makes a socket writable again, which is of no interest.
         let interest = Interest::READABLE | Interest::ERROR;
         readiness::register(socket, interest).map(Self::Kernel)
     }
 
-    /// Makes a socket of the host's, or of the kernel's where there is none.
+    /// Creates a socket of the host, or of the kernel if there is none.
     pub(crate) fn to(peer: SocketAddr, host: Option<&Host>) -> Result<Self> {
         match host {
-            None => Self::kernel(None, peer).context("the kernel gives no UDP socket"),
-            Some(host) => host.bind(0).map(Self::Own).context("no port of ours is left"),
+            None => Self::kernel(None, peer).context("cannot open a UDP socket"),
+            Some(host) => host.bind(0).map(Self::Own).context("no local UDP port is free"),
         }
     }
 
-    /// Returns how many blocks of this size it can keep that nobody has read.
+    /// Returns how many unread blocks of this size the socket can queue.
     pub(crate) fn window_size_max(&self, block_size: u16) -> u16 {
         match self {
             Self::Kernel(socket) => {
@@ -67,7 +67,7 @@ impl Wire {
         }
     }
 
-    /// Sends what is in the outbox, and waits while there is no room.
+    /// Sends the datagrams of the outbox, and waits while the socket has no room.
     pub(super) async fn send(&self, outbox: &mut Outbox, to: SocketAddr) -> io::Result<()> {
         while !outbox.is_empty() {
             let (bytes, lens) = outbox.rest();
@@ -91,7 +91,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits until something has come, and takes it.
+    /// Waits for datagrams, and receives them.
     pub(super) async fn receive(&self, inbox: &mut Inbox) -> io::Result<()> {
         let socket = match self {
             Self::Kernel(socket) => socket,
@@ -104,7 +104,7 @@ impl Wire {
         loop {
             let mut ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
             match socket.get_ref().receive(inbox) {
-                // What comes after this call makes the socket ready anew.
+                // Datagrams that arrive after this call make the socket ready again.
                 Ok(false) => ready.clear_ready(),
                 Ok(true) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -120,7 +120,7 @@ impl Wire {
         }
     }
 
-    /// Takes what the network has said of a datagram of ours.
+    /// Returns an error that the network has reported for a sent datagram.
     pub(super) fn bounce(&self) -> Option<Bounce> {
         match self {
             Self::Kernel(socket) => socket.get_ref().bounce(),

@@ -1,5 +1,5 @@
-//! What it takes to get from one empty place of a ring to the next: each only sets the event flag of
-//! the other (TM-233 §4.2.4).
+//! Cost of an empty change of control in a ring: each place only sets the event flag of the other
+//! (TM-233 §4.2.4).
 
 use super::structure::Which;
 use os::clock::{TickRate, ticks};
@@ -11,34 +11,34 @@ use records::statistics::median;
 /// Changes of control in a batch, between two readings of the clock.
 const BATCH: u64 = 20_000;
 
-/// What a change of control takes in one structure.
+/// Cost of a change of control in one structure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Empty {
     pub(super) which: Which,
-    /// Where both places run the same code, so that the processor guesses where it goes on.
+    /// Both places run the same code, so that the processor predicts the branch target.
     pub(super) same: Figure,
-    /// Where each has its own, as the steps of a station have.
+    /// Each place has code of its own, like the steps of a station.
     pub(super) own: Figure,
 }
 
-/// The best and the median of some batches.
+/// Minimum and median of several batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
-    /// In the best batch, in thousandths of a tick of the counter.
+    /// Fastest batch, in thousandths of a tick of the counter.
     pub(super) best_milliticks: u64,
-    /// In the best batch, in picoseconds.
+    /// Fastest batch, in picoseconds.
     pub(super) best_ps: u64,
-    /// In the median of the batches, in picoseconds.
+    /// Median batch, in picoseconds.
     pub(super) median_ps: u64,
 }
 
-/// How many changes of control are left to be made.
+/// Number of remaining changes of control.
 type Left = u64;
 
 const KINDS: [Kind; 4] =
     [Kind::Procedures, Kind::Tasks(Switch::ByRing), Kind::Tasks(Switch::Direct), Kind::Futures];
 
-/// Makes a ring of two places, which run the same code.
+/// Creates a ring of two places that run the same code.
 fn ring_of_same(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
     Ok(match kind {
         Kind::Procedures => {
@@ -65,7 +65,7 @@ fn ring_of_same(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
     })
 }
 
-/// Makes a ring of two places, each of which has code of its own.
+/// Creates a ring of two places, each with code of its own.
 fn ring_of_own(kind: Kind) -> Result<Box<dyn Ring<Left>>, SpawnError> {
     Ok(match kind {
         Kind::Procedures => {
@@ -133,11 +133,11 @@ async fn own_future<const OTHER: usize>(mut loan: Loan<Left>) {
     }
 }
 
-/// Measures `rounds` batches of each kind, by turns.
+/// Measures `rounds` batches of each kind, in turn.
 ///
 /// # Errors
 ///
-/// If there is no memory for a stack.
+/// Returns an error if there is no memory for a stack.
 pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<Empty>, SpawnError> {
     let mut rings = Vec::with_capacity(2 * KINDS.len());
     for kind in KINDS {

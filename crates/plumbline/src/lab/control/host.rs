@@ -1,5 +1,5 @@
-//! A host whose steps are called by the structure that is measured, and what runs on it: a Telnet
-//! that echoes a key, and that answers one of them by a screenful.
+//! A host whose steps are called by the measured structure, with a Telnet application that echoes
+//! keys and answers one key with a screenful.
 
 use super::structure::Which;
 use anyhow::Result;
@@ -16,28 +16,28 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 pub(super) const MTU: usize = 1500;
 pub(super) const PORT: u16 = 23;
-/// The key that is answered by a screenful.
+/// Key that is answered with a screenful.
 pub(super) const SCREEN_KEY: u8 = b's';
-/// A screen of 24 lines of 80 characters, as in TM-233 §6.2.3.
+/// Length in bytes of a screen of 24 lines of 80 characters, as in TM-233 §6.2.3.
 pub(super) const SCREENFUL: usize = 24 * 82 - 2;
 
-/// The two ends of a session.
+/// Role of an end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     User,
     Server,
 }
 
-/// What runs on a host.
+/// Application on a host.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) telnet: Telnet,
     role: Role,
-    /// Bytes of data that have come.
+    /// Number of received data bytes.
     pub(super) bytes: usize,
 }
 
-/// A host with all that its driver lends it.
+/// A host with the resources of its driver.
 pub(super) struct Host {
     pub(super) station: Station,
     pub(super) carried: Carried<End>,
@@ -45,7 +45,7 @@ pub(super) struct Host {
     control: Box<dyn Control>,
     chance: Chance,
     clock: Monotonic,
-    /// The datagram that [`Host::transmit`] has made last.
+    /// The datagram most recently created by [`Host::transmit`].
     pub(super) wire: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ impl Stream for End {
 }
 
 impl Host {
-    /// Makes a host at `address`, whose user connects to `server`.
+    /// Creates a host at `address`. The user end connects to `server`.
     pub(super) fn new(
         which: Which,
         role: Role,
@@ -116,9 +116,9 @@ impl Host {
             }
             Role::Server => Opening::Passive { port: PORT },
         };
-        // What holds the end of a screenful back until its beginning is acknowledged, Nagle's
-        // algorithm or a limit of one segment, would show the kernel's delayed acknowledgment and
-        // nothing else.
+        // Nagle's algorithm or a limit of one segment would hold back the end of a screenful until
+        // its beginning is acknowledged. The result would then show only the delayed acknowledgment
+        // of the kernel.
         let profile = match role {
             Role::User => Profile::interactive(32 * 1024),
             Role::Server => Profile::serving(32 * 1024),
@@ -128,14 +128,14 @@ impl Host {
         Ok(Self { station, carried, meter, control, chance, clock, wire })
     }
 
-    /// Runs all steps that have something to do.
+    /// Runs all steps that are ready.
     pub(super) fn run(&mut self) {
         let now = self.clock.now();
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
         self.control.run(&mut self.station, &mut self.carried, &mut cx);
     }
 
-    /// Strikes a key.
+    /// Sends a key.
     pub(super) fn strike(&mut self, key: u8) {
         let now = self.clock.now();
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };
@@ -143,7 +143,7 @@ impl Host {
         self.carried.notice();
     }
 
-    /// Puts the next datagram into `wire`; false if there is none.
+    /// Puts the next datagram into `wire`; returns `false` if there is none.
     pub(super) fn transmit(&mut self) -> bool {
         self.wire.clear();
         let now = self.clock.now();
@@ -151,7 +151,7 @@ impl Host {
         self.station.transmit_into(&mut self.wire, MTU, &mut cx) > 0
     }
 
-    /// Takes a datagram, at interrupt level.
+    /// Receives a datagram at interrupt level.
     pub(super) fn receive(&mut self, datagram: &[u8]) {
         let now = self.clock.now();
         let mut cx = Cx { now, chance: &mut self.chance, meter: &mut self.meter };

@@ -1,8 +1,9 @@
 //! `plumb lab control`: control structures compared (TM-233 chapter 4 and 7.1).
 //!
-//! Four experiments, the same engines in each: an empty change of control; a key and a screenful in
-//! virtual time with the costs of 1982; the same between two hosts in one process; and over a TUN.
-//! What takes real time is measured by turns, a block of each structure in every round.
+//! Four experiments use the same engines: an empty change of control; a key and a screenful in
+//! virtual time with the costs of 1982; the same between two hosts in one process; and the same
+//! over a TUN. Experiments in real time are interleaved: each round measures one block of each
+//! structure.
 
 mod empty;
 mod host;
@@ -25,7 +26,7 @@ use simulator::tm233::control::Course;
 use std::io::Write;
 use structure::Which;
 
-/// How much is measured.
+/// Number of measurements.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
     /// Batches of empty changes of control.
@@ -38,43 +39,43 @@ struct Amount {
 
 const AMOUNT: Amount = Amount { batches: 400, rounds: 21, keys: 200 };
 
-/// The line rates of the experiments in virtual time, in bits per second; the thesis's.
+/// Line rates of the thesis for the experiments in virtual time, in bits per second.
 const RATES_BPS: [u64; 2] = [9_600, 19_200];
 
-/// What has been found.
+/// Results of all experiments.
 #[derive(Debug)]
 struct Findings {
-    /// The rate of the counter, in ticks per second.
+    /// Rate of the counter, in ticks per second.
     ticks_per_second: u64,
     load: [Option<[f64; 3]>; 2],
     empty: Vec<Empty>,
     of_1982: Vec<Of1982>,
     in_process: Vec<Real>,
-    /// Or why it could not be measured.
+    /// Results over a TUN, or the reason why it could not be measured.
     on_tun: Result<Vec<Real>, String>,
 }
 
-/// A structure in real time.
+/// Results of a structure in real time.
 #[derive(Clone, Debug)]
 struct Real {
     which: Which,
-    /// The medians of the rounds.
+    /// Medians of the rounds.
     echo_ns: u64,
     screenful_ns: u64,
-    /// The median of the ratios to the scheduler in the same round.
+    /// Median of the ratios to the scheduler in the same round.
     echo_ratio: f64,
     screenful_ratio: f64,
-    /// Changes of control for a key, of user and server, where both are ours.
+    /// Changes of control for each key, of user and server, where both use plumbline's TCP.
     echo_switches: Option<[f64; 2]>,
 }
 
-/// Runs the experiments and prints what they have found.
+/// Runs the experiments and prints the results.
 pub(super) fn run(is_json: bool) -> exit::Result {
     let mut progress = ProgressLine::on_stderr();
     let found = measure(AMOUNT, &mut progress);
     progress.clear();
     let findings = found.map_err(|error| {
-        exit::complain(&error.context("the experiment came to a stop"));
+        exit::complain(&error.context("the experiment stalled"));
         Failure::NothingMeasured
     })?;
     let text = if is_json {
@@ -82,7 +83,7 @@ pub(super) fn run(is_json: bool) -> exit::Result {
     } else {
         report::text(&findings, exit::stdout_columns())
     };
-    // A closed pipe has read what it wanted.
+    // Ignored: the reader has closed the pipe.
     _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }
@@ -96,7 +97,7 @@ fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
     tell(progress, "lines of 1982 in virtual time");
     let of_1982 = of_1982::measure(amount.keys)?;
     let in_process = in_process(amount.rounds, progress)?;
-    // Its namespace is left to nobody: the process ends with it.
+    // The namespace ends with the process.
     let on_tun = namespace::enter_new_network().map_err(|refused| refused.to_string());
     let on_tun =
         on_tun.and_then(|()| by_tun(amount.rounds, progress).map_err(|error| format!("{error:#}")));
@@ -105,13 +106,14 @@ fn measure(amount: Amount, progress: &mut ProgressLine) -> Result<Findings> {
     Ok(Findings { ticks_per_second, load, empty, of_1982, in_process, on_tun })
 }
 
-/// Says what is being done now. It is painted before that begins, and so takes none of its time.
+/// Displays the current experiment. The line is painted before the experiment starts, so that it
+/// takes none of its time.
 fn tell(progress: &mut ProgressLine, what: &str) {
     progress.show(what);
     progress.paint();
 }
 
-/// What a block of one structure has found: echo, screenful, changes of control for a key.
+/// Results of a block of one structure: echo time, screenful time, changes of control for each key.
 type Sample = (u64, u64, Option<[f64; 2]>);
 
 fn in_process(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<Real>> {
@@ -150,8 +152,8 @@ fn by_tun(rounds: usize, progress: &mut ProgressLine) -> Result<Vec<Real>> {
     )
 }
 
-/// Measures a block of each structure in every round, in another order each time; the first round
-/// finds cold caches and is left out.
+/// Measures a block of each structure in every round, in a different order each time. The first
+/// round finds cold caches and is discarded.
 fn by_turns(
     all: &[Which],
     rounds: usize,

@@ -1,4 +1,5 @@
-//! The structures in virtual time with the costs of 1982, beside what TM-233 measured with tasking.
+//! Control structures in virtual time with the costs of 1982, compared with the measurements of
+//! TM-233 with tasking.
 
 use super::structure::Which;
 use super::{Course, RATES_BPS};
@@ -11,19 +12,19 @@ use simulator::table::{Row, Table};
 use simulator::tm233::control::{course, ibm_pc_switching_in};
 use std::time::Duration;
 
-/// A structure in virtual time, with its price of 1982.
+/// Results of a structure in virtual time, with its cost of 1982.
 #[derive(Debug)]
 pub(super) struct Of1982 {
     pub(super) which: Which,
-    /// A change of control, in nanoseconds.
+    /// Cost of a change of control, in nanoseconds.
     pub(super) switch_ns: u64,
-    /// Without a line, and with nothing but changes of control that take time.
+    /// Results without a line, where only changes of control take time.
     pub(super) alone: Course,
-    /// By the rate of the line, in bits per second.
+    /// Results by line rate, in bits per second.
     pub(super) on_lines: Vec<(u64, Course)>,
 }
 
-/// What the thesis measured on one line, with tasking.
+/// Measurements of the thesis on one line, with tasking.
 struct Measured {
     rate_bps: u64,
     /// Table 6-4.
@@ -40,17 +41,18 @@ const MEASURED: [Measured; 2] = [
 const PROCEDURE_US: f64 = 70.0;
 const TASK_US: f64 = 135.0;
 
-/// Runs `keys` keys and a screenful by each structure that has a price of 1982.
+/// Simulates `keys` keys and a screenful with each structure that has a cost of 1982.
 ///
 /// # Errors
 ///
-/// If a run comes to a stop, or there is no memory for a stack.
+/// Returns an error if a run stops making progress, or if there is no memory for a stack.
 pub(super) fn measure(keys: usize) -> Result<Vec<Of1982>> {
     let priced = Which::all().into_iter();
     let priced = priced.filter_map(|which| Some((which, which.switch_ns_of_1982()?)));
     priced
         .map(|(which, switch_ns)| {
-            // A ring cannot be larger than it may be, so only memory for a stack may be missing.
+            // The size of a ring is always within its limit, so only the memory for a stack may be
+            // missing.
             which.make()?;
             let control = || -> Box<dyn Control> {
                 which.make().unwrap_or_else(|_| Box::new(Scheduler::default()))
@@ -68,7 +70,7 @@ pub(super) fn measure(keys: usize) -> Result<Vec<Of1982>> {
         .collect()
 }
 
-/// Returns the figures of each structure.
+/// Returns the table with the figures of each structure.
 pub(super) fn table(structures: &[Of1982]) -> Table {
     Table {
         number: "6-4 and 6-5 by structure",
@@ -94,7 +96,7 @@ fn rows(structure: &Of1982) -> Vec<Row> {
         Row::output(format!("{name}: changes for an echo"), changes, 2),
         Row::output(format!("{name}: they alone, ms"), millis(alone.echo), 2),
     ];
-    // The tasking of the thesis, and not the improvements of its section 7.1.
+    // Only the tasking of the thesis, without the improvements of its section 7.1.
     let is_of_thesis = which.name() == Which::TASKING;
     for (rate_bps, course) in on_lines {
         let measured = MEASURED.iter().find(|one| is_of_thesis && one.rate_bps == *rate_bps);
@@ -109,7 +111,7 @@ fn rows(structure: &Of1982) -> Vec<Row> {
     rows
 }
 
-/// Returns the same in base units.
+/// Returns the figures of a structure as JSON, in base units.
 pub(super) fn json(structure: &Of1982) -> Value {
     let on_lines = structure.on_lines.iter().map(|(rate_bps, course)| {
         json!({

@@ -1,4 +1,4 @@
-//! Two hosts in one process, and a wire that takes no time: nothing but our own code.
+//! Two hosts in one process, connected without delay: only plumbline's code takes time.
 
 use super::host::{Host, Role, SCREEN_KEY, SCREENFUL};
 use super::structure::Which;
@@ -9,23 +9,23 @@ use std::net::Ipv4Addr;
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 83, 255, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 83, 255, 1);
-/// In one block, between two readings of the clock.
+/// Number of operations in one block, between two readings of the clock.
 const ECHOES: u64 = 500;
 const SCREENFULS: u64 = 100;
 
-/// A connection between two hosts that have the same control structure.
+/// Connection between two hosts with the same control structure.
 pub(super) struct Pair {
     user: Host,
     server: Host,
     clock: Monotonic,
 }
 
-/// What one block has found.
+/// Results of one block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
-    /// From a key to its echo, until all is quiet, both hosts together.
+    /// Time from a key to its echo, until both hosts are idle; the sum of both hosts.
     pub(super) echo_ns: u64,
-    /// The same of a key that is answered by a screenful.
+    /// The same for a key that is answered with a screenful.
     pub(super) screenful_ns: u64,
     /// Changes of control for each key, of user and server.
     pub(super) echo_switches: [f64; 2],
@@ -42,18 +42,18 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Strikes a key, and carries datagrams until all is quiet.
+    /// Sends a key and carries datagrams until both hosts are idle.
     fn key(&mut self, key: u8, answer_len: usize) -> Result<()> {
         let before = self.user.carried.stream.bytes;
         self.user.strike(key);
         self.settle();
         let came = self.user.carried.stream.bytes - before;
-        ensure!(came == answer_len, "{came} bytes came back of {answer_len}");
+        ensure!(came == answer_len, "received {came} of {answer_len} bytes");
         Ok(())
     }
 
     fn settle(&mut self) {
-        // No exchange here has more turns than this.
+        // No exchange here takes more turns than this.
         for _ in 0..64 {
             let sent = carry(&mut self.user, &mut self.server);
             let answered = carry(&mut self.server, &mut self.user);
@@ -67,7 +67,7 @@ impl Pair {
         [&self.user, &self.server].map(|host| host.meter.units(Work::Switch))
     }
 
-    /// Measures a block of keys and one of screenfuls.
+    /// Measures a block of keys and a block of screenfuls.
     pub(super) fn block(&mut self) -> Result<Block> {
         let before = self.switches();
         let echo_ns = self.time(ECHOES, b'x', 1)?;
@@ -126,7 +126,7 @@ mod tests {
             let after = pair.switches();
             after[1] - before[1]
         };
-        // Three for the key, and three for the acknowledgment of its echo, which has no data.
+        // Three for the key, and three for the acknowledgment of its echo, which carries no data.
         assert_eq!(switches("tasking"), 600);
         assert_eq!(switches("tasking, user sends"), 400);
     }

@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Results as text and as JSON.
 
 use super::empty::{Empty, Figure};
 use super::of_1982;
@@ -12,7 +12,7 @@ use records::table::{Table, wrap};
 use serde_json::{Value, json};
 use simulator::table::{Census, Origin};
 
-/// Nanoseconds: what a change of control may take between procedures, and between tasks.
+/// Goals for a change of control between procedures and between tasks, in nanoseconds.
 const PROCEDURE_GOAL_NS: f64 = 5.0;
 const TASK_GOAL_NS: f64 = 20.0;
 
@@ -22,7 +22,7 @@ const HEAD: &str = "The same engines by several control structures. The schedule
     on the line, is the same in all. What is measured on this machine is an output; the times of \
     1982 beside it are those of another machine and have no difference.";
 
-/// Returns all in tables, each at most `width` columns wide.
+/// Returns all results as tables, each at most `width` columns wide.
 pub(super) fn text(findings: &Findings, width: usize) -> String {
     let machine = Machine::this();
     let mut text = paragraph(HEAD, width);
@@ -36,7 +36,7 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
         load(findings.load[0]),
         load(findings.load[1]),
         if cfg!(debug_assertions) {
-            " Built without optimisation: the times say nothing."
+            " Built without optimization: the times are not meaningful."
         } else {
             ""
         },
@@ -70,7 +70,7 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
     text
 }
 
-/// Counts the rows. Every row that is measured on this machine is an output, and only the table in
+/// Counts the rows by origin. Every row measured on this machine is an output; only the table in
 /// virtual time is compared with the thesis.
 fn census(findings: &Findings) -> Census {
     let in_virtual_time = Census::of(&[of_1982::table(&findings.of_1982)]);
@@ -97,7 +97,7 @@ fn load(averages: Option<[f64; 3]>) -> String {
     )
 }
 
-/// Returns what a goal is about, what was found and the goal, in nanoseconds.
+/// Returns the subject of each goal, the measured value and the goal, in nanoseconds.
 fn verdicts(empty: &[Empty]) -> Vec<(String, f64, f64)> {
     let mut verdicts = Vec::new();
     for row in empty {
@@ -173,7 +173,7 @@ fn real_table(rows: &[Real]) -> Table {
     table
 }
 
-/// Returns all as one JSON object.
+/// Returns all results as one JSON object.
 pub(super) fn json(findings: &Findings) -> String {
     let empty = |figure: &Empty| {
         json!({

@@ -1,28 +1,28 @@
-//! The control structures that are compared, by name.
+//! Names of the compared control structures.
 
 use os::tasking::{Kind, SpawnError, StationControl, Structure, Switch};
 use protocols::station::{Control, Scheduler};
 
-/// One of them.
+/// A control structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    /// The scheduler that the commands use: it looks at the steps in their natural order.
+    /// The scheduler of the commands, which checks the steps in their natural order.
     Scheduler,
-    /// One of the rings.
+    /// A ring of tasks or procedures.
     Ring(Structure),
 }
 
 impl Which {
-    /// The name of the structure that the thesis measured.
+    /// Name of the structure that the thesis measured.
     pub(super) const TASKING: &str = "tasking";
 
-    /// All, the scheduler first, with which the others are compared.
+    /// Returns all structures. The scheduler is the first, because the others are compared with it.
     pub(super) fn all() -> Vec<Self> {
         let rings = Structure::ALL.into_iter().map(Self::Ring);
         std::iter::once(Self::Scheduler).chain(rings).collect()
     }
 
-    /// Returns its name, in `--json` and in the tables.
+    /// Returns the name in `--json` and in the tables.
     pub(super) fn name(self) -> &'static str {
         let Self::Ring(Structure { kind, sends_in_user }) = self else {
             return "scheduler, natural order";
@@ -39,12 +39,12 @@ impl Which {
         }
     }
 
-    /// Returns whether each step is a task with a stack of its own.
+    /// Returns whether each step is a task with its own stack.
     pub(super) const fn is_tasking(self) -> bool {
         matches!(self, Self::Ring(Structure { kind: Kind::Tasks(_), .. }))
     }
 
-    /// Returns what a change of control took in 1982, in nanoseconds, if the thesis says it.
+    /// Returns the cost of a change of control in 1982, in nanoseconds, if the thesis states it.
     pub(super) fn switch_ns_of_1982(self) -> Option<u64> {
         match self {
             Self::Scheduler | Self::Ring(Structure { kind: Kind::Procedures, .. }) => {
@@ -57,7 +57,7 @@ impl Which {
         }
     }
 
-    /// Makes it, for one station.
+    /// Creates the structure for one station.
     pub(super) fn make(self) -> Result<Box<dyn Control>, SpawnError> {
         Ok(match self {
             Self::Scheduler => Box::new(Scheduler::default()),

@@ -1,4 +1,4 @@
-//! A short run, and its report in both forms.
+//! A short run and its report in both formats.
 
 use super::*;
 use crate::lab::tables;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 const SHORT: Amount = Amount { batches: 2, rounds: 1, keys: 20 };
 
-/// All but the TUN, which would take the process's network away from other tests.
+/// Runs all experiments except the one over a TUN, which would move the whole test process into
+/// another network namespace.
 fn findings() -> Findings {
     let rate = Calibration::start().finish();
     Findings {
@@ -88,7 +89,7 @@ fn every_row_of_the_report_is_counted_before_the_first_table() {
     let findings = findings();
     let text = report::text(&findings, 1_000);
     let (head, _) = text.split_once("An empty change of control").unwrap();
-    // Of each of five structures seven figures, five of them prices; four kinds of an empty change
+    // Five structures with seven figures each, five of them costs; four kinds of an empty change
     // and nine structures in one process.
     assert!(head.contains("Of 48 rows 5 are input, 0 fit and 43 output. 4 outputs"), "{head}");
     let json: serde_json::Value = serde_json::from_str(&report::json(&findings)).unwrap();

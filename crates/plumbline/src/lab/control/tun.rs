@@ -1,8 +1,8 @@
-//! The server of a session on a TUN, in a network namespace of its own; the kernel's TCP is its user.
+//! A server on a TUN in its own network namespace; the kernel's TCP is the user end of the session.
 //!
-//! Both are in one thread, so that nobody has to be woken by the scheduler of the machine: a key
-//! is written to a socket, which puts a datagram into the TUN. The signal routine tells the station
-//! of it, the station answers, and the echo is in the socket.
+//! Both ends run in one thread, so that the scheduler of the operating system wakes no process. A
+//! key is written to a socket, and the kernel sends a datagram through the TUN. The signal routine
+//! notifies the station, the station answers, and the echo arrives at the socket.
 
 use super::host::{Host, MTU, PORT, Role, SCREEN_KEY, SCREENFUL};
 use super::structure::Which;
@@ -18,10 +18,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 
-/// In one block.
+/// Number of operations in one block.
 const ECHOES: u64 = 200;
 const SCREENFULS: u64 = 50;
-/// An answer that has not come then does not come.
+/// Time after which an answer counts as lost.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session over one TUN.
@@ -34,17 +34,17 @@ pub(super) struct Session {
     answer: Vec<u8>,
 }
 
-/// What one block has found.
+/// Results of one block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
-    /// From a key to its echo.
+    /// Time from a key to its echo.
     pub(super) echo_ns: u64,
-    /// From a key to the end of the screenful.
+    /// Time from a key to the end of the screenful.
     pub(super) screenful_ns: u64,
 }
 
 impl Session {
-    /// Connects by the `number`-th TUN of the calling thread's network.
+    /// Connects over the `number`th TUN of the calling thread's network namespace.
     pub(super) fn connect(which: Which, number: u8) -> Result<Self> {
         let [ours, theirs] = [1, 2].map(|last| Ipv4Addr::new(10, 83, number, last));
         let tun = Tun::open(None)?;
@@ -59,20 +59,20 @@ impl Session {
         let mut session = Self { host, tun, socket, clock, packet, answer };
         let until = clock.now() + PATIENCE;
         while !session.host.carried.is_open() {
-            ensure!(clock.now() < until, "the kernel does not connect by {}", session.tun.name());
+            ensure!(clock.now() < until, "the kernel cannot connect over {}", session.tun.name());
             session.turn(Duration::from_millis(10))?;
         }
         session.socket.set_nodelay(true)?;
         Ok(session)
     }
 
-    /// Waits for a signal, takes what has come, runs the station, and writes what it has to send.
+    /// Waits for a signal, receives the datagrams, runs the station and writes its output.
     fn turn(&mut self, patience: Duration) -> Result<()> {
         let mut signals = Signals::default();
-        ensure!(signals.watch(&self.tun, PollFlags::IN, 0), "the TUN cannot be watched");
+        ensure!(signals.watch(&self.tun, PollFlags::IN, 0), "cannot watch the TUN");
         signals.set_timer(1, self.host.station.deadline());
         let until = self.clock.now() + patience;
-        // The station looks for itself which of its steps this concerns.
+        // The station determines which of its steps the signal concerns.
         signals.wait(&Flags::default(), &self.clock, Some(until))?;
         while let Some(length) = self.tun.read(&mut self.packet)? {
             self.host.receive(self.packet.get(..length).unwrap_or_default());
@@ -81,18 +81,18 @@ impl Session {
             self.host.run();
             let mut has_sent = false;
             while self.host.transmit() {
-                // A full queue loses a datagram, as any network does.
+                // A full queue drops the datagram, as any network does.
                 self.tun.write(&self.host.wire)?;
                 has_sent = true;
             }
-            // There is room on the link again for what is left of a screenful.
+            // The link has room again for the rest of a screenful.
             if !has_sent {
                 return Ok(());
             }
         }
     }
 
-    /// Strikes a key, and returns the time until `answer_len` bytes have come back.
+    /// Sends a key and returns the time until `answer_len` bytes have come back.
     fn key(&mut self, key: u8, answer_len: usize) -> Result<u64> {
         let started = self.clock.now();
         self.socket.write_all(&[key])?;
@@ -100,22 +100,22 @@ impl Session {
         while came < answer_len {
             self.turn(PATIENCE)?;
             came += self.come()?;
-            ensure!(self.clock.now() - started < PATIENCE, "{came} bytes came of {answer_len}");
+            ensure!(self.clock.now() - started < PATIENCE, "received {came} of {answer_len} bytes");
         }
         Ok(u64::try_from((self.clock.now() - started).as_nanos())?)
     }
 
-    /// Returns how many bytes the kernel has for its user.
+    /// Returns the number of bytes that the kernel's end has received.
     fn come(&mut self) -> Result<usize> {
         match self.socket.read(&mut self.answer) {
-            Ok(0) => bail!("the station has closed the connection"),
+            Ok(0) => bail!("the station closed the connection"),
             Ok(count) => Ok(count),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Measures a block of keys and one of screenfuls.
+    /// Measures a block of keys and a block of screenfuls.
     pub(super) fn block(&mut self) -> Result<Block> {
         let mut sums = [0, 0];
         for _ in 0..ECHOES {
@@ -129,13 +129,13 @@ impl Session {
     }
 }
 
-/// Returns a socket that connects, and does not wait for it.
+/// Returns a socket with a connection attempt in progress, without waiting for it.
 fn connecting(to: SocketAddrV4) -> Result<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket: OwnedFd =
         rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(socket.into()),
-        Err(error) => Err(error).context("the kernel does not connect"),
+        Err(error) => Err(error).context("the kernel cannot connect"),
     }
 }

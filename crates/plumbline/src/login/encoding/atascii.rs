@@ -1,17 +1,18 @@
-//! ATASCII: the characters of the Atari's eight-bit machines. The high bit is inverse video, the control
-//! characters are glyphs, and 0x9b ends a line. ESC has the next control shown as a glyph.
+//! ATASCII: the character set of the Atari 8-bit computers. The high bit selects inverse video, the
+//! control characters have glyphs, and 0x9b ends a line. ESC displays the next control character as
+//! a glyph.
 
 use super::{Key, find, put};
 
-/// The glyphs of 0x00 to 0x1a.
+/// Glyphs of 0x00 to 0x1a.
 const GLYPHS: &str = "♥├🮇┘┤┐╱╲◢▗◣▝▘🮂▂▖♣┌─┼●▄▎┬┴▌└";
-/// The glyphs of the controls 0x1b to 0x1f, behind ESC.
+/// Glyphs of the controls 0x1b to 0x1f after ESC.
 const CONTROLS: &str = "␛↑↓←→";
 
 const ESC: u8 = 0x1b;
 const END_OF_LINE: u8 = 0x9b;
 
-/// What the screen of the machine would be at.
+/// State of the screen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Screen {
     is_inverse: bool,
@@ -71,7 +72,7 @@ impl Screen {
     }
 }
 
-/// Returns what a byte below 0x80 shows, if it is not a control.
+/// Returns the character of a byte below 0x80 that is not a control.
 pub(super) fn character(byte: u8) -> Option<char> {
     match byte {
         0x00..=0x1a => GLYPHS.chars().nth(usize::from(byte)),
@@ -82,7 +83,7 @@ pub(super) fn character(byte: u8) -> Option<char> {
     }
 }
 
-/// Returns what a control shows behind ESC.
+/// Returns the glyph of a control character after ESC.
 fn escaped(byte: u8) -> Option<char> {
     match byte {
         0x1b..=0x1f => CONTROLS.chars().nth(usize::from(byte - 0x1b)),
@@ -93,7 +94,7 @@ fn escaped(byte: u8) -> Option<char> {
     }
 }
 
-/// Returns the byte for a character. Keys of control stay what they are.
+/// Returns the byte for a character. ASCII control characters are unchanged.
 pub(super) fn byte(character: char) -> Option<u8> {
     match character {
         '♦' => Some(0x60),

@@ -1,13 +1,14 @@
-//! The characters of the far side, where they are not UTF-8: both ways, by tables of our own.
+//! Character sets of remote hosts that do not use UTF-8, converted in both directions by tables.
 //!
-//! Few hosts can be asked for their characters (RFC 2066), so the person says them. What comes is
-//! made into UTF-8 with the sequences of a modern terminal, what is typed into the far side's
-//! bytes. A character that the far side does not have becomes `?`.
+//! Few hosts support the negotiation of a character set (RFC 2066), so the user specifies it.
+//! Received bytes are converted to UTF-8 with the control sequences of a modern terminal; typed
+//! text is converted to the bytes of the remote host. A character that the remote set lacks becomes
+//! `?`.
 //!
-//! Latin-1 is ISO 8859-1; its control characters stay what they are. CP437 is that of the IBM PC,
-//! whose lower control characters are glyphs but for those that boards use as controls. PETSCII is
-//! the Commodore's and ATASCII the Atari's: both move the cursor, and set colours or inverse
-//! video, by codes of their own (`petscii`, `atascii`).
+//! Latin-1 is ISO 8859-1; its control characters are unchanged. CP437 is the set of the IBM PC; its
+//! lower control characters are glyphs, except for those that bulletin boards use as controls.
+//! PETSCII is the set of Commodore computers and ATASCII that of Atari computers: both move the
+//! cursor and set colors or inverse video with codes of their own (`petscii`, `atascii`).
 
 mod atascii;
 mod cp437;
@@ -15,7 +16,7 @@ mod petscii;
 #[cfg(test)]
 mod tests;
 
-/// The characters of a far side.
+/// Character set of a remote host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Encoding {
     /// UTF-8.
@@ -24,16 +25,16 @@ pub(super) enum Encoding {
     Utf8,
     /// ISO 8859-1.
     Latin1,
-    /// The IBM PC's, as boards have it.
+    /// CP437 of the IBM PC, as used by bulletin boards.
     Cp437,
-    /// The Commodore 64's.
+    /// PETSCII of the Commodore 64.
     Petscii,
-    /// The Atari's.
+    /// ATASCII of the Atari 8-bit computers.
     Atascii,
 }
 
 impl Encoding {
-    /// Returns the names by which Telnet may agree to it, if it has any.
+    /// Returns the names under which Telnet CHARSET may agree on it; empty if it has none.
     pub(super) fn charsets(self) -> Vec<String> {
         let names: &[&str] = match self {
             Self::Utf8 => &["UTF-8", "US-ASCII"],
@@ -45,7 +46,7 @@ impl Encoding {
     }
 }
 
-/// Makes what the far side writes into UTF-8.
+/// Converts received bytes to UTF-8.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
     encoding: Encoding,
@@ -54,7 +55,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Makes one for a new session.
+    /// Creates a decoder for a new session.
     pub(super) fn new(encoding: Encoding) -> Self {
         Self { encoding, petscii: Default::default(), atascii: Default::default() }
     }
@@ -64,7 +65,7 @@ impl Decoder {
         self.encoding == Encoding::Utf8
     }
 
-    /// Appends what `bytes` are to `text`.
+    /// Appends the converted `bytes` to `text`.
     pub(super) fn decode(&mut self, bytes: &[u8], text: &mut Vec<u8>) {
         for &byte in bytes {
             match self.encoding {
@@ -78,16 +79,16 @@ impl Decoder {
     }
 }
 
-/// Makes what is typed into the far side's bytes.
+/// Converts typed text to the bytes of the remote host.
 #[derive(Clone, Debug)]
 pub(super) struct Encoder {
     encoding: Encoding,
-    /// The beginning of a character, or of a key's sequence, whose rest has not come yet.
+    /// An incomplete character or key sequence.
     begun: Vec<u8>,
     has_cr: bool,
 }
 
-/// A key of a modern terminal that is no character.
+/// A key of a modern terminal that is not a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Up,
@@ -101,17 +102,17 @@ enum Key {
 }
 
 impl Encoder {
-    /// Makes one for a new session.
+    /// Creates an encoder for a new session.
     pub(super) fn new(encoding: Encoding) -> Self {
         Self { encoding, begun: Vec::new(), has_cr: false }
     }
 
-    /// Returns whether UTF-8 goes out as it is.
+    /// Returns whether UTF-8 is sent unchanged.
     pub(super) fn is_plain(&self) -> bool {
         self.encoding == Encoding::Utf8
     }
 
-    /// Appends the bytes for `text` to `bytes`. What is no UTF-8 goes as it is.
+    /// Appends the bytes for `text` to `bytes`. Invalid UTF-8 is sent unchanged.
     pub(super) fn encode(&mut self, text: &[u8], bytes: &mut Vec<u8>) {
         if self.is_plain() {
             return bytes.extend_from_slice(text);
@@ -143,8 +144,8 @@ impl Encoder {
         }
     }
 
-    /// Returns the key at the start of `text` and its length, where the far side has a code of
-    /// its own for it.
+    /// Returns the key at the start of `text` and its length, if the character set has its own code
+    /// for the key.
     fn key(&self, text: &[u8]) -> Option<(Key, usize)> {
         if matches!(self.encoding, Encoding::Latin1 | Encoding::Cp437 | Encoding::Utf8) {
             return None;
@@ -168,7 +169,7 @@ impl Encoder {
             Encoding::Petscii => petscii::key(key),
             _ => atascii::key(key),
         };
-        // The CR LF of a line may be cut between two calls.
+        // The CR LF at the end of a line may be split between two calls.
         let is_second = key == Key::Return && std::mem::replace(&mut self.has_cr, false);
         if !is_second {
             bytes.push(code);
@@ -186,12 +187,12 @@ impl Encoder {
     }
 }
 
-/// What stands first in a text.
+/// First element of a text.
 enum First {
     Character(char),
-    /// A character whose rest has not come.
+    /// An incomplete character.
     Begun,
-    /// A byte that is no UTF-8.
+    /// A byte that is not valid UTF-8.
     Wrong(u8),
 }
 
@@ -213,12 +214,12 @@ fn first_character(text: &[u8]) -> First {
     }
 }
 
-/// Appends a character to a text in UTF-8.
+/// Appends a character to a UTF-8 text.
 fn put(character: char, text: &mut Vec<u8>) {
     text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Returns the byte, counted from `first`, whose character in `table` it is.
+/// Returns the byte of a character: its position in `table` plus `first`.
 fn find(character: char, table: &str, first: u8) -> Option<u8> {
     let place = table.chars().position(|other| other == character)?;
     first.checked_add(u8::try_from(place).ok()?)

@@ -1,17 +1,17 @@
-//! PETSCII: the characters of the Commodore 64, in two sets of which one is shown at a time: small and
-//! capital letters, which boards begin with, or capital letters and graphics.
+//! PETSCII: the character sets of the Commodore 64. One of two sets is active at a time: lower and
+//! upper case letters, with which bulletin boards start, or upper case letters and graphics.
 //!
-//! Its colours, reverse video and motions of the cursor become those of a modern terminal. A return
-//! ends reverse video, as on the machine.
+//! Its colors, reverse video and cursor movements are converted to those of a modern terminal. A
+//! return ends reverse video, as on the computer.
 
 use super::{Key, find, put};
 
-/// What 0xa0 to 0xbf show in both sets, but for two.
+/// Characters of 0xa0 to 0xbf, identical in both sets except for two.
 const GRAPHICS_A0: &str = "\u{a0}▌▄▔▁▏▒▕🮏◤🮇├▗└┐▂┌┴┬┤▎▍🮈🮂🮃▃🭿▖▝┘▘▚";
-/// What 0xc0 to 0xdf show beside capital letters.
+/// Characters of 0xc0 to 0xdf in the set with graphics.
 const GRAPHICS_C0: &str = "─♠🭲🭸🭷🭶🭺🭱🭴╮╰╯🭼╲╱🭽🭾●🭻♥🭰╭╳○♣🭵♦┼🮌│π◥";
 
-/// The colours, each with what a modern terminal is told.
+/// Color codes, each with the SGR parameters for a modern terminal.
 const COLORS: [(u8, &str); 16] = [
     (0x05, "97"),
     (0x1c, "31"),
@@ -31,10 +31,10 @@ const COLORS: [(u8, &str); 16] = [
     (0x9f, "36"),
 ];
 
-/// What the screen of the machine would be at.
+/// State of the screen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Screen {
-    /// Whether capital letters and graphics are shown.
+    /// Whether the set with upper case letters and graphics is active.
     shows_graphics: bool,
 }
 
@@ -73,7 +73,7 @@ impl Screen {
     }
 }
 
-/// Returns what a byte shows, if it is not a control.
+/// Returns the character of a byte that is not a control.
 pub(super) fn character(byte: u8, shows_graphics: bool) -> Option<char> {
     let canonical = match byte {
         0x60..=0x7f => byte + 0x60,
@@ -100,7 +100,7 @@ pub(super) fn character(byte: u8, shows_graphics: bool) -> Option<char> {
     }
 }
 
-/// Returns the byte for a character: letters as the keyboard of the machine sends them.
+/// Returns the byte for a character; letters as the keyboard of the computer sends them.
 pub(super) fn byte(character: char) -> Option<u8> {
     let ascii = u8::try_from(u32::from(character)).ok();
     match (character, ascii) {

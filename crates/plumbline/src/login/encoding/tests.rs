@@ -1,4 +1,4 @@
-//! Tests of the tables: what is shown goes out as it came in.
+//! Tests of the tables: each displayed character is encoded as the byte that it was decoded from.
 
 use super::*;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn encoded(encoding: Encoding, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the bytes whose character does not come back as the same byte.
+/// Returns the bytes whose character is encoded as a different byte.
 fn one_way(character: impl Fn(u8) -> Option<char>, byte: impl Fn(char) -> Option<u8>) -> Vec<u8> {
     (0..=255).filter(|b| character(*b).is_some_and(|shown| byte(shown) != Some(*b))).collect()
 }

@@ -1,18 +1,18 @@
-//! The keys of a modern terminal, as the keys of a Heath-19.
+//! Mapping of the keys of a modern terminal to those of a Heath-19.
 //!
-//! f1 to f5 are those of the Heath-19, f6, f7 and f8 the blue, the red and the gray one, f9 is ERASE,
-//! f10 is SCROLL and f11 SCROLL with SHIFT. Arrows, home, insert and delete, and page up and down for
-//! a line inserted and deleted, are what stands on its keypad beside the digits. The keypad of the
-//! modern terminal is its keypad.
+//! f1 to f5 are the same keys on the Heath-19, f6, f7 and f8 are its blue, red and gray keys, f9 is
+//! ERASE, f10 is SCROLL and f11 is SCROLL with SHIFT. The arrows, home, insert, delete, page up
+//! (insert line) and page down (delete line) are the second functions of its keypad. The keypad of
+//! the modern terminal is mapped to its keypad.
 
 use protocols::terminal::heath19::{Key, Modifiers};
 
-/// A key that was struck.
+/// A key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::login) enum Struck {
     /// A key of the Heath-19.
     Key(Key, Modifiers),
-    /// What stands beside that digit of its keypad.
+    /// Second function of this digit key of its keypad.
     Editing(u8),
 }
 
@@ -26,11 +26,11 @@ impl Struck {
     }
 }
 
-/// Finds the keys in what a modern terminal sends.
+/// Parser for the key sequences of a modern terminal.
 #[derive(Clone, Debug, Default)]
 pub(in crate::login) struct KeyReader;
 
-/// The sequences of the keys, as xterm and the console of Linux send them.
+/// Key sequences of xterm and of the Linux console.
 const SEQUENCES: &[(&[u8], Sequence)] = &[
     (b"\x1b[A", Sequence::Editing(8)),
     (b"\x1bOA", Sequence::Editing(8)),
@@ -80,8 +80,8 @@ enum Sequence {
 }
 
 impl KeyReader {
-    /// Takes the first key of `keys`. A key that is cut is taken for its characters: terminals send
-    /// each in one piece, and ESC alone must not wait.
+    /// Removes the first key from `keys`. An incomplete sequence is treated as separate characters:
+    /// terminals send each sequence in one piece, and ESC alone must not wait.
     pub(in crate::login) fn next(&self, keys: &mut &[u8]) -> Option<Struck> {
         let found = SEQUENCES.iter().find(|(sequence, _)| keys.starts_with(sequence));
         if let Some((sequence, meaning)) = found {

@@ -1,9 +1,10 @@
-//! A terminal of plumb's own between the far side and the person's: what the far side writes goes to
-//! it, and what it shows is drawn on the person's, as the difference from what was drawn before.
+//! Emulated terminal between the remote host and the local terminal. The output of the remote host
+//! goes to the emulated terminal, and its screen is drawn on the local terminal as the difference
+//! from the previous drawing.
 //!
-//! So a Heath-19 can stand on any modern terminal, and below either of them a line can be held for
-//! plumb itself, whatever the far side does to its screen. A window that is smaller than the terminal
-//! shows the part where the cursor is. What has left the screen is not kept.
+//! A Heath-19 can therefore be displayed on any modern terminal, and a row below the screen can be
+//! reserved for plumb itself, independent of the output of the remote host. A window smaller than
+//! the emulated terminal displays the part around the cursor. There is no scrollback.
 
 mod keys;
 mod status_line;
@@ -18,51 +19,51 @@ use protocols::terminal::{
     draw,
 };
 
-/// The columns and rows of a Heath-19, without its 25th line.
+/// Columns and rows of a Heath-19, without its 25th line.
 pub(super) const HEATH19_SIZE: (u16, u16) = (80, 24);
 
-/// The rows of its picture, which always has a place for the 25th line.
+/// Rows of its picture, which always includes the 25th line.
 const HEATH19_ROWS: u16 = 25;
 
 /// Saves the title of the window on the terminal's stack, and restores it (xterm, XTWINOPS).
 const PUSH_TITLE: &[u8] = b"\x1b[22;2t";
 const POP_TITLE: &[u8] = b"\x1b[23;2t";
 
-/// Which terminal stands between.
+/// Emulated terminal between the remote host and the local terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Emulation {
-    /// None: what the far side writes goes to the person's terminal.
+    /// None: the output of the remote host goes to your terminal.
     #[default]
     None,
-    /// A Heath-19 that drops the private sequences (`ESC [ ?`) of programs of today.
+    /// A Heath-19 that ignores the private sequences (`ESC [ ?`) of modern programs.
     Heath19,
-    /// A Heath-19 that does with them what its ROM does: it holds the screen, and displays the rest.
+    /// A Heath-19 that handles them like its ROM: it holds the screen, and displays the rest.
     Heath19Strict,
 }
 
 impl Emulation {
-    /// Returns whether it is a Heath-19.
+    /// Returns whether this is a Heath-19.
     pub(super) fn is_heath19(self) -> bool {
         matches!(self, Self::Heath19 | Self::Heath19Strict)
     }
 }
 
-/// What the user is told of a screen that is held, in a wide window and in a narrow one.
+/// Message for the user about a held screen, in a wide and in a narrow window.
 const HELD: &str = " held: F10 releases a line, F11 a screen ";
 const HELD_NARROW: &str = " held: F10, F11 ";
-/// The narrowest window, in columns, with room for the long text beside that of the host.
+/// Minimum width in columns at which the long message fits next to the text of the host.
 const WIDE: u16 = 64;
 
-/// A terminal between the far side and the person's.
+/// Emulated terminal between the remote host and the local terminal.
 pub(super) struct Painted {
     face: Face,
-    /// What the person's terminal shows, if nobody else has written on it.
+    /// Content of the local terminal, if nothing else has written on it.
     shown: Option<Picture>,
     modes: InputModes,
-    /// The title of the window, once a program has set one.
+    /// Window title, once a program has set one.
     title: Option<String>,
     bells: u64,
-    /// Whether the usual screen is put away.
+    /// Whether the alternate screen is active.
     is_entered: bool,
 }
 
@@ -72,13 +73,13 @@ enum Face {
 }
 
 impl Painted {
-    /// Makes a modern terminal of that many columns and rows.
+    /// Creates an ANSI terminal with this number of columns and rows.
     pub(super) fn ansi((columns, rows): (u16, u16)) -> Self {
         Self::new(Face::Ansi(Box::new(Terminal::new(columns, rows))))
     }
 
-    /// Makes a Heath-19, as terminfo's `h19` wants it; a strict one does with private sequences what
-    /// the ROM does.
+    /// Creates a Heath-19 as described by the terminfo entry `h19`. If `is_strict`, private
+    /// sequences are handled as by the ROM.
     pub(super) fn heath19(is_strict: bool) -> Self {
         let mut terminal = Heath19::new(Switches::default());
         terminal.ignore_private_sequences(!is_strict);
@@ -95,12 +96,12 @@ impl Painted {
         Self { face, shown: None, modes, title: None, bells, is_entered }
     }
 
-    /// Returns whether it is a Heath-19.
+    /// Returns whether the emulated terminal is a Heath-19.
     pub(super) fn is_heath19(&self) -> bool {
         matches!(self.face, Face::Heath19(_))
     }
 
-    /// Takes the columns and rows that there are; a Heath-19 stays as it is.
+    /// Resizes the terminal to these columns and rows; a Heath-19 has a fixed size.
     pub(super) fn resize(&mut self, (columns, rows): (u16, u16)) {
         if let Face::Ansi(terminal) = &mut self.face {
             terminal.resize(columns, rows);
@@ -108,7 +109,7 @@ impl Painted {
         self.shown = None;
     }
 
-    /// Takes what the far side writes.
+    /// Processes output of the remote host.
     pub(super) fn receive(&mut self, text: &[u8], cx: &mut Cx<'_>) {
         _ = match &mut self.face {
             Face::Ansi(terminal) => terminal.receive(text, cx),
@@ -116,23 +117,23 @@ impl Painted {
         };
     }
 
-    /// Displays a sentence of plumb in lines of its own.
+    /// Displays a message of plumb on separate lines.
     pub(super) fn tell(&mut self, sentence: &str, cx: &mut Cx<'_>) {
         let (column, before, behind) = match &self.face {
             Face::Ansi(terminal) => (terminal.cursor().1, "\x1b[2m", "\x1b[22m"),
-            // It has no dim characters.
+            // A Heath-19 has no dim attribute.
             Face::Heath19(terminal) => (terminal.cursor().1, "", ""),
         };
         let start = if column > 0 { "\r\n" } else { "" };
         self.receive(format!("{start}{before}{sentence}{behind}\r\n").as_bytes(), cx);
     }
 
-    /// Takes a key of a Heath-19. A modern terminal has no keys of its own.
+    /// Processes a key of a Heath-19; ignored by an ANSI terminal.
     pub(super) fn key(&mut self, struck: Struck, cx: &mut Cx<'_>) {
         let Face::Heath19(terminal) = &mut self.face else { return };
         let (key, modifiers) = match struck {
             Struck::Key(key, modifiers) => (key, modifiers),
-            // The keypad's other meanings, which are its first ones in keypad-shifted mode.
+            // The second functions of the keypad, which are the first in keypad-shifted mode.
             Struck::Editing(digit) => {
                 let shift = !terminal.key_modes().is_keypad_shifted;
                 (Key::Pad(digit), Modifiers { shift, control: false })
@@ -141,7 +142,7 @@ impl Painted {
         terminal.key(key, modifiers, cx);
     }
 
-    /// Takes what the terminal has to say to the far side.
+    /// Returns and removes the terminal's output for the remote host.
     pub(super) fn take_output(&mut self) -> Vec<u8> {
         match &mut self.face {
             Face::Ansi(terminal) => {
@@ -157,19 +158,19 @@ impl Painted {
         }
     }
 
-    /// Takes note that somebody else has written on the person's terminal.
+    /// Invalidates the known content of the local terminal after other output.
     pub(super) fn forget_shown(&mut self) {
         self.shown = None;
     }
 
-    /// Returns what makes a `window` of that many columns and rows show the terminal as it is now,
-    /// with `status` below it.
+    /// Returns the bytes that draw the current screen in a `window` of this number of columns and
+    /// rows, with `status` below it.
     pub(super) fn paint(&mut self, window: (u16, u16), status: Option<&str>) -> Vec<u8> {
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_entered, true) {
             bytes.extend_from_slice(b"\x1b[?1049h");
             if self.is_heath19() {
-                // The keypad's keys are told from the digits above the letters.
+                // Application keypad mode distinguishes the keypad from the digit keys.
                 bytes.extend_from_slice(b"\x1b=");
             }
         }
@@ -187,7 +188,7 @@ impl Painted {
             Some(shown) if shown.size() == picture.size() => {
                 bytes.extend_from_slice(&draw(shown, &picture));
             }
-            // Of another size, so that everything is drawn.
+            // The size has changed, so everything is drawn.
             _ => bytes.extend_from_slice(&draw(&Picture::new(0, 0), &picture)),
         }
         self.shown = Some(picture);
@@ -197,7 +198,7 @@ impl Painted {
         bytes
     }
 
-    /// Returns what gives the person's terminal back.
+    /// Leaves the alternate screen; returns the bytes that restore the local terminal.
     pub(super) fn leave(&mut self) -> Vec<u8> {
         if !std::mem::replace(&mut self.is_entered, false) {
             return Vec::new();
@@ -209,7 +210,7 @@ impl Painted {
         reset
     }
 
-    /// Returns the bytes that give the terminal back, without an effect here.
+    /// Returns the bytes that restore the local terminal, without changing the state here.
     pub(super) fn reset(&self) -> Vec<u8> {
         let title = self.title.as_ref().map_or(&b""[..], |_| POP_TITLE);
         let modes =
@@ -218,13 +219,13 @@ impl Painted {
         [modes, title].concat()
     }
 
-    /// Returns the part of the terminal that has room, with the cursor in it.
+    /// Returns the part of the screen that fits into the window and contains the cursor.
     fn view(&self, (columns, rows): (u16, u16)) -> Picture {
         let whole = match &self.face {
             Face::Ansi(terminal) => terminal.picture(),
             Face::Heath19(terminal) => {
                 let mut picture = terminal.picture();
-                // A 25th line that is off has no place where there is none to spare.
+                // A disabled 25th line is omitted if the window has no room for it.
                 if !terminal.has_line_25() && rows < HEATH19_ROWS {
                     picture.set_rows(HEATH19_SIZE.1);
                 }
@@ -241,7 +242,7 @@ impl Painted {
             (at + 1).saturating_sub(room).min(all.saturating_sub(room))
         };
         let first_column = skips(place.1, all_columns, columns);
-        // The last rows are those that are looked at, unless the cursor is above them.
+        // The last rows are the relevant ones, unless the cursor is above them.
         let first_row = all_rows.saturating_sub(rows).min(place.0);
         let mut view = Picture::new(columns, rows);
         for (row, from_row) in (0..rows).zip(first_row..all_rows) {
@@ -261,7 +262,7 @@ impl Painted {
         view
     }
 
-    /// Has the person's keys and mouse send what the far side wants.
+    /// Sets the key and mouse modes of the local terminal that the remote host requests.
     fn put_modes(&mut self, bytes: &mut Vec<u8>) {
         let Face::Ansi(terminal) = &self.face else { return };
         let (old, new) = (self.modes, terminal.input_modes());
@@ -290,7 +291,7 @@ impl Painted {
         }
     }
 
-    /// Passes the title of the window on; the one that was found is saved before the first.
+    /// Passes the window title on. The original title is saved before the first change.
     fn put_title(&mut self, bytes: &mut Vec<u8>) {
         let Face::Ansi(terminal) = &self.face else { return };
         let title = terminal.title();
@@ -323,7 +324,7 @@ impl Painted {
     }
 }
 
-/// Writes a line of status in reverse, over the whole row.
+/// Draws the status line in reverse video over the whole row.
 fn put_status(picture: &mut Picture, row: u16, columns: u16, status: &str) {
     let style = Style { attributes: Attributes::REVERSE, ..Style::PLAIN };
     let text = status.chars().chain(std::iter::repeat(' '));
@@ -332,7 +333,7 @@ fn put_status(picture: &mut Picture, row: u16, columns: u16, status: &str) {
     }
 }
 
-/// Writes over the end of the last row which key releases a screen that is held.
+/// Draws the keys that release a held screen over the end of the last row.
 fn put_held(picture: &mut Picture, columns: u16, rows: u16) {
     let text = if columns < WIDE { HELD_NARROW } else { HELD };
     let style = Style { attributes: Attributes::REVERSE, ..Style::PLAIN };

@@ -1,4 +1,4 @@
-//! The line of status: how long an echo takes, what was carried, and what limits.
+//! Status line: echo time, traffic and the limiting factor.
 
 use super::super::session::Traffic;
 use crate::carry::CarrierStatus;
@@ -6,19 +6,20 @@ use protocols::time::{Duration, Instant};
 use records::figures::{count, duration};
 use std::collections::VecDeque;
 
-/// How many echoes are looked at.
+/// Number of recent echoes in the statistics.
 const ECHOES_MAX: usize = 256;
 
-/// How often the line is written anew.
+/// Update interval.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// An echo that takes so many round trips is not held up by the network.
+/// Number of round trips above which the echo time is attributed to the remote host instead of the
+/// network.
 const ROUND_TRIPS: u64 = 2;
 
-/// What is known for the line of status.
+/// State of the status line.
 #[derive(Debug)]
 pub(in crate::login) struct StatusLine {
-    /// When the key went out whose echo has not come.
+    /// Time at which the key was sent whose echo is outstanding.
     asked_at: Option<Instant>,
     echoes_ns: VecDeque<u64>,
     due: Instant,
@@ -29,7 +30,7 @@ pub(in crate::login) struct StatusLine {
 }
 
 impl StatusLine {
-    /// Begins with nothing known.
+    /// Creates a status line without data.
     pub(in crate::login) fn new(now: Instant) -> Self {
         Self {
             asked_at: None,
@@ -42,12 +43,12 @@ impl StatusLine {
         }
     }
 
-    /// Takes note that a key has gone out.
+    /// Records that a key was sent.
     pub(in crate::login) fn key(&mut self, now: Instant) {
         self.asked_at.get_or_insert(now);
     }
 
-    /// Takes note that the far side has written something: the echo, if one is awaited.
+    /// Records output of the remote host, which is the echo if one is outstanding.
     pub(in crate::login) fn hear(&mut self, now: Instant) {
         let Some(asked_at) = self.asked_at.take() else { return };
         if self.echoes_ns.len() >= ECHOES_MAX {
@@ -56,12 +57,12 @@ impl StatusLine {
         self.echoes_ns.push_back(u64::try_from((now - asked_at).as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Returns when it wants to ask the carrier again.
+    /// Returns the time of the next request to the carrier.
     pub(in crate::login) fn deadline(&self) -> Instant {
         self.due
     }
 
-    /// Asks the carrier again, if it is time.
+    /// Requests the carrier's status if it is due.
     pub(in crate::login) fn tick(&mut self, now: Instant) {
         if now >= self.due {
             self.due = now + EVERY;
@@ -69,12 +70,12 @@ impl StatusLine {
         }
     }
 
-    /// Returns whether the carrier is asked.
+    /// Returns whether a request to the carrier is pending.
     pub(in crate::login) fn is_asking(&self) -> bool {
         self.is_asking
     }
 
-    /// Takes what the carrier knows.
+    /// Processes the status of the carrier.
     pub(in crate::login) fn take(&mut self, status: &CarrierStatus) {
         self.is_asking = false;
         let (round_trip_ns, retransmissions) = match status {
@@ -93,7 +94,8 @@ impl StatusLine {
         self.retransmissions = retransmissions;
     }
 
-    /// Returns the line, of at most `columns`: what has no room is left out.
+    /// Returns the text of the line, with at most `columns` characters; parts that do not fit are
+    /// omitted.
     pub(in crate::login) fn text(&self, traffic: &Traffic, columns: u16) -> String {
         let mut parts = Vec::new();
         match (self.percentile(50), self.percentile(99)) {
@@ -104,7 +106,7 @@ impl StatusLine {
             _ => parts.push("no echo yet".to_owned()),
         }
         parts.extend(self.limit().map(|limit| format!("limit: {limit}")));
-        parts.extend(self.retransmissions.map(|again| format!("{} sent again", count(again))));
+        parts.extend(self.retransmissions.map(|again| format!("{} resent", count(again))));
         parts.push(format!("{} B in", count(traffic.bytes_in)));
         parts.push(format!("{} out", count(traffic.bytes_out)));
         let mut text = String::new();
@@ -121,18 +123,18 @@ impl StatusLine {
     fn percentile(&self, percent: usize) -> Option<u64> {
         let mut sorted: Vec<_> = self.echoes_ns.iter().copied().collect();
         sorted.sort_unstable();
-        // The nearest rank.
+        // Nearest-rank percentile.
         let rank = (sorted.len() * percent).div_ceil(100).max(1);
         sorted.get(rank - 1).copied()
     }
 
-    /// Returns what an echo waits for most.
+    /// Returns the main cause of the echo time.
     fn limit(&self) -> Option<&'static str> {
         if self.lost_lately {
             return Some("loss");
         }
         let (echo, round_trip) = (self.percentile(50)?, self.round_trip_ns?);
         let is_far_side = echo > round_trip.saturating_mul(ROUND_TRIPS);
-        Some(if is_far_side { "far side" } else { "network" })
+        Some(if is_far_side { "server" } else { "network" })
     }
 }

@@ -1,11 +1,11 @@
-//! Tests of what is drawn, with a terminal of ours as the person's.
+//! Tests of the drawn output, with plumbline's terminal emulator as the local terminal.
 
 use super::super::session::Traffic;
 use super::*;
 use crate::carry::{Bench, CarrierStatus};
 use protocols::time::{Duration, Instant};
 
-/// A person's terminal, on which something is painted.
+/// A local terminal with an emulated terminal drawn on it.
 struct Person {
     painted: Painted,
     terminal: Terminal,

@@ -1,31 +1,31 @@
-//! Reads a script into instructions, and finds what is wrong with it before it is run.
+//! Compiler of scripts: produces instructions and reports errors before the script runs.
 
 use super::{Instruction, Piece, ScriptError, Template, What};
 use protocols::time::Duration;
 use regex::RegexBuilder;
 use std::collections::BTreeMap;
 
-/// The longest wait that can be asked for: a day.
+/// Maximum timeout: one day.
 const TIMEOUT_MAX_S: f64 = 86_400.0;
 
-/// The most bytes of a compiled pattern; ours.
+/// Maximum size in bytes of a compiled pattern. Our choice.
 const PATTERN_MAX_BYTES: usize = 1 << 20;
 
-/// A script that can be run.
+/// A compiled script.
 #[derive(Clone, Debug, Default)]
 pub(in crate::login) struct Script {
-    /// Each with its line, counted from 1.
+    /// Instructions, each with its line number, counted from 1.
     pub(super) instructions: Vec<(usize, Instruction)>,
-    /// What the environment tells.
+    /// Variables from the environment.
     pub(super) variables: BTreeMap<String, String>,
 }
 
 impl Script {
-    /// Reads a script, which may use these variables of the environment.
+    /// Compiles a script that may use these environment variables.
     ///
     /// # Errors
     ///
-    /// What is wrong first, with its line.
+    /// Returns the first error with its line number.
     pub(in crate::login) fn compile(
         text: &str,
         environment: BTreeMap<String, String>,
@@ -39,7 +39,7 @@ impl Script {
             compiler.line(number, line).map_err(|why| ScriptError { line: number, why })?;
         }
         if let Some(open) = compiler.open.last() {
-            let why = "this if has no end".to_owned();
+            let why = "if without end".to_owned();
             return Err(ScriptError { line: open.line, why });
         }
         Ok(Self { instructions: compiler.instructions, variables: environment })
@@ -49,9 +49,9 @@ impl Script {
 /// An `if` without its `end`.
 struct Open {
     line: usize,
-    /// Where it leads to if nothing comes.
+    /// Index of the instruction that branches if the pattern is not matched.
     unless: usize,
-    /// Where the first branch leads to, if there is a second.
+    /// Index of the jump at the end of the first branch, if there is an `else`.
     jump: Option<usize>,
 }
 
@@ -67,7 +67,8 @@ impl Compiler {
         if words.is_at_end() {
             return Ok(());
         }
-        let statement = words.word().ok_or("a statement begins with a word, as send or expect")?;
+        let statement =
+            words.word().ok_or("a statement starts with a keyword such as send or expect")?;
         let instruction = match statement {
             "send" if words.takes("break") => Instruction::Break,
             "send" => Instruction::Send(self.text(&mut words)?),
@@ -89,12 +90,12 @@ impl Compiler {
             "timeout" => Instruction::Timeout(seconds(&mut words)?),
             "on" => {
                 let is_said = words.takes("failure") && words.takes("exit");
-                is_said.then_some(()).ok_or("it is 'on failure exit N'")?;
+                is_said.then_some(()).ok_or("usage: on failure exit N")?;
                 Instruction::OnFailure(code(&mut words)?)
             }
             "set" => {
                 let name = words.word().filter(|name| is_name(name));
-                let name = name.ok_or("set needs a name and a text in quotes")?.to_owned();
+                let name = name.ok_or("set requires a name and a quoted text")?.to_owned();
                 let text = self.text(&mut words)?;
                 self.known.push(name.clone());
                 Instruction::Set(name, text)
@@ -103,8 +104,8 @@ impl Compiler {
             "exit" => Instruction::Exit(code(&mut words)?),
             other => {
                 return Err(format!(
-                    "'{}' is no statement: there are send, expect, if, else, end, timeout, on \
-                     failure, set, say, interact and exit",
+                    "unknown statement '{}': use send, expect, if, else, end, timeout, on failure, \
+                     set, say, interact and exit",
                     other.escape_debug()
                 ));
             }
@@ -115,11 +116,11 @@ impl Compiler {
     }
 
     fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {
-        let open = self.open.last_mut().ok_or("there is no if to which this belongs")?;
+        let open = self.open.last_mut().ok_or("no matching if")?;
         let (unless, jump) = (open.unless, open.jump);
         if is_else {
             if jump.is_some() {
-                return Err("this if has an else already".to_owned());
+                return Err("this if already has an else".to_owned());
             }
             open.jump = Some(self.instructions.len());
             self.instructions.push((number, Instruction::Jump(0)));
@@ -129,7 +130,7 @@ impl Compiler {
         self.set_target(jump.unwrap_or(unless))
     }
 
-    /// Has the instruction of that number lead to the next one.
+    /// Makes the instruction at this index branch to the next instruction.
     fn set_target(&mut self, number: usize) -> Result<(), String> {
         let next = self.instructions.len();
         match self.instructions.get_mut(number) {
@@ -137,12 +138,12 @@ impl Compiler {
                 *target = next;
                 Ok(())
             }
-            _ => Err("there is no if to which this belongs".to_owned()),
+            _ => Err("no matching if".to_owned()),
         }
     }
 
     fn text(&self, words: &mut Words<'_>) -> Result<Template, String> {
-        let text = words.quoted('"').ok_or("a text in quotes is missing")?;
+        let text = words.quoted('"').ok_or("missing quoted text")?;
         let template = template(text?)?;
         for piece in &template.0 {
             if let Piece::Variable(name) = piece
@@ -150,8 +151,8 @@ impl Compiler {
                 && !self.known.contains(name)
             {
                 return Err(format!(
-                    "${{{name}}} is not known: set it above, or let the script see it in the \
-                     environment with --env {name}"
+                    "${{{name}}} is not defined: set it in an earlier line, or pass the \
+                     environment variable with --env {name}"
                 ));
             }
         }
@@ -159,7 +160,7 @@ impl Compiler {
     }
 }
 
-/// What is left of a line.
+/// Unparsed rest of a line.
 struct Words<'a> {
     rest: &'a str,
 }
@@ -180,7 +181,7 @@ impl<'a> Words<'a> {
         Some(word)
     }
 
-    /// Takes `word`, if it is the next.
+    /// Consumes `word` if it is the next word.
     fn takes(&mut self, word: &str) -> bool {
         let mut ahead = Words { rest: self.rest };
         let is_next = ahead.word() == Some(word);
@@ -190,7 +191,7 @@ impl<'a> Words<'a> {
         is_next
     }
 
-    /// Takes what stands between two `quote`s; behind a backslash one does not end it.
+    /// Consumes the text between two `quote` characters; a backslash escapes a quote.
     fn quoted(&mut self, quote: char) -> Option<Result<&'a str, String>> {
         if self.is_at_end() {
             return None;
@@ -208,14 +209,14 @@ impl<'a> Words<'a> {
                 _ => {}
             }
         }
-        Some(Err(format!("a {quote} at the end is missing")))
+        Some(Err(format!("missing closing {quote}")))
     }
 
     fn end(&mut self) -> Result<(), String> {
         if self.is_at_end() {
             return Ok(());
         }
-        Err(format!("'{}' is too much here", self.rest.trim_end().escape_debug()))
+        Err(format!("unexpected '{}'", self.rest.trim_end().escape_debug()))
     }
 }
 
@@ -223,17 +224,17 @@ fn what(words: &mut Words<'_>) -> Result<What, String> {
     if words.takes("end") {
         return Ok(What::End);
     }
-    let pattern = words.quoted('/').ok_or("a pattern between slashes is missing, or end")??;
+    let pattern = words.quoted('/').ok_or("missing pattern between slashes, or end")??;
     let built = RegexBuilder::new(&pattern.replace("\\/", "/"))
         .multi_line(true)
         .size_limit(PATTERN_MAX_BYTES)
         .build();
     built.map(What::Pattern).map_err(|error| {
-        // The library draws the pattern in the lines above the last, which says what is wrong.
+        // The library quotes the pattern in the lines above the last, which has the error message.
         let why = error.to_string();
         let why = why.lines().last().unwrap_or_default().trim().to_owned();
         let why = why.strip_prefix("error: ").unwrap_or(&why);
-        format!("the pattern is wrong: {}", why.escape_debug())
+        format!("invalid pattern: {}", why.escape_debug())
     })
 }
 
@@ -246,12 +247,12 @@ fn seconds(words: &mut Words<'_>) -> Result<Duration, String> {
     let seconds = seconds.filter(|seconds| (0.0..=TIMEOUT_MAX_S).contains(seconds));
     seconds
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| "a timeout is a number of seconds from 0 to 86400".to_owned())
+        .ok_or_else(|| "invalid timeout: use 0 to 86400 seconds".to_owned())
 }
 
 fn code(words: &mut Words<'_>) -> Result<u8, String> {
     let code = words.word().and_then(|word| word.parse().ok());
-    code.ok_or_else(|| "an exit code is a number from 0 to 255".to_owned())
+    code.ok_or_else(|| "invalid exit code: use a number from 0 to 255".to_owned())
 }
 
 fn is_name(name: &str) -> bool {
@@ -260,7 +261,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Reads what stands in quotes.
+/// Parses the content of a quoted text.
 fn template(text: &str) -> Result<Template, String> {
     let mut pieces = Vec::new();
     let mut bytes = Vec::new();
@@ -272,7 +273,8 @@ fn template(text: &str) -> Result<Template, String> {
                 let inside = rest.strip_prefix("${").and_then(|rest| rest.split_once('}'));
                 let is_number = |name: &str| name.parse::<u8>().is_ok();
                 let name = inside.map(|(name, _)| name).filter(|n| is_name(n) || is_number(n));
-                let name = name.ok_or("a variable is ${NAME}, and a dollar sign \\$")?;
+                let name =
+                    name.ok_or("invalid variable: write ${NAME}, or \\$ for a dollar sign")?;
                 pieces.push(Piece::Bytes(std::mem::take(&mut bytes)));
                 pieces.push(Piece::Variable(name.to_owned()));
                 (Vec::new(), name.len() + 3)
@@ -287,7 +289,7 @@ fn template(text: &str) -> Result<Template, String> {
     Ok(Template(pieces))
 }
 
-/// Reads what begins with a backslash: its bytes, and its length.
+/// Parses an escape sequence; returns its bytes and its length.
 fn escape(text: &str) -> Result<(Vec<u8>, usize), String> {
     let byte = match text.chars().nth(1) {
         Some('r') => b'\r',
@@ -300,14 +302,14 @@ fn escape(text: &str) -> Result<(Vec<u8>, usize), String> {
         Some('x') => {
             let digits = text.get(2..4).filter(|digits| !digits.starts_with('+'));
             let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            return byte.map(|byte| (vec![byte], 4)).ok_or_else(|| {
-                "behind \\x stand two digits of a number to the base 16".to_owned()
-            });
+            return byte
+                .map(|byte| (vec![byte], 4))
+                .ok_or_else(|| "\\x requires two hexadecimal digits".to_owned());
         }
         other => {
             let shown = other.map(|other| other.escape_debug().to_string()).unwrap_or_default();
             return Err(format!(
-                "'\\{shown}' means nothing: there are \\r \\n \\t \\e \\\" \\\\ \\$ \\xHH"
+                "unknown escape sequence '\\{shown}': use \\r \\n \\t \\e \\\" \\\\ \\$ \\xHH"
             ));
         }
     };

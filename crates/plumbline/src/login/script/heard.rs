@@ -1,14 +1,15 @@
-//! Output that a script has not matched yet: plain text, of which the end is kept.
+//! Output that a script has not matched yet, as plain text; only its end is kept.
 //!
-//! The text is kept with its carriage returns and without. Patterns are matched without them first,
-//! so that `$` and `\s` see lines that end by LF; a pattern that names `\r` matches the other.
+//! The text is kept with and without carriage returns. Patterns are first matched without them, so
+//! that `$` and `\s` apply to lines that end with LF; a pattern that names `\r` matches the other
+//! form.
 
 use regex::Regex;
 
-/// The most bytes that are kept; ours: more than any prompt has before it.
+/// Maximum number of bytes kept. Our choice: more than precedes any prompt.
 const KEPT_MAX_BYTES: usize = 64 * 1024;
 
-/// What has been heard.
+/// Unmatched output.
 pub(super) struct Heard {
     parser: vte::Parser,
     text: Text,
@@ -16,9 +17,9 @@ pub(super) struct Heard {
 
 #[derive(Default)]
 struct Text {
-    /// Without carriage returns.
+    /// Text without carriage returns.
     plain: String,
-    /// With them.
+    /// Text with carriage returns.
     whole: String,
 }
 
@@ -43,7 +44,7 @@ impl Heard {
         &self.text.plain
     }
 
-    /// Returns what a pattern finds first, and forgets the text up to the end of that.
+    /// Returns the captures of the first match and removes the text up to its end.
     pub(super) fn find(&mut self, pattern: &Regex) -> Option<Vec<String>> {
         let (captures, is_whole) = match pattern.captures(&self.text.plain) {
             Some(captures) => (captures, false),
@@ -59,7 +60,8 @@ impl Heard {
         Some(groups)
     }
 
-    /// Forgets so many bytes of the text with carriage returns, and the same of the other.
+    /// Removes this many bytes of the text with carriage returns, and the equivalent part of the
+    /// other.
     fn forget_whole(&mut self, end: usize) {
         let forgotten: String = self.text.whole.drain(..end).collect();
         let returns = forgotten.matches('\r').count();
@@ -67,7 +69,7 @@ impl Heard {
     }
 }
 
-/// Returns where so many bytes end that are no carriage returns.
+/// Returns the position in `whole` after `plain_end` bytes that are not carriage returns.
 fn whole_end(whole: &str, plain_end: usize) -> usize {
     let mut left = plain_end;
     for (at, character) in whole.char_indices() {
@@ -81,7 +83,7 @@ fn whole_end(whole: &str, plain_end: usize) -> usize {
     whole.len()
 }
 
-/// Returns the first end of a character at or behind `at`.
+/// Returns the first character boundary at or after `at`.
 fn char_end(text: &str, at: usize) -> usize {
     (at..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len())
 }
@@ -104,7 +106,7 @@ impl vte::Perform for Text {
         match control {
             b'\n' | b'\t' => self.push(char::from(control)),
             b'\r' => self.whole.push('\r'),
-            // A character before a carriage return is in no line that a backspace leads to.
+            // A character before a carriage return is not in the line that a backspace edits.
             0x08 if !self.whole.ends_with(['\n', '\r']) => {
                 self.plain.pop();
                 self.whole.pop();

@@ -1,7 +1,8 @@
-//! Scripts: what to send, what to wait for, and what to do where it does not come.
+//! Scripts: text to send, patterns to expect, and actions after a timeout.
 //!
-//! A script is a text of one statement a line; `#` begins a remark. It is read whole before anybody
-//! is called (`compile`), into instructions with jumps, which are run as text comes in (`runner`).
+//! A script has one statement per line; `#` starts a comment. The whole script is compiled before
+//! the connection is opened (`compile`) into instructions with jumps, which run as output arrives
+//! (`runner`).
 //!
 //! ```text
 //! send "text"                     \r \n \t \e \" \\ \$ \xHH, and ${NAME}
@@ -19,9 +20,9 @@
 //! exit N                          end, and return N
 //! ```
 //!
-//! Patterns see what the far side writes without the sequences that move the cursor and set
-//! colours, with lines that end by a line feed; `^` and `$` are the ends of each line. What a
-//! pattern has found, and all before it, is not looked at again.
+//! Patterns are matched against the output of the remote host without the sequences that move the
+//! cursor and set colors. Lines end with a line feed; `^` and `$` match at the ends of each line. A
+//! match and all text before it are removed.
 
 mod compile;
 mod heard;
@@ -36,7 +37,7 @@ use protocols::time::Duration;
 use regex::Regex;
 use std::fmt;
 
-/// What is done next.
+/// Next action of a script.
 #[derive(Clone, Debug)]
 enum Instruction {
     Send(Template),
@@ -45,7 +46,7 @@ enum Instruction {
         what: What,
         timeout: Option<Duration>,
     },
-    /// Goes on at the instruction of that number if it does not come.
+    /// Branches to this instruction if the event does not occur.
     Unless {
         what: What,
         timeout: Option<Duration>,
@@ -60,7 +61,7 @@ enum Instruction {
     Exit(u8),
 }
 
-/// What is waited for.
+/// Event that a script waits for.
 #[derive(Clone, Debug)]
 enum What {
     Pattern(Regex),
@@ -76,7 +77,7 @@ impl fmt::Display for What {
     }
 }
 
-/// A text with places for variables.
+/// A text with placeholders for variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Template(Vec<Piece>);
 
@@ -86,12 +87,12 @@ enum Piece {
     Variable(String),
 }
 
-/// Why a script cannot be run.
+/// Error of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScriptError {
-    /// The line, counted from 1.
+    /// Line number, counted from 1.
     pub(super) line: usize,
-    /// What is wrong in it.
+    /// Description of the error.
     why: String,
 }
 

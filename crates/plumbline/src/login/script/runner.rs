@@ -1,35 +1,35 @@
-//! Runs a script, one instruction after the other, as far as what has come allows.
+//! Runs a script, one instruction after the other, as far as the received output permits.
 
 use super::heard::Heard;
 use super::{Instruction, Piece, Script, Template, What};
 use protocols::time::{Duration, Instant};
 use std::collections::BTreeMap;
 
-/// How long an expect waits unless the script says otherwise.
+/// Default timeout of an `expect`.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What plumb returns where an expect fails, unless the script says otherwise.
+/// Default exit status after a failed `expect`.
 const FAILURE: u8 = 5;
 
-/// The most characters of the last line that are told; ours.
+/// Maximum number of characters of the last line in an error message. Our choice.
 const LAST_LINE_MAX: usize = 60;
 
-/// What the session is to do for a script.
+/// Action of the session on behalf of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::login) enum Act {
-    /// To send these bytes.
+    /// Send these bytes.
     Send(Vec<u8>),
-    /// To send a BREAK.
+    /// Send a BREAK.
     Break,
-    /// To say this on stderr.
+    /// Print this line on stderr.
     Say(String),
-    /// To give the session to the keyboard.
+    /// Hand the session over to the keyboard.
     Interact,
-    /// To end, and return this, for this reason if it is a failure.
+    /// End with this exit status; the text is the reason of a failure.
     Exit(u8, Option<String>),
 }
 
-/// A script that runs.
+/// A running script.
 pub(in crate::login) struct Runner {
     name: String,
     script: Script,
@@ -39,13 +39,13 @@ pub(in crate::login) struct Runner {
     has_ended: bool,
     timeout: Duration,
     failure: u8,
-    /// Until when the instruction waits that is next.
+    /// Deadline of the current instruction.
     until: Option<Instant>,
     is_done: bool,
 }
 
 impl Runner {
-    /// Begins a script, which is called `name`.
+    /// Starts a script; `name` is used in error messages.
     pub(in crate::login) fn new(script: Script, name: String) -> Self {
         let variables = &script.variables;
         let variables = variables.iter().map(|(name, value)| (name.clone(), value.clone().into()));
@@ -63,22 +63,22 @@ impl Runner {
         }
     }
 
-    /// Takes what the far side writes.
+    /// Processes output of the remote host.
     pub(in crate::login) fn hear(&mut self, text: &[u8]) {
         self.heard.put(text);
     }
 
-    /// Takes note that the far side has closed.
+    /// Records that the remote host has closed the connection.
     pub(in crate::login) fn end(&mut self) {
         self.has_ended = true;
     }
 
-    /// Returns when it wants to go on, though nothing may have come.
+    /// Returns the time at which the script must run even without new output.
     pub(in crate::login) fn deadline(&self) -> Option<Instant> {
         self.until
     }
 
-    /// Returns what is to be done next, or `None` while it waits.
+    /// Returns the next action, or `None` while the script waits.
     pub(in crate::login) fn act(&mut self, now: Instant) -> Option<Act> {
         while !self.is_done {
             let Some((line, instruction)) = self.script.instructions.get(self.next).cloned() else {
@@ -142,7 +142,8 @@ impl Runner {
         None
     }
 
-    /// Returns whether it has come, or `None` while there is time.
+    /// Returns `true` if the awaited event has occurred, `false` if it timed out or the connection
+    /// has closed, and `None` while the script has to wait.
     fn has_come(&mut self, what: &What, timeout: Option<Duration>, now: Instant) -> Option<bool> {
         let until = *self.until.get_or_insert(now + timeout.unwrap_or(self.timeout));
         let has_come = match what {
@@ -168,20 +169,20 @@ impl Runner {
     fn fail(&self, line: usize, what: &What, timeout: Option<Duration>) -> Act {
         let seconds = timeout.unwrap_or(self.timeout).as_secs_f64();
         let why = match self.has_ended {
-            true => "before the far side closed".to_owned(),
+            true => "before the remote host closed the connection".to_owned(),
             false => format!("within {seconds} s"),
         };
         let last = self.heard.text().lines().last().unwrap_or_default();
         let start = last.char_indices().rev().nth(LAST_LINE_MAX).map_or(0, |(at, _)| at);
         let last = last.get(start..).unwrap_or_default().escape_debug();
         let said = format!(
-            "{} line {line}: {what} did not come {why}; the last line was '{last}'",
+            "{} line {line}: {what} was not received {why}; the last line was '{last}'",
             self.name
         );
         Act::Exit(self.failure, Some(said))
     }
 
-    /// Returns a group in the text of an instruction that the last pattern does not have.
+    /// Returns a group referenced by the instruction that the last pattern does not have.
     fn missing_group(&self, instruction: &Instruction) -> Option<String> {
         let (Instruction::Send(text) | Instruction::Say(text) | Instruction::Set(_, text)) =
             instruction
@@ -210,7 +211,7 @@ impl Runner {
     }
 }
 
-/// Returns whether a variable is a group of a pattern.
+/// Returns whether the name of a variable refers to a group of a pattern.
 fn is_group(name: &str) -> bool {
     name.chars().all(|character| character.is_ascii_digit())
 }

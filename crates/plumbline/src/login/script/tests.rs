@@ -1,4 +1,4 @@
-//! Tests of scripts: what they do as text comes in, and what is refused before.
+//! Tests of scripts: their actions on received text, and the errors of the compiler.
 
 use super::*;
 use proptest::prelude::*;
@@ -82,7 +82,8 @@ fn what_does_not_come_in_time_ends_it_with_the_line_the_pattern_and_what_came() 
     assert_eq!(runner.act(at(0)), None);
     assert_eq!(runner.deadline(), Some(at(500)));
     runner.hear(b"one\r\nnot yet");
-    let said = "the script line 3: /ready/ did not come within 0.5 s; the last line was 'not yet'";
+    let said =
+        "the script line 3: /ready/ was not received within 0.5 s; the last line was 'not yet'";
     assert_eq!(runner.act(at(500)), Some(Act::Exit(7, Some(said.to_owned()))));
 }
 
@@ -137,18 +138,18 @@ fn a_break_a_word_to_the_person_and_the_keyboard_are_asked_of_the_session() {
 
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
-    assert!(refusal("\nsend text").starts_with("line 2: a text in quotes is missing"));
-    assert!(refusal("send \"a").contains("a \" at the end is missing"));
-    assert!(refusal("expect /(/").starts_with("line 1: the pattern is wrong: unclosed group"));
-    assert!(refusal("if /a/\nsend \"x\"").starts_with("line 1: this if has no end"));
-    assert!(refusal("end").contains("there is no if"));
-    assert!(refusal("if /a/\nelse\nelse\nend").starts_with("line 3: this if has an else"));
+    assert!(refusal("\nsend text").starts_with("line 2: missing quoted text"));
+    assert!(refusal("send \"a").contains("missing closing \""));
+    assert!(refusal("expect /(/").starts_with("line 1: invalid pattern: unclosed group"));
+    assert!(refusal("if /a/\nsend \"x\"").starts_with("line 1: if without end"));
+    assert!(refusal("end").contains("no matching if"));
+    assert!(refusal("if /a/\nelse\nelse\nend").starts_with("line 3: this if already has an else"));
     assert!(refusal("send \"${HOME}\"").contains("--env HOME"));
-    assert!(refusal("send \"\\q\"").contains("'\\q' means nothing"));
+    assert!(refusal("send \"\\q\"").contains("unknown escape sequence '\\q'"));
     assert!(refusal("exit 256").contains("from 0 to 255"));
-    assert!(refusal("expect /a/ timeout -1").contains("a number of seconds"));
-    assert!(refusal("jump 3").contains("'jump' is no statement"));
-    assert!(refusal("exit 0 now").contains("'now' is too much here"));
+    assert!(refusal("expect /a/ timeout -1").contains("0 to 86400 seconds"));
+    assert!(refusal("jump 3").contains("unknown statement 'jump'"));
+    assert!(refusal("exit 0 now").contains("unexpected 'now'"));
 }
 
 #[test]

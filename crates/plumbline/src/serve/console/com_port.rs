@@ -1,5 +1,5 @@
-//! What somebody at a console commands by RFC 2217, and the answers: what then holds, which for who
-//! may not is what held before.
+//! RFC 2217 requests of a console client and their replies, which report the settings in force.
+//! Only a client with write access can change the line.
 
 use super::Console;
 use super::desk::{Id, Masks};
@@ -8,7 +8,8 @@ use os::serial::{DataBits, FlowControl, LineSettings, Parity, Serial, StopBits};
 use protocols::application::telnet::{ComPortCommand, Control};
 
 impl Console {
-    /// Does what a visitor commands as far as he may, and returns the answer; `masks` are his.
+    /// Executes a request as far as the client may, and returns the reply. `masks` belong to the
+    /// client.
     pub(super) fn obey(
         &self,
         id: Id,
@@ -17,7 +18,8 @@ impl Console {
     ) -> Option<ComPortCommand> {
         let may_set = self.desk.borrow().writes(id);
         Some(match command {
-            // RFC 2217 §3: an empty one asks for ours; another is the visitor's own.
+            // RFC 2217 §3: an empty signature requests the server's; another one is the client's
+            // own.
             ComPortCommand::Signature(text) if text.is_empty() => {
                 ComPortCommand::Signature("plumb".to_owned())
             }
@@ -53,20 +55,20 @@ impl Console {
         })
     }
 
-    /// Gives the line other settings, if the configuration allows them and the line can have them.
+    /// Changes the line settings, if the configuration allows them and the device supports them.
     fn set(&self, wanted: LineSettings) {
         let holds = self.holds.get();
         if !self.settings.allows(wanted, holds) {
             return;
         }
         let is_there = self.line.borrow().is_some();
-        // A line that is away is opened with them.
+        // A line that is not open gets them when it is opened.
         if !is_there || self.with_line(|line| line.set(wanted)).is_some() {
             self.holds.set(wanted);
         }
     }
 
-    /// Sets or asks BREAK and the wires of this end.
+    /// Sets or queries BREAK and the output lines DTR and RTS, or queries inbound flow control.
     fn control(&self, control: Control, may_set: bool) -> Control {
         match control {
             Control::BREAK_ON | Control::BREAK_OFF if may_set => {
@@ -84,7 +86,7 @@ impl Console {
                 let is_raised = self.drive(Wire::Rts, asked.filter(|_| may_set));
                 if is_raised { Control::RTS_ON } else { Control::RTS_OFF }
             }
-            // The flow control of what the line receives is that of what it sends.
+            // Inbound flow control is the same as outbound.
             _ => Control(match self.holds.get().flow_control {
                 FlowControl::None => 14,
                 FlowControl::Software => 15,
@@ -93,8 +95,8 @@ impl Console {
         }
     }
 
-    /// Raises or lowers a wire, if that is asked. Returns whether it is raised: a line that has none,
-    /// as three wires are, does as it is told.
+    /// Sets DTR or RTS if `asked` is given. Returns whether it is raised. For a line without modem
+    /// lines, such as a three-wire one, it returns the requested state, or true for a query.
     fn drive(&self, wire: Wire, asked: Option<bool>) -> bool {
         if let Some(is_raised) = asked {
             self.with_line(|line| line.drive(wire, is_raised));
@@ -106,7 +108,7 @@ impl Console {
     fn purge(&self, id: Id, what: u8, may_set: bool) {
         let (received, unsent) = (what & 1 != 0, what & 2 != 0);
         if received {
-            // What others have not read is theirs.
+            // The output queues of other clients remain.
             self.desk.borrow_mut().forget(id);
         }
         if unsent && may_set {
@@ -117,14 +119,14 @@ impl Console {
         }
     }
 
-    /// Takes BREAK off the line, when who may have put it there has gone.
+    /// Ends a BREAK when the client that may have started it has left.
     pub(super) fn end_break(&self) {
         self.with_line(|line| line.set_break(false));
     }
 }
 
-/// Returns the settings with what `command` sets in them; `None` if it asks, or sets what no line
-/// here can have.
+/// Returns the settings changed by `command`, or `None` if it is a query or the value is not
+/// supported.
 fn with(holds: LineSettings, command: &ComPortCommand) -> Option<LineSettings> {
     let mut wanted = holds;
     match command {
@@ -168,7 +170,7 @@ fn with(holds: LineSettings, command: &ComPortCommand) -> Option<LineSettings> {
     Some(wanted)
 }
 
-/// Returns what holds of that which `command` is about.
+/// Returns the current value of the setting that `command` concerns.
 fn told(holds: LineSettings, command: &ComPortCommand) -> ComPortCommand {
     match command {
         ComPortCommand::BaudRate(_) => ComPortCommand::BaudRate(holds.bits_per_second),

@@ -1,23 +1,23 @@
-//! Who is at a line, who of them writes, and what waits for each.
+//! Clients attached to one serial line: the holder of write access and each client's output queue.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// The most output of the line that waits for one who reads slowly.
+/// Maximum number of output bytes queued per client; the oldest are dropped.
 const QUEUE_LEN: usize = 64 * 1024;
-/// How much of the last output is kept for who asks.
+/// Number of recent output bytes kept for replay.
 const HISTORY_LEN: usize = 64 * 1024;
-/// The most that waits for the line.
+/// Maximum number of bytes queued for the line.
 const TO_LINE_LEN: usize = 4096;
-/// The most sentences that wait for one who reads slowly; later ones are not said.
+/// Maximum number of queued notices per client; further notices are dropped.
 const NOTES_MAX: usize = 16;
 
-/// One who is at the line.
+/// Identifier of a client.
 pub(super) type Id = u64;
 
-/// All who are at the line.
+/// All clients of a line, and the queue of the line.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
     visitors: BTreeMap<Id, Visitor>,
@@ -34,38 +34,38 @@ struct Visitor {
     may_write: bool,
     bell: Rc<Notify>,
     queue: VecDeque<u8>,
-    /// What was thrown away since it was last told.
+    /// Number of output bytes dropped since the last report to the client.
     skipped: u64,
     notes: VecDeque<String>,
-    /// Speaks RFC 2217, and wants to know of these bits of the line and of the wires.
+    /// RFC 2217 masks; `None` if the client has not negotiated RFC 2217.
     masks: Option<Masks>,
     line_state: u8,
     wires: Option<u8>,
 }
 
-/// Of which bits somebody wants to know (RFC 2217 §3).
+/// RFC 2217 §3 masks: the state bits of which a client is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Masks {
     pub(super) line: u8,
     pub(super) modem: u8,
 }
 
-/// What became of typed bytes.
+/// Result of typed input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// So many were taken.
+    /// Number of bytes accepted.
     Taken(usize),
-    /// Somebody else writes.
+    /// Another client has write access.
     Watching,
-    /// Nobody of that place may write.
+    /// Clients at this address may not write.
     Forbidden,
 }
 
-/// What waits for somebody.
+/// Output and notices for one client.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     pub(super) output: Vec<u8>,
-    /// How much of the output before it was thrown away.
+    /// Number of bytes dropped before this output.
     pub(super) skipped: u64,
     pub(super) notes: Vec<String>,
     pub(super) line_state: Option<u8>,
@@ -73,7 +73,7 @@ pub(super) struct News {
 }
 
 impl Desk {
-    /// Takes somebody in, who writes if nobody does.
+    /// Attaches a client. It gets write access if it may write and no other client has it.
     pub(super) fn enter(&mut self, name: SocketAddr, may_write: bool) -> (Id, Rc<Notify>) {
         let (id, bell) = (self.next, Rc::new(Notify::new()));
         self.next += 1;
@@ -98,21 +98,21 @@ impl Desk {
         (id, bell)
     }
 
-    /// Lets somebody go. Returns whether he wrote.
+    /// Detaches a client. Returns whether it had write access.
     pub(super) fn leave(&mut self, id: Id) -> bool {
         let gone = self.visitors.remove(&id);
         let wrote = self.writer == Some(id);
         if wrote {
             self.writer = None;
             if let Some(gone) = gone {
-                self.tell_all(&format!("{} has left: who types next writes", gone.name));
+                self.tell_all(&format!("{} left: type to get write access", gone.name));
             }
         }
         wrote
     }
 
-    /// Takes what somebody types for the line, as far as there is room. Where nobody writes, he does
-    /// from now on.
+    /// Queues input for the line as far as there is room. If no client has write access, this one
+    /// gets it.
     pub(super) fn take(&mut self, id: Id, bytes: &[u8]) -> Typed {
         let may_write = self.visitors.get(&id).is_some_and(|visitor| visitor.may_write);
         if !may_write {
@@ -129,7 +129,7 @@ impl Desk {
         Typed::Taken(count)
     }
 
-    /// Has somebody write, whoever did. Returns whether he may.
+    /// Transfers write access to a client. Returns whether the client may write.
     pub(super) fn take_over(&mut self, id: Id) -> bool {
         let may_write = self.visitors.get(&id).is_some_and(|visitor| visitor.may_write);
         if may_write && self.writer != Some(id) {
@@ -138,11 +138,11 @@ impl Desk {
         may_write
     }
 
-    /// Has somebody watch from now on.
+    /// Makes a client watch only.
     pub(super) fn watch(&mut self, id: Id) {
         if self.writer == Some(id) {
             self.writer = None;
-            self.tell_all("nobody writes now: who types next does");
+            self.tell_all("no client has write access: type to get it");
         }
     }
 
@@ -159,22 +159,22 @@ impl Desk {
         }
     }
 
-    /// Says who writes, as one of those who are here sees it.
+    /// Returns a notice for one client about who has write access.
     fn who_writes(&self, id: Id) -> String {
         let may_write = self.visitors.get(&id).is_some_and(|visitor| visitor.may_write);
         match self.writer.map(|writer| (writer, self.visitors.get(&writer))) {
             Some((writer, _)) if writer == id => {
-                "you write; ^E c ? says which keys there are".into()
+                "you have write access; ^E c ? lists the keys".into()
             }
             Some((_, Some(writer))) if may_write => {
-                format!("{} writes, you watch; ^E c f takes over", writer.name)
+                format!("{} has write access, you watch; ^E c f takes over", writer.name)
             }
-            Some((_, Some(writer))) => format!("{} writes, you watch", writer.name),
-            _ => "nobody writes, you watch".into(),
+            Some((_, Some(writer))) => format!("{} has write access, you watch", writer.name),
+            _ => "no client has write access, you watch".into(),
         }
     }
 
-    /// Says who is here, with what each does and has missed.
+    /// Returns one line per client: its address and whether it writes or watches.
     pub(super) fn who(&self) -> Vec<String> {
         let line = |(id, visitor): (&Id, &Visitor)| {
             let does = if self.writer == Some(*id) { "writes" } else { "watches" };
@@ -183,8 +183,8 @@ impl Desk {
         self.visitors.iter().map(line).collect()
     }
 
-    /// Gives everybody what the line says. Returns how many bytes were thrown away because somebody
-    /// reads too slowly.
+    /// Queues output of the line for all clients. Returns the number of bytes dropped for slow
+    /// clients.
     pub(super) fn hear(&mut self, bytes: &[u8]) -> u64 {
         append(&mut self.history, bytes, HISTORY_LEN);
         let mut skipped = 0;
@@ -197,12 +197,12 @@ impl Desk {
         skipped
     }
 
-    /// Returns the last that the line has said.
+    /// Returns the most recent output of the line.
     pub(super) fn history(&self) -> Vec<u8> {
         self.history.iter().copied().collect()
     }
 
-    /// Takes bits of RFC 2217's line state that are set now.
+    /// Records set bits of the RFC 2217 line state.
     pub(super) fn mark_line(&mut self, bits: u8) {
         for visitor in self.visitors.values_mut() {
             if visitor.masks.is_some_and(|masks| masks.line & bits != 0) {
@@ -212,7 +212,7 @@ impl Desk {
         }
     }
 
-    /// Takes the wires as they are: the upper four bits of RFC 2217's modem state.
+    /// Records the modem lines: the upper four bits of the RFC 2217 modem state.
     pub(super) fn set_wires(&mut self, now: u8) {
         let before = self.wires.replace(now);
         let news = before.map_or(0xF0, |before| before ^ now);
@@ -227,7 +227,7 @@ impl Desk {
         }
     }
 
-    /// Has somebody be told of the line and of the wires from now on, and how those are.
+    /// Sets the masks of a client. The first call also reports the current modem lines.
     pub(super) fn set_masks(&mut self, id: Id, masks: Masks) {
         let wires = self.wires;
         if let Some(visitor) = self.visitors.get_mut(&id) {
@@ -243,7 +243,7 @@ impl Desk {
         self.visitors.values().any(|visitor| visitor.masks.is_some_and(|masks| masks.modem != 0))
     }
 
-    /// Returns what waits for somebody, at most `room` bytes of output.
+    /// Returns pending output and notices of a client, with at most `room` bytes of output.
     pub(super) fn news(&mut self, id: Id, room: usize) -> News {
         let Some(visitor) = self.visitors.get_mut(&id) else { return News::default() };
         let count = visitor.queue.len().min(room);
@@ -260,19 +260,20 @@ impl Desk {
         self.visitors.get(&id).is_some_and(|visitor| !visitor.queue.is_empty())
     }
 
-    /// Forgets the output that waits for somebody.
+    /// Discards the queued output of a client.
     pub(super) fn forget(&mut self, id: Id) {
         if let Some(visitor) = self.visitors.get_mut(&id) {
             visitor.queue.clear();
         }
     }
 
-    /// Returns what waits for the line.
+    /// Returns the bytes queued for the line.
     pub(super) fn waiting_for_line(&mut self) -> &[u8] {
         self.to_line.make_contiguous()
     }
 
-    /// Takes note that the line has taken `count` bytes, and calls who writes if he may go on.
+    /// Removes `count` bytes that the line has accepted, and wakes the writer if there is room
+    /// again.
     pub(super) fn line_took(&mut self, count: usize) {
         let count = count.min(self.to_line.len());
         self.to_line.drain(..count);
@@ -282,20 +283,20 @@ impl Desk {
         }
     }
 
-    /// Forgets what waits for a line that has gone: another one may come in its place.
+    /// Discards the bytes queued for a lost line, because another device may take its place.
     pub(super) fn lose_line(&mut self) {
         let waiting = self.to_line.len();
         self.line_took(waiting);
         self.wires = None;
     }
 
-    /// Says something to everybody.
+    /// Queues a notice for all clients.
     pub(super) fn tell_all(&mut self, sentence: &str) {
         let ids: Vec<_> = self.visitors.keys().copied().collect();
         ids.into_iter().for_each(|id| self.tell(id, sentence));
     }
 
-    /// Says something to one.
+    /// Queues a notice for one client.
     pub(super) fn tell(&mut self, id: Id, sentence: &str) {
         if let Some(visitor) = self.visitors.get_mut(&id)
             && visitor.notes.len() < NOTES_MAX
@@ -306,7 +307,8 @@ impl Desk {
     }
 }
 
-/// Appends `bytes` to a queue that keeps its last `limit` bytes; returns how many were lost.
+/// Appends `bytes` to a queue of at most `limit` bytes. Returns the number of bytes dropped from
+/// its start.
 fn append(queue: &mut VecDeque<u8>, bytes: &[u8], limit: usize) -> u64 {
     queue.extend(bytes);
     let lost = queue.len().saturating_sub(limit);
@@ -336,9 +338,10 @@ mod tests {
         assert_eq!(desk.take(second, b"b"), Typed::Watching);
         assert_eq!(desk.take(first, b"c"), Typed::Taken(1));
         assert_eq!(desk.waiting_for_line(), b"c");
-        assert!(notes(&mut desk, first).contains("you write"));
-        assert!(notes(&mut desk, second).contains("192.0.2.1:2 writes, you watch; ^E c f"));
-        assert!(notes(&mut desk, guest).ends_with("192.0.2.1:2 writes, you watch"));
+        assert!(notes(&mut desk, first).contains("you have write access"));
+        let second = notes(&mut desk, second);
+        assert!(second.contains("192.0.2.1:2 has write access, you watch; ^E c f"));
+        assert!(notes(&mut desk, guest).ends_with("192.0.2.1:2 has write access, you watch"));
     }
 
     #[test]
@@ -349,10 +352,9 @@ mod tests {
         let (guest, _) = desk.enter(name(3), false);
         assert!(!desk.take_over(guest) && desk.writes(first));
         assert!(desk.take_over(second) && desk.writes(second));
-        assert!(
-            notes(&mut desk, first).ends_with("192.0.2.1:2 writes, you watch; ^E c f takes over")
-        );
-        assert!(notes(&mut desk, second).ends_with("^E c ? says which keys there are"));
+        let told = "192.0.2.1:2 has write access, you watch; ^E c f takes over";
+        assert!(notes(&mut desk, first).ends_with(told));
+        assert!(notes(&mut desk, second).ends_with("^E c ? lists the keys"));
         assert_eq!(desk.take(first, b"x"), Typed::Watching);
     }
 

@@ -1,57 +1,57 @@
-//! The keys by which somebody without RFC 2217 speaks to the console itself: ^E, c and a letter, as
-//! conserver has them. All else goes to the line.
+//! Escape keys of console clients without RFC 2217: ^E, c and a letter, as in conserver. All other
+//! keys go to the line.
 
-/// The key that begins: ^E.
+/// First key of an escape sequence: ^E.
 const CONTROL_E: u8 = 5;
 
-/// What somebody wants of the console.
+/// Command given by an escape sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// To write, whoever does now.
+    /// Take write access from the current holder.
     TakeOver,
-    /// To watch.
+    /// Watch only.
     Watch,
-    /// To know who is here.
+    /// List the attached clients.
     Who,
-    /// To see what the line has said last.
+    /// Display recent output of the line.
     Replay,
-    /// A BREAK.
+    /// Send a BREAK.
     Break,
-    /// To leave.
+    /// End the session.
     Leave,
-    /// To know the keys.
+    /// List the escape keys.
     Help,
 }
 
-/// What is said to who asks for the keys.
-pub(super) const HELP: &str = "^E c and: f write, s watch, w who is here, r what was said last, \
-                               b BREAK, . leave, ^E the key itself";
+/// Reply to a request for the list of keys.
+pub(super) const HELP: &str = "^E c, then: f take write access, s watch, w list clients, \
+                               r replay output, b BREAK, . leave, ^E send ^E";
 
-/// What a key is.
+/// Interpretation of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key<'a> {
-    /// For the line.
+    /// Input for the line.
     Line(&'a [u8]),
-    /// The beginning of a wish, perhaps.
+    /// Part of a possible escape sequence.
     Held,
-    /// A wish.
+    /// Complete escape sequence.
     Wish(Wish),
 }
 
-/// Where the keys stand.
+/// State of the escape sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Escape {
     #[default]
     Plain,
-    /// ^E has come.
+    /// ^E was received.
     Begun,
-    /// ^E c has come.
+    /// ^E c was received.
     Called,
 }
 
 impl Escape {
-    /// Takes the first key of `keys`, or the run of those that mean nothing here; moves `keys` past
-    /// it. `None` at their end.
+    /// Interprets the first key of `keys`, or the run of keys before the next ^E, and advances
+    /// `keys` past it. Returns `None` at the end of `keys`.
     pub(super) fn take<'a>(&mut self, keys: &mut &'a [u8]) -> Option<Key<'a>> {
         let (&first, rest) = keys.split_first()?;
         let all = *keys;
@@ -66,7 +66,7 @@ impl Escape {
             (Self::Plain, _) => (Self::Begun, Key::Held),
             (Self::Begun, b'c') => (Self::Called, Key::Held),
             (Self::Begun | Self::Called, CONTROL_E) => (Self::Plain, Key::Line(&[CONTROL_E])),
-            // No wish: both keys are for the line.
+            // No escape sequence: both keys are for the line.
             (Self::Begun, _) => {
                 *keys = all;
                 (Self::Plain, Key::Line(&[CONTROL_E]))

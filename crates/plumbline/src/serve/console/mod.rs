@@ -1,11 +1,13 @@
-//! A serial line that is offered to many: one writes, all others watch.
+//! Serial line shared by many clients: one has write access, the others watch.
 //!
-//! Somebody who comes is a visit (`visit`); who writes, and what waits for whom, is kept at the desk
-//! (`desk`); one task tends the line itself (`port`), also while it is away. Who speaks RFC 2217
-//! asks for rates, wires and BREAK by its commands (`com_port`); who does not has keys (`escape`).
+//! A session of a client is a `visit`. The `desk` tracks the clients, the holder of write access,
+//! and the queues of the clients and of the line. One task per line opens the device, carries the
+//! data, and reopens a device that was lost (`port`). A client that negotiates RFC 2217 sets rates,
+//! modem lines and BREAK with its commands (`com_port`); other clients use escape keys (`escape`).
 //!
-//! Nobody who does not read holds the line: what waits for him has a limit, the oldest is skipped,
-//! and he is told how much. What is written and has no room holds its writer alone.
+//! A client that does not read does not block the line: its queue has a limit, the oldest output is
+//! dropped, and the client is notified of the number of bytes. Input that the line cannot accept
+//! blocks only its writer.
 
 mod com_port;
 mod desk;
@@ -26,15 +28,15 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
-/// A line, and all who are at it.
+/// Serial line and its clients.
 pub(super) struct Console {
     pub(super) settings: Settings,
     desk: RefCell<Desk>,
-    /// The device, while it is there.
+    /// The device, while it is open.
     line: RefCell<Option<Rc<Registered<Serial>>>>,
-    /// How the line is set, or is to be when it is there again.
+    /// Current settings of the line, or those for the next opening of the device.
     holds: Cell<LineSettings>,
-    /// There is something for the line, or somebody wants to know of its wires.
+    /// Notified when data is queued for the line, or when a client first needs modem line changes.
     work: Notify,
 }
 
@@ -45,13 +47,13 @@ impl Console {
         Self { settings, desk, line, holds, work: Notify::new() }
     }
 
-    /// Returns whether somebody from there may write at all.
+    /// Returns whether clients at this address may have write access.
     fn lets_write(&self, peer: SocketAddr) -> bool {
         let (nets, address) = (&self.settings.write, peer.ip().to_canonical());
         nets.is_empty() || nets.iter().any(|net| net.contains(&address))
     }
 
-    /// Does something with the line; `None` if it is not there, or will not.
+    /// Calls `act` with the line. Returns `None` if the line is not open or `act` fails.
     fn with_line<T>(&self, act: impl FnOnce(&Serial) -> std::io::Result<T>) -> Option<T> {
         let line = self.line.borrow().clone();
         line.and_then(|line| act(line.get_ref()).ok())

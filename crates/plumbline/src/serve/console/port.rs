@@ -1,4 +1,4 @@
-//! The task that tends a line: it opens the device and, when that goes away, waits until it is back.
+//! Task of a serial line: opens the device, carries data, and reopens the device after it was lost.
 
 use super::Console;
 use crate::serve::Shop;
@@ -14,19 +14,18 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// How often one looks whether a device that has gone is back: a converter on USB takes longer to
-/// be plugged in.
+/// Interval of attempts to reopen a lost device. Reconnecting a USB adapter takes longer.
 const RETRY: Duration = Duration::from_millis(500);
-/// How often the wires are looked at, where somebody wants to know: no readiness tells of them.
+/// Polling interval of the modem lines, if a client wants them: changes cause no readiness event.
 const WIRES: Duration = Duration::from_millis(100);
-/// What is read at a time.
+/// Read size.
 const READ_LEN: usize = 4096;
 
-/// Bits of RFC 2217's line state, which are those of a 16550.
+/// Bits of the RFC 2217 line state, equal to the line status register of a 16550.
 const BREAK: u8 = 0x10;
 const WRONG: u8 = 0x08;
 
-/// Tends the line for ever.
+/// Runs the line indefinitely.
 pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<Shop>) {
     let device = console.settings.device.display().to_string();
     let mut record = Record::new(&console);
@@ -38,19 +37,19 @@ pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<Shop>) {
                 *console.line.borrow_mut() = Some(Rc::clone(&line));
                 shop.log.say(&Event::LineUp { device: &device });
                 if !last.is_empty() {
-                    console.desk.borrow_mut().tell_all("the line is back");
+                    console.desk.borrow_mut().tell_all("serial line reopened");
                 }
                 let why = carry(&console, &line, &mut record, &shop).await;
                 console.line.borrow_mut().take();
                 console.desk.borrow_mut().lose_line();
-                format!("the line has gone: {why}")
+                format!("connection to the line lost: {why}")
             }
             Err(error) => format!("{error:#}"),
         };
-        // The same is not said again and again.
+        // Repeated failures with the same reason are reported once.
         if why != last {
             shop.log.say(&Event::LineDown { device: &device, why: why.clone() });
-            console.desk.borrow_mut().tell_all("the line has gone, and is waited for");
+            console.desk.borrow_mut().tell_all("serial line lost, waiting for it");
             last = why;
         }
         tokio::time::sleep(RETRY).await;
@@ -59,12 +58,12 @@ pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<Shop>) {
 
 fn open(console: &Console) -> Result<Registered<Serial>> {
     let line = Serial::open_with(&console.settings.device, console.holds.get())?;
-    line.mark_breaks().context("the line cannot tell of a BREAK")?;
+    line.mark_breaks().context("cannot enable BREAK detection")?;
     let interest = Interest::READABLE | Interest::WRITABLE;
-    readiness::register(line, interest).context("the line cannot be watched")
+    readiness::register(line, interest).context("cannot poll the serial line")
 }
 
-/// Carries bytes both ways until the line goes away; returns why.
+/// Carries bytes in both directions until the line is lost. Returns the reason.
 async fn carry(
     console: &Console,
     line: &Registered<Serial>,
@@ -78,7 +77,7 @@ async fn carry(
             let mut desk = console.desk.borrow_mut();
             (!desk.waiting_for_line().is_empty(), desk.wants_wires())
         };
-        // In random order: a line that is never silent must not keep what is typed waiting.
+        // Random order, so that a line with continuous output does not delay input.
         let carried = tokio::select! {
             carried = read(console, line, &mut marks, record, shop) => carried,
             carried = write(console, line), if has_output => carried,
@@ -107,7 +106,7 @@ async fn read(
     let Ok(read) = read else { return Ok(()) };
     let count = read?;
     if count == 0 {
-        return Err(io::Error::new(ErrorKind::NotConnected, "it has hung up"));
+        return Err(io::Error::new(ErrorKind::NotConnected, "the device hung up"));
     }
     let (mut data, mut state) = (Vec::with_capacity(count), 0);
     for byte in bytes.get(..count).unwrap_or_default() {
@@ -117,7 +116,8 @@ async fn read(
                 data.push(byte);
                 state |= WRONG;
             }
-            // A BREAK is received as a NUL, too (RFC 2217: the notice stands beside the data).
+            // A BREAK is also received as a NUL (in RFC 2217 the notification accompanies the
+            // data).
             Some(Received::Break) => state |= BREAK,
             None => {}
         }
@@ -147,14 +147,15 @@ fn or_would_block(count: Option<usize>) -> io::Result<usize> {
     count.ok_or_else(|| ErrorKind::WouldBlock.into())
 }
 
-/// Looks at the wires; a line without any has nothing to tell.
+/// Reads the modem lines. A line without any reports nothing.
 fn look_at_wires(console: &Console, line: &Serial) {
     if let Ok(lines) = line.modem_lines() {
         console.desk.borrow_mut().set_wires(modem_state(lines));
     }
 }
 
-/// Returns the upper half of RFC 2217's modem state, which is that of a 16550.
+/// Returns the upper half of the RFC 2217 modem state, equal to that of a 16550's modem status
+/// register.
 fn modem_state(lines: ModemLines) -> u8 {
     let bit = |is_on: bool, bit: u8| if is_on { bit } else { 0 };
     bit(lines.carrier(), 0x80)
@@ -163,7 +164,7 @@ fn modem_state(lines: ModemLines) -> u8 {
         | bit(lines.clear_to_send(), 0x10)
 }
 
-/// The file in which the output of the line is kept, if it is.
+/// File that records the output of the line, if configured.
 #[derive(Debug)]
 struct Record {
     file: Option<io::Result<File>>,
@@ -175,7 +176,7 @@ impl Record {
         Self { file: path.map(|path| OpenOptions::new().create(true).append(true).open(path)) }
     }
 
-    /// Appends `data`; a file that takes no more is given up, and that is said.
+    /// Appends `data`. If writing fails, logs the error and stops recording.
     fn keep(&mut self, data: &[u8], shop: &Shop) {
         let kept = match &mut self.file {
             Some(Ok(file)) => file.write_all(data),

@@ -1,4 +1,4 @@
-//! What a console is to be: a `[[console]]` of the configuration, or `--console`.
+//! Settings of a console: a `[[console]]` of the configuration file, or `--console`.
 
 use crate::login::line_settings;
 use crate::serve::entrance::StartTls;
@@ -9,14 +9,14 @@ use serde::Deserialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// The port of RFC 2217 by custom: the RFC asks for none.
+/// Customary port of RFC 2217, which assigns none.
 const PORT: u16 = 2217;
 
-/// The file's words about one.
+/// Table `[[console]]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(in crate::serve) struct ConsoleFile {
-    /// The device, with further settings as `plumb login serial:` takes them: `?parity=even`.
+    /// Device, with settings as in `plumb login serial:`, such as `?parity=even`.
     pub(in crate::serve) device: String,
     pub(in crate::serve) baud: Option<u32>,
     #[serde(default)]
@@ -24,20 +24,20 @@ pub(in crate::serve) struct ConsoleFile {
     #[serde(default)]
     pub(in crate::serve) listen_tls: Vec<SocketAddr>,
     pub(in crate::serve) tls: Option<StartTls>,
-    /// Who may write; everybody who may come, if there are none.
+    /// Address prefixes that may write; all admitted clients by default.
     #[serde(default)]
     pub(in crate::serve) write: Vec<IpNet>,
-    /// The rates that who writes may choose.
+    /// Additional rates that the writer may choose.
     #[serde(default)]
     pub(in crate::serve) rates: Vec<u32>,
-    /// Whether who writes may choose data bits, parity, stop bits and flow control.
+    /// Whether the writer may choose data bits, parity, stop bits and flow control.
     #[serde(default)]
     pub(in crate::serve) free_framing: bool,
-    /// Where the output of the line is kept.
+    /// File that records the output of the line.
     pub(in crate::serve) log: Option<PathBuf>,
 }
 
-/// What a console is to be, with nothing left open.
+/// Settings of a console with all defaults applied.
 #[derive(Clone, Debug)]
 pub(in crate::serve) struct Settings {
     pub(in crate::serve) device: PathBuf,
@@ -52,23 +52,24 @@ pub(in crate::serve) struct Settings {
 }
 
 impl Settings {
-    /// Completes what the file says; one that is told nothing listens at loopback.
+    /// Applies defaults to the configuration file; without addresses the console listens on
+    /// loopback.
     ///
     /// # Errors
     ///
-    /// If there is no device, or its settings make no sense.
+    /// Returns an error if no device is given, or its settings are invalid.
     pub(in crate::serve) fn complete(file: ConsoleFile) -> Result<Self> {
         let (device, settings) = file.device.split_once('?').unwrap_or((&file.device, ""));
         if device.is_empty() {
-            bail!("a console needs a device: /dev/ttyUSB0");
+            bail!("no device for a console: set device, e.g. /dev/ttyUSB0");
         }
         let mut line = line_settings(settings)
-            .with_context(|| format!("the console {device} is not to be understood"))?;
+            .with_context(|| format!("invalid settings of console {device}"))?;
         if let Some(baud) = file.baud {
             line.bits_per_second = baud;
         }
         if line.bits_per_second == 0 {
-            bail!("a console has no rate of 0 bit/s");
+            bail!("invalid rate 0 bit/s of a console");
         }
         let mut listen = file.listen;
         if listen.is_empty() && file.listen_tls.is_empty() {
@@ -87,7 +88,7 @@ impl Settings {
         })
     }
 
-    /// Returns whether who writes may give the line these settings in the place of `holds`.
+    /// Returns whether a writer may change the line from `holds` to `wanted`.
     pub(super) fn allows(&self, wanted: LineSettings, holds: LineSettings) -> bool {
         let rate = wanted.bits_per_second;
         let is_own = rate == holds.bits_per_second || rate == self.line.bits_per_second;

@@ -1,9 +1,9 @@
-//! Somebody at a console: Telnet on one side, the desk of the line on the other.
+//! Console session: Telnet to the client, and the `Desk` of the serial line.
 //!
-//! First the options are agreed on, for a short time, because only then is it known whether he
-//! speaks RFC 2217. If he does, his stream has the bytes of the line and nothing else, and what is
-//! said to him goes as a signature. If he does not, what is said stands among the output, in lines
-//! that begin with `[plumb:`, and he has the keys of `escape`.
+//! Option negotiation comes first, for a limited time, because it decides whether the client uses
+//! RFC 2217. If it does, its data stream carries only the bytes of the line, and notices are sent
+//! as signatures. Otherwise notices appear within the output, in lines that begin with `[plumb:`,
+//! and the client has the keys of `escape`.
 
 use super::Console;
 use super::desk::{Id, Masks, Typed};
@@ -26,35 +26,36 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long the negotiation may hold back what the line says.
+/// Maximum time that negotiation delays the output of the line.
 const NEGOTIATION: Duration = Duration::from_secs(1);
-/// How long one may take to begin TLS who has agreed to it, or has to.
+/// Time limit for starting TLS, if the client has agreed to it or it is required.
 const TLS_NEGOTIATION: Duration = Duration::from_secs(3);
-/// The most bytes that wait for the far side.
+/// Number of bytes queued for the client at which the console is no longer read.
 const OUTPUT_LEN: usize = 32 * 1024;
-/// What is read of the desk at a time.
+/// Number of bytes taken from the console at a time.
 const PIECE_LEN: usize = 8 * 1024;
-/// The most typed bytes that wait for the line.
+/// Number of typed bytes queued at which the client is no longer read.
 const TYPED_LEN: usize = 4096;
-/// How long what was said last may take to go out, and a BREAK lasts by a key or by Telnet.
+/// Time for the last output to be sent, and duration of a BREAK sent by key or by Telnet.
 const FAREWELL: Duration = Duration::from_secs(2);
 const BREAK: Duration = Duration::from_millis(300);
 
-/// What RFC 2217 has each begin with: all of the modem, nothing of the line.
+/// Initial masks of RFC 2217: all of the modem state, nothing of the line state.
 const MASKS: Masks = Masks { line: 0, modem: 0xFF };
 
 enum Stage {
-    /// Options are being agreed on.
+    /// Options are being negotiated.
     Negotiating,
-    /// At the desk.
+    /// The client is attached to the line.
     Open(Id, Rc<Notify>),
-    /// What was said last goes out.
+    /// The last output is being sent.
     Ended(Ending),
 }
 
 enum Woken {
     Far(Ready),
-    /// The connection is lost; a socket reports that at a read, TLS and our own TCP here.
+    /// The connection is lost. A socket reports that on reading, TLS and the user-space TCP report
+    /// it here.
     Gone,
     Bell,
     Deadline,
@@ -67,13 +68,13 @@ pub(in crate::serve) struct Visit<W> {
     console: Rc<Console>,
     telnet: Telnet,
     stage: Stage,
-    /// What Telnet had no room for.
+    /// Output that did not fit into the Telnet engine's buffer.
     unsent: Vec<u8>,
-    /// What the line had no room for.
+    /// Input that the line has not accepted yet.
     typed: VecDeque<u8>,
     escape: Escape,
     masks: Masks,
-    /// Whether it was said that somebody else writes, since something was taken last.
+    /// Whether the client was notified that its input is refused, since input was last accepted.
     was_told: bool,
     begun: Instant,
     start_tls: StartTls,
@@ -118,26 +119,26 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Runs the visit to its end.
+    /// Runs the session to its end.
     ///
     /// # Errors
     ///
-    /// If the connection fails.
+    /// Returns an error if the connection fails.
     pub(in crate::serve) async fn run(&mut self) -> Result<Ending> {
-        // A console asks for no login.
+        // A console requires no login.
         self.shop.admission().proved(self.peer);
         self.telnet.start(&mut self.shop.bench().cx());
         let ended = self.turns().await;
         self.leave();
         if matches!(ended, Ok(ending) if ending != Ending::StartsTls) {
-            // A far side that takes nothing is not waited for.
+            // A client that accepts no data is not waited for.
             _ = tokio::time::timeout(FAREWELL, self.wire.close()).await;
         }
         ended
     }
 
-    /// Returns the way to the far side, and what was read of it behind the end of a visit that is to
-    /// go on in TLS.
+    /// Returns the stream to the client and the bytes read beyond the end of a session that
+    /// continues in TLS.
     pub(in crate::serve) fn into_wire(self) -> (W, Vec<u8>) {
         (self.wire, self.tls_rest.unwrap_or_default())
     }
@@ -157,7 +158,8 @@ impl<W: Wire> Visit<W> {
             self.pass_typed();
             self.pull();
             self.write()?;
-            // The bell that told of it has rung: what waits is taken as long as it goes out.
+            // Its notification has already been received, so pending output is taken as long as it
+            // can be sent.
             while self.has_waiting() && self.telnet.output().is_empty() {
                 self.pull();
                 self.write()?;
@@ -166,7 +168,7 @@ impl<W: Wire> Visit<W> {
             if self.tls_rest.is_some() && is_all_said && !self.wire.is_owing() {
                 return Ok(Ending::StartsTls);
             }
-            // A client that goes on sending does not hold off the end.
+            // Continuous input does not delay the end.
             if let Stage::Ended(ending) = self.stage
                 && (is_all_said || self.begun.elapsed() >= FAREWELL)
             {
@@ -222,7 +224,7 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Returns whether TLS is agreed to and has not begun.
+    /// Returns whether the client has agreed to TLS and TLS has not started.
     fn awaits_tls(&self) -> bool {
         self.telnet.is_enabled(Side::Him, OptionCode::START_TLS)
     }
@@ -232,7 +234,7 @@ impl<W: Wire> Visit<W> {
         if is_for_tls { TLS_NEGOTIATION } else { NEGOTIATION }
     }
 
-    /// Goes to the desk as soon as the options are agreed on, or nobody agrees.
+    /// Attaches the client once the options are negotiated or the time for that is over.
     fn settle(&mut self) {
         if !matches!(self.stage, Stage::Negotiating) || self.tls_rest.is_some() {
             return;
@@ -244,7 +246,7 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Goes to the desk, or sends away who may not in clear.
+    /// Attaches the client, or ends the session if it must not continue in cleartext.
     fn begin(&mut self) {
         if self.awaits_tls() || self.start_tls == StartTls::Required {
             self.show(NO_TLS);
@@ -271,7 +273,7 @@ impl<W: Wire> Visit<W> {
         self.telnet.is_enabled(Side::Him, OptionCode::COM_PORT)
     }
 
-    /// Enters in the server's log that this one writes, if he does.
+    /// Logs that this client has write access, if it does.
     fn say_who_writes(&self, id: Id) {
         if self.console.desk.borrow().writes(id) {
             let device = self.console.settings.device.display().to_string();
@@ -279,7 +281,7 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Reads what has come. Returns whether more may come.
+    /// Reads data from the client. Returns whether more may come.
     fn read(&mut self) -> Result<bool> {
         let shop = Rc::clone(&self.shop);
         let mut scratch = shop.scratch.borrow_mut();
@@ -313,7 +315,7 @@ impl<W: Wire> Visit<W> {
             self.telnet.urgent_ended();
         }
         if let Some(rest) = &mut self.tls_rest {
-            // What came in clear has come from anybody.
+            // Cleartext input may come from an attacker.
             self.typed.clear();
             self.unsent.clear();
             rest.extend_from_slice(input);
@@ -323,10 +325,11 @@ impl<W: Wire> Visit<W> {
 
     fn on_com_port_option(&mut self, is_on: bool) {
         if is_on {
-            // What the line carries goes as it is; many who speak RFC 2217 do not ask for it.
+            // The line's data is binary, and many RFC 2217 clients do not request BINARY
+            // themselves.
             let mut bench = self.shop.bench();
             for side in [Side::Us, Side::Him] {
-                // Who asked for it himself has it already.
+                // This fails if the client has already requested it.
                 _ = self.telnet.ask(side, OptionCode::BINARY, true, &mut bench.cx());
             }
         }
@@ -354,13 +357,13 @@ impl<W: Wire> Visit<W> {
 
     fn grant(&mut self, wish: Wish) {
         let Stage::Open(id, _) = self.stage else { return };
-        // What was typed before goes before.
+        // Input typed before the command is passed on first.
         self.pass_typed();
         match wish {
             Wish::TakeOver => {
                 let may_write = self.console.desk.borrow_mut().take_over(id);
                 if !may_write {
-                    self.tell("from here nobody may write");
+                    self.tell("write access is not allowed from this address");
                 }
                 self.say_who_writes(id);
             }
@@ -371,9 +374,9 @@ impl<W: Wire> Visit<W> {
             }
             Wish::Replay => {
                 let history = self.console.desk.borrow().history();
-                self.tell("what was said last:");
+                self.tell("recent output:");
                 self.show(&history);
-                self.tell("that was it");
+                self.tell("end of recent output");
             }
             Wish::Break => self.send_break(),
             Wish::Leave => self.end(Ending::Left),
@@ -389,11 +392,11 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Puts a BREAK on the line, if this one writes.
+    /// Sends a BREAK on the line, if this client has write access.
     fn send_break(&mut self) {
         let Stage::Open(id, _) = self.stage else { return };
         if !self.console.desk.borrow().writes(id) {
-            return self.tell("who watches sends no BREAK");
+            return self.tell("BREAK requires write access");
         }
         self.console.with_line(|line| line.set_break(true));
         let console = Rc::clone(&self.console);
@@ -406,19 +409,19 @@ impl<W: Wire> Visit<W> {
     fn on_com_port(&mut self, event: &ComPortEvent) {
         let ComPortEvent::Command(command) = event else { return };
         let may_begin = !self.awaits_tls() && self.start_tls != StartTls::Required;
-        // What matters is agreed on where this is said.
+        // A client that sends RFC 2217 commands has negotiated what matters.
         if matches!(self.stage, Stage::Negotiating) && may_begin {
             self.begin();
         }
         let Stage::Open(id, _) = self.stage else { return };
         self.pass_typed();
         if let Some(answer) = self.console.obey(id, command, &mut self.masks) {
-            // Who reads no answers gets none.
+            // A client that does not read answers gets none.
             _ = self.telnet.com_port(&answer, &mut self.shop.bench().cx());
         }
     }
 
-    /// Gives the line what was typed, as far as it has room.
+    /// Queues typed input for the line as far as there is room.
     fn pass_typed(&mut self) {
         let Stage::Open(id, _) = self.stage else { return };
         if self.typed.is_empty() {
@@ -437,8 +440,8 @@ impl<W: Wire> Visit<W> {
                 }
                 return;
             }
-            Typed::Watching => "somebody else writes: ^E c f takes over",
-            Typed::Forbidden => "from here nobody may write",
+            Typed::Watching => "another client has write access: ^E c f takes over",
+            Typed::Forbidden => "write access is not allowed from this address",
         };
         let refused = self.typed.len() as u64;
         self.shop.bench().meter.add(Counter::ConsoleBytesRefused, refused);
@@ -448,13 +451,13 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Returns whether output of the line waits that could be taken.
+    /// Returns whether output of the line is pending and may be sent.
     fn has_waiting(&self) -> bool {
         let Stage::Open(id, _) = self.stage else { return false };
         !self.telnet.is_suspended() && self.console.desk.borrow().has_output(id)
     }
 
-    /// Takes from the desk what waits there, as far as there is room.
+    /// Takes pending output and notices as far as there is room.
     fn pull(&mut self) {
         let Stage::Open(id, _) = self.stage else { return };
         while self.unsent.is_empty()
@@ -464,7 +467,7 @@ impl<W: Wire> Visit<W> {
             let news = self.console.desk.borrow_mut().news(id, PIECE_LEN);
             let is_all = news.output.len() < PIECE_LEN;
             if news.skipped > 0 {
-                self.tell(&format!("{} bytes were skipped, you read too slowly", news.skipped));
+                self.tell(&format!("{} bytes skipped: output not read fast enough", news.skipped));
             }
             self.show(&news.output);
             news.notes.iter().for_each(|sentence| self.tell(sentence));
@@ -473,7 +476,7 @@ impl<W: Wire> Visit<W> {
                 news.wires.map(ComPortCommand::ModemState),
             ];
             for state in states.iter().flatten() {
-                // Who reads no notices gets none.
+                // A client that does not read notifications gets none.
                 _ = self.telnet.com_port(state, &mut self.shop.bench().cx());
             }
             if is_all {
@@ -482,38 +485,38 @@ impl<W: Wire> Visit<W> {
         }
     }
 
-    /// Says something to this one: beside the stream where he speaks RFC 2217, else within.
+    /// Sends a notice: as a signature with RFC 2217, otherwise within the output.
     fn tell(&mut self, sentence: &str) {
         if self.speaks_com_port() {
             let signature = ComPortCommand::Signature(format!("plumb: {sentence}"));
-            // Who reads nothing is told nothing.
+            // A client that does not read notices gets none.
             _ = self.telnet.com_port(&signature, &mut self.shop.bench().cx());
         } else {
             self.show(format!("\r\n[plumb: {sentence}]\r\n").as_bytes());
         }
     }
 
-    /// Queues bytes for the far side.
+    /// Queues bytes for the client.
     fn show(&mut self, bytes: &[u8]) {
         let taken = match self.unsent.is_empty() {
             true => self.telnet.send(bytes, &mut self.shop.bench().cx()),
             false => 0,
         };
         let rest = bytes.get(taken..).unwrap_or_default();
-        // Whose questions outrun his reading gets no more answers.
+        // A client that sends requests without reading the answers gets no more.
         if self.unsent.len() < 4 * OUTPUT_LEN {
             self.unsent.extend_from_slice(rest);
         }
     }
 
-    /// Writes what is owed to the far side, as far as it takes it.
+    /// Writes queued output to the client until it accepts no more.
     fn write(&mut self) -> Result<()> {
         loop {
             if !self.unsent.is_empty() {
                 let unsent = std::mem::take(&mut self.unsent);
                 self.show(&unsent);
                 if self.awaits_tls() {
-                    // Nothing is said any more before TLS, and nobody waits for room.
+                    // No more output is sent before TLS, and nothing waits for room.
                     self.unsent.clear();
                 }
             }
@@ -524,7 +527,7 @@ impl<W: Wire> Visit<W> {
             let sent = match self.wire.write(output, self.telnet.urgent_mark()) {
                 Ok(Some(sent)) => sent,
                 Ok(None) => return Ok(()),
-                // The read will say so too.
+                // The read reports this error too.
                 Err(error) if is_gone(&error) => output.len(),
                 Err(error) => return Err(error).context("the connection failed"),
             };

@@ -9,32 +9,33 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::rustls::server::{Accepted, Acceptor};
 
-/// How many bytes are read at a time.
+/// Read size.
 const READ_BYTES: usize = 4096;
-/// The most bytes of a ClientHello with its records, which is the limit of the library too.
+/// Maximum size of a ClientHello including record headers; the library has the same limit.
 const HELLO_MAX_BYTES: usize = 1 << 16;
-/// The content type handshake (RFC 8446 §5.1), the message client_hello (§4) and the extension
+/// Content type handshake (RFC 8446 §5.1), message type client_hello (§4) and extension type
 /// supported_versions (§4.2).
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SUPPORTED_VERSIONS: u16 = 43;
-/// The version of TLS 1.2 (RFC 5246 §6.2.1).
+/// Version number of TLS 1.2 (RFC 5246 §6.2.1).
 const TLS12: u16 = 0x0303;
-/// The length of the random value (RFC 8446 §4.1.2).
+/// Length of the random value (RFC 8446 §4.1.2).
 const RANDOM_LEN: usize = 32;
 
-/// A ClientHello that the library has accepted.
+/// ClientHello accepted by the library.
 #[derive(Debug)]
 pub(super) struct Hello {
     pub(super) accepted: Accepted,
     records: Vec<u8>,
 }
 
-/// Reads a ClientHello. A peer that sends anything else gets the alert for it.
+/// Reads a ClientHello. Sends an alert if the peer sends anything else.
 ///
 /// # Errors
 ///
-/// If the connection fails or ends, or if the bytes are no ClientHello of at most 64 KiB.
+/// Returns an error if the connection fails or ends, or if the bytes are not a ClientHello of at
+/// most 64 KiB.
 pub(super) async fn read<S>(stream: &mut S) -> io::Result<Hello>
 where
     S: AsyncRead + AsyncWrite + Unpin,

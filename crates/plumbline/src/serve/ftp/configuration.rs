@@ -1,4 +1,4 @@
-//! What the FTP server is to do: from the file, and from flags, which beat the file.
+//! Configuration of the FTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
 use super::super::certificate::Files;
@@ -27,62 +27,62 @@ use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 const FTP_PORT: u16 = 21;
-/// What is added to the port where only root may have the usual one.
+/// Added to the port number when the server does not run as root.
 const HIGH: u16 = 2100;
 const SESSIONS_MAX: usize = 10_000;
 const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
-/// Some seconds of one processor.
+/// A few seconds of CPU time.
 const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
-/// How long transfers may go on when the server is told to end.
+/// Time in seconds for transfers to finish when the server ends.
 const GRACE_S: u64 = 1;
-/// Of each root. A day is enough to come back to a broken upload, and no attacker can fill the disk
-/// with what nobody sees.
+/// Limits for each root. A day is enough to resume an interrupted upload, and an attacker cannot
+/// fill the disk with hidden data.
 const PARTIAL_UPLOADS_MAX: usize = 64;
 const PARTIAL_UPLOADS_MAX_BYTES: u64 = 16 << 30;
 const PARTIAL_UPLOADS_MAX_AGE_S: u64 = 24 * 3600;
 const RECOUNT_S: u64 = 600;
 const UPLOAD_GRACE_MAX_MS: u64 = 60_000;
-/// How large one message and all of a mailbox may be.
+/// Maximum size of one message and of one mailbox.
 const MESSAGE_MAX_BYTES: u64 = 4 << 20;
 const MAILBOX_MAX_BYTES: u64 = 64 << 20;
 
-/// The arguments of the command that are for FTP.
+/// Command-line arguments of the FTP server.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(in super::super) struct Arguments {
     /// Serve files by FTP
     #[arg(long, group = "files")]
     ftp: bool,
-    /// Serve FTP at this address and port, in cleartext and AUTH TLS; may be repeated
+    /// Listen for FTP on this address and port, in cleartext and AUTH TLS; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires = "ftp")]
     ftp_listen: Vec<SocketAddr>,
-    /// Serve FTP at this address and port in TLS from the first byte; may be repeated
+    /// Listen for FTP on this address and port with implicit TLS; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires = "ftp")]
     ftp_listen_tls: Vec<SocketAddr>,
-    /// What TLS is to those who come in cleartext [default: offered]
+    /// TLS policy for clients that connect in cleartext [default: offered]
     #[arg(long, value_name = "HOW", requires = "ftp")]
     ftp_tls: Option<Protection>,
-    /// Users of FTP, from this file, instead of anonymous ones
+    /// Serve the users of this file instead of anonymous users
     #[arg(long, value_name = "FILE", requires = "ftp")]
     ftp_users: Option<PathBuf>,
-    /// Users of this machine come by FTP to their home directories, proved by PAM
+    /// Serve users of this machine their home directories by FTP, authenticated with PAM
     #[arg(long, requires = "ftp")]
     ftp_system_users: bool,
 }
 
-/// What of a session is to be in TLS.
+/// TLS policy of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Protection {
-    /// There is no TLS.
+    /// TLS is not available.
     Off,
-    /// Whoever asks has it.
+    /// Clients may use TLS.
     Offered,
-    /// Nobody logs in without, and no data travels without.
+    /// TLS is required for logins and for data connections.
     Required,
 }
 
-/// The table `[ftp]` of the file.
+/// Table `[ftp]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct Table {
@@ -130,10 +130,10 @@ pub(in super::super) struct Table {
     hosts: Vec<host::Table>,
 }
 
-/// What the server is to do, with nothing left open.
+/// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Settings {
-    /// Files of those who come to no host of its own.
+    /// Files of clients that select no virtual host.
     pub(super) site: Arc<Site>,
     pub(super) hosts: Arc<Hosts>,
     pub(super) rights_in_words: Cow<'static, str>,
@@ -143,7 +143,7 @@ pub(in super::super) struct Settings {
     pub(super) requires_session_reuse: bool,
     pub(super) certificate: Files,
     pub(super) makes_certificate: bool,
-    /// Users of this machine, if they may come.
+    /// Users of this machine, if they may log in.
     pub(super) system: Option<System>,
     pub(super) spool: Option<Arc<Spool>>,
     pub(super) has_anonymous_mail: bool,
@@ -154,19 +154,19 @@ pub(in super::super) struct Settings {
     pub(super) grace: StdDuration,
     pub(super) bytes_per_second_max: Option<u64>,
     pub(super) file_max_bytes: u64,
-    /// The most bytes that an anonymous user may have hashed by one command.
+    /// Maximum number of bytes that one command of an anonymous user may hash.
     pub(super) anonymous_hash_max_bytes: u64,
     pub(super) partials: Limits,
-    /// How often quotas are counted again, and partial uploads looked at.
+    /// Interval between recounts of quotas and checks of partial uploads.
     pub(super) recount: StdDuration,
-    /// What the engine is told; TLS depends on the door.
+    /// Settings of the protocol engine. The TLS setting depends on the listener.
     pub(super) engine: ServerSettings,
 }
 
-/// What flags of others say too: the root, what may be done, and who may come.
+/// Settings shared with other servers.
 pub(in super::super) struct Shared<'a> {
     pub(in super::super) folder: &'a Folder,
-    /// Whether the folder is served by FTP because nobody says how.
+    /// Whether the directory is served by FTP because no protocol is specified.
     pub(in super::super) is_for_ftp: bool,
     pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
     pub(in super::super) certificate: Option<&'a Tls>,
@@ -174,11 +174,13 @@ pub(in super::super) struct Shared<'a> {
 }
 
 impl Settings {
-    /// Puts file and flags together; `None` if neither asks for FTP.
+    /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
+    /// FTP.
     ///
     /// # Errors
     ///
-    /// If nobody could come or log in, or the users' file cannot be read.
+    /// Returns an error if the settings contradict each other, no client could connect or log in,
+    /// or the user file cannot be read.
     pub(in super::super) fn complete(
         table: Option<Table>,
         arguments: &Arguments,
@@ -196,19 +198,19 @@ impl Settings {
         let site = site_of(&mut table, arguments, shared, rights, system.is_some())?;
         let (listen, listen_tls) = places(&mut table, arguments, shared.is_root);
         if listen.is_empty() && listen_tls.is_empty() {
-            bail!("the FTP server listens nowhere: give it an address");
+            bail!("no address for the FTP server: set listen or listen-tls");
         }
         if table.passive_ports.is_some_and(|(first, last)| first > last) {
-            bail!("the passive ports end before they begin");
+            bail!("invalid passive-ports: the first port exceeds the last one");
         }
         let passive_ports = table.passive_ports.map(|(first, last)| Ports::only(first..=last));
         let tls = arguments.ftp_tls.or(table.tls).unwrap_or(Protection::Offered);
         if tls == Protection::Off && !listen_tls.is_empty() {
-            bail!("there are places in TLS, and TLS is off");
+            bail!("listen-tls requires TLS, but tls is off");
         }
         let hosts = Hosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
         if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
-            bail!("a host has a certificate, and TLS is off");
+            bail!("a host has a certificate, but tls is off");
         }
         Ok(Some(Self {
             site: Arc::new(site),
@@ -248,25 +250,25 @@ impl Settings {
         }))
     }
 
-    /// Looks whether the folders of anonymous users can be served.
+    /// Checks that the roots of anonymous users can be served.
     ///
     /// # Errors
     ///
-    /// If one is no folder.
+    /// Returns an error if one is not a directory.
     pub(super) fn look_at_roots(&self) -> Result<()> {
         let hosts = self.hosts.iter().map(|host| &host.site);
         for root in std::iter::once(&self.site).chain(hosts).filter_map(|site| site.root.as_ref()) {
             let shown = root.display();
-            Jail::open(root).with_context(|| format!("the root {shown} cannot be served"))?;
+            Jail::open(root).with_context(|| format!("cannot open root directory {shown}"))?;
         }
         Ok(())
     }
 
-    /// Looks whether all folders and certificates that are named can be served.
+    /// Checks that all configured roots and certificates can be served.
     ///
     /// # Errors
     ///
-    /// If one cannot be.
+    /// Returns an error for the first one that cannot be served.
     pub(in super::super) fn look_at_files(&self) -> Result<()> {
         self.look_at_roots()?;
         let hosts = self.hosts.iter().map(|host| &host.site);
@@ -274,7 +276,7 @@ impl Settings {
         for account in sites.filter_map(|site| site.users.as_deref()).flat_map(Users::accounts) {
             let shown = account.root.display();
             Jail::open(&account.root)
-                .with_context(|| format!("the root {shown} of a user cannot be served"))?;
+                .with_context(|| format!("cannot open root directory {shown} of a user"))?;
         }
         if self.tls != Protection::Off && !self.makes_certificate {
             self.certificate.configuration()?;
@@ -285,7 +287,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns, in a sentence each, which folders that have rights of their own are not there.
+    /// Returns a warning for each missing directory that has rights of its own.
     pub(in super::super) fn folders_not_there(&self) -> Vec<String> {
         let hosts = self.hosts.iter().map(|host| &host.site);
         let mut missing = Vec::new();
@@ -300,7 +302,7 @@ impl Settings {
         missing
     }
 
-    /// Returns the roots in which a crash may have left the beginning of an upload.
+    /// Returns the roots in which uploads may have left temporary files before a crash.
     pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
         let hosts = self.hosts.iter().map(|host| &host.site);
         let sites = std::iter::once(&self.site).chain(hosts);
@@ -310,12 +312,12 @@ impl Settings {
         roots
     }
 
-    /// Returns the files of those who come to a host.
+    /// Returns the files of a virtual host, or of the server itself.
     pub(super) fn site_of(&self, host: Option<&Host>) -> Arc<Site> {
         Arc::clone(host.map_or(&self.site, |host| &host.site))
     }
 
-    /// Returns what the engine is told about a session.
+    /// Returns the engine settings of one session.
     pub(super) fn of_session(&self, has_tls: bool, is_implicit_tls: bool) -> ServerSettings {
         let tls = match self.tls {
             Protection::Required => TlsPolicy::RequiredForData,
@@ -331,7 +333,8 @@ fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
     for folder in access.folders() {
         if !jail.status(folder).is_ok_and(|status| status.kind == Kind::Folder) {
             let (folder, root) = (folder.escape_ascii(), root.display());
-            missing.push(format!("'{folder}' has rights of its own, and is no folder of {root}"));
+            missing
+                .push(format!("rights are set for '{folder}', which is not a directory in {root}"));
         }
     }
 }
@@ -346,7 +349,7 @@ fn places(
     }
     match (table.listen.take(), table.listen_tls.take()) {
         (None, None) => {
-            // In cleartext, which TLS may follow: for this machine alone.
+            // Cleartext, with AUTH TLS: on loopback addresses only.
             let port = FTP_PORT + if is_root { 0 } else { HIGH };
             (vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()], vec![])
         }
@@ -354,7 +357,7 @@ fn places(
     }
 }
 
-/// Returns whose files there are for those who come to no host of its own.
+/// Returns the files and users of clients that select no virtual host.
 fn site_of(
     table: &mut Table,
     arguments: &Arguments,
@@ -367,10 +370,10 @@ fn site_of(
     let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
     let has_anonymous = table.anonymous.unwrap_or(users.is_none() && !has_system_users);
     if has_anonymous && root.is_none() {
-        bail!("say which folder FTP serves: --root FOLDER");
+        bail!("no directory to serve by FTP: use --root DIRECTORY");
     }
     if !has_anonymous && users.is_none() && !has_system_users {
-        bail!("nobody could log in: say who the users of FTP are, or allow anonymous ones");
+        bail!("no user can log in by FTP: set users or system-users, or allow anonymous");
     }
     let access = Access::new(rights, &table.folders);
     let access = access.map_err(|why| anyhow!("ftp.folders: {why}"))?;
@@ -393,16 +396,16 @@ fn spool_of(table: &Table) -> Result<Option<Arc<Spool>>> {
     let mailbox = table.mailbox_max_bytes.unwrap_or(MAILBOX_MAX_BYTES);
     let spool = Spool::open(folder, message, mailbox);
     let shown = folder.display();
-    Ok(Some(Arc::new(spool.with_context(|| format!("the mail spool {shown} cannot be used"))?)))
+    Ok(Some(Arc::new(spool.with_context(|| format!("cannot open mail spool {shown}"))?)))
 }
 
 fn word_formats_of(table: &Table) -> Result<WordFormats> {
     let mut formats = Vec::new();
     for (folder, name) in &table.word_formats {
         let format = WordFormat::from_name(name);
-        let format = format.with_context(|| format!("there is no word format '{name}'"))?;
+        let format = format.with_context(|| format!("unknown word format '{name}'"))?;
         if !folder.starts_with('/') {
-            bail!("the folder '{folder}' of a word format does not begin with /");
+            bail!("directory '{folder}' of a word format must begin with /");
         }
         formats.push((folder.trim_end_matches('/').as_bytes().to_vec(), format));
     }

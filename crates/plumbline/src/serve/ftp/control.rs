@@ -1,12 +1,12 @@
-//! The control connection, in clear or in TLS.
+//! Control connection, in cleartext or in TLS.
 //!
-//! CCC (RFC 4217 §12.3) takes it out of TLS again: we end TLS behind the reply, and then read what
-//! is left of the far side's TLS record by record, never a byte more, as what follows the last one
-//! is in the clear. Some never say that their TLS ends; what does not begin as a record does is in
-//! the clear too.
+//! CCC (RFC 4217 §12.3) returns it to cleartext: the server ends its TLS after the reply, and then
+//! reads the rest of the client's TLS record by record, never a byte more, because cleartext
+//! follows the last record. Some clients never send close_notify, so a byte that cannot start a
+//! record is taken as cleartext too.
 //!
-//! It keeps no buffer of its own: what comes is read into a room that all sessions share, so that
-//! ten thousand who wait cost little.
+//! It has no buffer of its own. All sessions share one read buffer, which keeps ten thousand idle
+//! sessions cheap.
 
 use super::Server;
 use super::client_hello;
@@ -27,28 +27,28 @@ use tokio_rustls::StartHandshake;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
-/// How long the exchange of keys may take.
+/// Time limit of the TLS handshake.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(15);
-/// How long a farewell may take.
+/// Time limit for the last reply and the orderly close.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// The most that is read at a time.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 4096;
-/// The length of the head of a TLS record, and the most that stands behind it (RFC 8446 §5.2).
+/// Length of a TLS record header, and maximum length of a record (RFC 8446 §5.2).
 const HEAD_LEN: usize = 5;
 const RECORD_MAX_BYTES: usize = HEAD_LEN + (1 << 14) + 256;
-/// The kinds of records, of which a command in the clear begins like none.
+/// Content types of TLS records; no command begins with one of these bytes.
 const RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
-/// What is below TLS: a socket, whose calls are no part of what TLS does.
+/// Stream below TLS: a socket whose system calls are charged to an account of their own.
 type Below = Charged<Socket, Server>;
 
-/// The control connection.
+/// Control connection.
 #[derive(Debug)]
 pub(super) struct Control {
     way: Way,
-    /// Whether TLS may hold something back.
+    /// Whether TLS may hold unflushed output.
     is_owing: bool,
-    /// Whether more may have come than was read, of which the runtime does not know.
+    /// Whether more data may have arrived than was read, of which the runtime is not aware.
     has_more: bool,
 }
 
@@ -56,26 +56,26 @@ pub(super) struct Control {
 enum Way {
     Clear(Socket),
     Secured(Box<TlsStream<Below>>),
-    /// Our TLS has ended, and the far side's has not yet.
+    /// The server has ended its TLS, the client has not yet.
     Leaving(Box<Leaving>),
-    /// Between the two.
+    /// Placeholder during a change between the others.
     Gone,
 }
 
-/// A connection that leaves TLS.
+/// Connection that is leaving TLS.
 #[derive(Debug)]
 struct Leaving {
     stream: Socket,
     tls: ServerConnection,
-    /// What there is of the record that is being read.
+    /// Bytes of the record being read.
     record: Vec<u8>,
 }
 
-/// What has moved.
+/// Result of [`Control::turn`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Moved {
     pub(super) written: usize,
-    /// Empty at the end of the stream.
+    /// Received bytes; empty at the end of the stream.
     pub(super) read: Option<Vec<u8>>,
 }
 
@@ -84,12 +84,12 @@ impl Control {
         Self { way: Way::Clear(stream), is_owing: false, has_more: false }
     }
 
-    /// Writes of `output` and reads, if that is wanted; returns when anything has moved. Nothing is
-    /// lost if it is not waited for to the end.
+    /// Writes from `output` and reads, if `wants_input`. Returns as soon as any bytes have moved.
+    /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// If the connection is broken.
+    /// Returns the error of the connection or of TLS.
     pub(super) async fn turn(
         &mut self,
         output: &[u8],
@@ -120,7 +120,7 @@ impl Control {
         .await
     }
 
-    /// Returns the account of what it does: of TLS, or of the calls themselves.
+    /// Returns the account to charge: that of TLS, or that of system calls.
     pub(super) const fn account(&self) -> Account {
         match self.way {
             Way::Secured(_) | Way::Leaving(_) => Account::Encryption,
@@ -128,8 +128,8 @@ impl Control {
         }
     }
 
-    /// Returns whether the client has acknowledged all that was written; `None` if it is not known, as
-    /// with our own TCP.
+    /// Returns whether the client has acknowledged all written data. Returns `None` if that is
+    /// unknown, as with the user-space TCP.
     pub(super) fn is_acknowledged(&self) -> Option<bool> {
         if self.is_owing {
             return Some(false);
@@ -137,8 +137,8 @@ impl Control {
         self.socket()?.is_acknowledged()
     }
 
-    /// Returns whether the client has ended the connection, although what it sent before may not have
-    /// been read.
+    /// Returns whether the client has closed the connection, even if data sent before has not been
+    /// read.
     pub(super) fn has_ended(&self) -> bool {
         self.socket().is_none_or(Socket::has_ended)
     }
@@ -158,8 +158,8 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// If the peer does not speak TLS, if the handshake takes longer than [`HANDSHAKE`], or if the
-    /// server closes meanwhile.
+    /// Returns an error if the peer does not speak TLS, if the handshake takes longer than
+    /// [`HANDSHAKE`], or if the server closes meanwhile.
     pub(super) async fn secure(
         &mut self,
         configuration: &mut Arc<ServerConfig>,
@@ -193,7 +193,7 @@ impl Control {
         Ok(())
     }
 
-    /// Returns which host the far side named when TLS began (RFC 6066 §3).
+    /// Returns the host name that the client sent in SNI when TLS began (RFC 6066 §3).
     pub(super) fn tls_name(&self) -> Option<&str> {
         match &self.way {
             Way::Secured(stream) => stream.get_ref().1.server_name(),
@@ -201,11 +201,12 @@ impl Control {
         }
     }
 
-    /// Ends TLS; what is written from now on is in the clear.
+    /// Ends the server's TLS; later output is cleartext.
     ///
     /// # Errors
     ///
-    /// If it is in the clear already, something in TLS was not read, or the connection is broken.
+    /// Returns an error if the connection is in cleartext already, data received in TLS was not
+    /// read, or the connection fails.
     pub(super) async fn clear(&mut self) -> io::Result<()> {
         let Way::Secured(stream) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -226,7 +227,7 @@ impl Control {
         Ok(())
     }
 
-    /// Says a last word, and ends in order.
+    /// Sends a last reply and closes the connection in order.
     pub(super) async fn close(&mut self, word: &[u8]) {
         let mut rest = word;
         let farewell = std::future::poll_fn(|context| {
@@ -242,7 +243,7 @@ impl Control {
                 Way::Gone => Poll::Ready(Ok(())),
             }
         });
-        // Who has gone, or does not listen, needs no farewell.
+        // A client that is gone or does not read is not waited for.
         _ = tokio::time::timeout(FAREWELL, farewell).await;
     }
 
@@ -283,7 +284,8 @@ impl Control {
             Way::Clear(stream) => {
                 if !(std::mem::take(&mut self.has_more) && read_on(stream, room)) {
                     ready!(Pin::new(&mut *stream).poll_read(context, room))?;
-                    // What is not full has emptied the socket, or has come to the mark of a Synch.
+                    // A short read has drained the socket or has reached the urgent mark of a
+                    // Synch.
                     let is_short = !room.filled().is_empty() && room.remaining() > 0;
                     if !(is_short && read_on(stream, room)) {
                         return Poll::Ready(Ok(()));
@@ -298,24 +300,24 @@ impl Control {
     }
 }
 
-/// Reads what is there without asking the runtime, and returns whether anything was.
+/// Reads available data without asking the runtime. Returns whether there was any.
 ///
 /// A read ends at the mark of urgent data (RFC 854, "The TELNET Synch signal"; tcp(7)), and the
-/// runtime takes one that is not full for the last: what stands behind the mark, the ABOR, would be
-/// read when the next command comes, which is never.
+/// runtime assumes that a short read has drained the socket. The ABOR behind the mark would then be
+/// read only when another command arrives, which never happens.
 fn read_on(socket: &Socket, room: &mut ReadBuf<'_>) -> bool {
-    // A read of our own TCP does not end there.
+    // A read of the user-space TCP does not end at the mark.
     let Some(stream) = socket.kernel() else { return false };
     let read = rustix::net::recv(stream, room.initialize_unfilled(), RecvFlags::DONTWAIT);
-    // The end of the stream and an error are for the next read, which finds them again.
+    // The next read reports the end of the stream or an error again.
     let count = read.map_or(0, |(count, _)| count);
     room.advance(count);
     count > 0
 }
 
 impl Leaving {
-    /// Reads what is left of TLS. Returns whether nothing is; then what was read in the clear is in
-    /// `room`. Not so and nothing there is the end of the stream.
+    /// Reads the rest of TLS. Returns true when TLS has ended; `room` then holds any cleartext
+    /// read. Returns false with an empty `room` at the end of the stream.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -358,13 +360,13 @@ impl Leaving {
         }
     }
 
-    /// Gives a record to TLS. Returns whether that was the far side's last.
+    /// Passes a record to TLS. Returns whether it was the client's last.
     fn take_record(&mut self) -> io::Result<bool> {
         self.tls.read_tls(&mut self.record.as_slice())?;
         let state = self.tls.process_new_packets().map_err(io::Error::other)?;
         self.record.clear();
         if state.plaintext_bytes_to_read() > 0 {
-            // A command within TLS behind CCC is nobody's who has heard our answer.
+            // A client that has received the reply to CCC sends no more commands in TLS.
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(state.peer_has_closed())
@@ -379,7 +381,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream as StdStream};
     use tokio::net::TcpStream;
 
-    /// A control connection whose far side has said all this, before anything was read.
+    /// A control connection to which the client has sent data with `said` before any read.
     fn control(said: impl FnOnce(&mut StdStream)) -> (Control, StdStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut far = StdStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,10 +1,9 @@
 //! Conversion between a file and its representation on the data connection, in steps.
 //!
-//! Deflated data may stand for a thousand times as many bytes of the file, and a file of zeros is
-//! read for a long time before anything of it is sent. So no more is converted in the thread of all
-//! sessions than takes a fraction of a millisecond. Everything else is long work ([`Steps`]): one
-//! step at a time on the pool of blocking threads, with a permit of a queue that is fair between
-//! sources.
+//! Deflated data may expand to a thousand times its size, and a file of zeros is read for a long
+//! time before any output is sent. The thread of all sessions therefore converts only as much as
+//! takes a fraction of a millisecond. Everything else runs as long work ([`Steps`]): one step at a
+//! time on the pool of blocking threads, with a permit of a queue that is fair between sources.
 
 use super::long_work::Steps;
 use super::upload::Upload;
@@ -17,27 +16,26 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// The most bytes of a file, or of the wire, that are converted in the thread of all sessions.
+/// Maximum number of file or wire bytes converted in the thread of all sessions.
 const INLINE_BYTES: usize = 16 * 1024;
-/// The same of deflated bytes of the wire.
+/// The same limit for deflated wire bytes.
 const INLINE_DEFLATED_BYTES: usize = 512;
-/// The most bytes of a file that one step reads or writes, about.
+/// Approximate maximum number of file bytes that one step reads or writes.
 const STEP_BYTES: usize = 4 << 20;
-/// How many bytes are read at a time, and how many of the wire are enough for one step. A transfer
-/// that stalls keeps so many.
+/// Read size, and number of wire bytes produced by one step. A stalled transfer holds this much.
 pub(super) const PIECE_BYTES: usize = 64 * 1024;
 
-/// A file that is sent.
+/// File being sent.
 pub(super) struct Outgoing {
     file: File,
     encoder: Encoder,
     enough: usize,
 }
 
-/// What one step has converted.
+/// Result of one step.
 pub(super) struct Encoded {
     pub(super) wire: Vec<u8>,
-    /// How many bytes of the file were read.
+    /// Number of bytes read from the file.
     pub(super) file_bytes: usize,
     pub(super) is_over: bool,
     pub(super) counts: Counts,
@@ -45,12 +43,12 @@ pub(super) struct Encoded {
 }
 
 impl Outgoing {
-    /// Converts `file` from its position on, about `enough` bytes of the wire at a time.
+    /// Creates a converter of `file` from its current position, about `enough` wire bytes per step.
     pub(super) fn new(file: File, encoder: Encoder, enough: usize) -> Self {
         Self { file, encoder, enough: enough.min(PIECE_BYTES) }
     }
 
-    /// Returns whether a file of so many bytes is converted in the thread of all sessions.
+    /// Returns whether a file of `len` bytes is converted in the thread of all sessions.
     pub(super) fn is_inline(len: u64) -> bool {
         len <= INLINE_BYTES as u64
     }
@@ -59,10 +57,10 @@ impl Outgoing {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not in its word format.
+    /// Returns an error if the file cannot be read, or is not in its word format.
     pub(super) fn encode(&mut self) -> Result<Encoded, FileError> {
         let cpu = thread_cpu_time();
-        // Not kept between steps: thousands of transfers may wait for their next one.
+        // Not kept between steps, because thousands of transfers may be waiting.
         let (mut piece, mut wire, mut file_bytes) = (vec![0; self.enough], Vec::new(), 0);
         let is_over = loop {
             let count = self.file.read(&mut piece).map_err(|_| FileError::Local)?;
@@ -81,7 +79,7 @@ impl Outgoing {
     }
 }
 
-/// The next piece of a file that is sent, as long work.
+/// Next piece of a file being sent, as long work.
 pub(super) struct Encoding(pub(super) Option<Outgoing>);
 
 impl Steps for Encoding {
@@ -93,27 +91,27 @@ impl Steps for Encoding {
     }
 }
 
-/// A file that is received.
+/// File being received.
 pub(super) struct Incoming {
     decoder: Decoder,
     pub(super) upload: Upload,
-    /// What has arrived, of which the first `taken` bytes are converted.
+    /// Received bytes, of which the first `taken` are converted.
     pub(super) wire: Vec<u8>,
     taken: usize,
     file: Vec<u8>,
     inline_max: usize,
     /// Restart markers, with the length of the file at each.
     pub(super) markers: Vec<(Vec<u8>, u64)>,
-    /// What the steps took, by the clock and of the processor.
+    /// Elapsed time and CPU time of the steps.
     pub(super) spent: (Duration, Duration),
 }
 
 impl Incoming {
-    /// Converts what arrives into `upload`.
+    /// Creates a converter that writes into `upload`.
     ///
     /// # Errors
     ///
-    /// If the representation is not one that can be received.
+    /// Returns an error if the representation cannot be received.
     pub(super) fn new(
         representation: &Representation,
         upload: Upload,
@@ -132,7 +130,7 @@ impl Incoming {
         })
     }
 
-    /// Returns whether what has arrived is converted in the thread of all sessions.
+    /// Returns whether the received bytes are converted in the thread of all sessions.
     pub(super) fn is_inline(&self) -> bool {
         self.wire.len() <= self.inline_max
     }
@@ -141,12 +139,12 @@ impl Incoming {
         self.decoder.counts()
     }
 
-    /// Converts what has arrived, or as much of it as has [`STEP_BYTES`] of the file. Returns whether
-    /// that is all.
+    /// Converts the received bytes, up to [`STEP_BYTES`] of the file. Returns whether all of them
+    /// are converted.
     ///
     /// # Errors
     ///
-    /// If it is not in its representation, or the file takes no more.
+    /// Returns an error if the data is malformed, or if the file accepts no more data.
     pub(super) fn decode(&mut self) -> Result<bool, TransferError> {
         let (began, cpu) = (Instant::now(), thread_cpu_time());
         let decoded = self.decode_step();
@@ -182,16 +180,16 @@ impl Incoming {
         }
     }
 
-    /// Returns the upload, when the connection has ended in order.
+    /// Returns the upload after the orderly end of the connection.
     ///
     /// # Errors
     ///
-    /// If the file has not ended by the rules of its representation, or cannot be represented here.
+    /// Returns an error if the data is incomplete, or cannot be represented here.
     pub(super) fn finish(mut self) -> Result<Upload, TransferError> {
         self.decoder.finish(&mut self.file).map_err(|_| TransferError::Malformed)?;
         if self.decoder.has_lost() {
             self.upload.spoil();
-            // A client that gets it again would get another file.
+            // Retrieving the file would return different data.
             return Err(TransferError::Malformed);
         }
         self.upload.write(&self.file).map_err(TransferError::File)?;
@@ -199,7 +197,7 @@ impl Incoming {
     }
 }
 
-/// What has arrived of a file that is received, as long work.
+/// Received bytes of a file, as long work.
 pub(super) struct Decoding(pub(super) Option<Incoming>);
 
 impl Steps for Decoding {
@@ -245,7 +243,7 @@ mod tests {
         assert!(!incoming.is_inline());
         let mut steps = 1;
         while !incoming.decode().unwrap() {
-            // What one call of the decoder gives is a small part of a step.
+            // One call of the decoder produces a small part of a step.
             let most = u64::try_from(steps * STEP_BYTES * 5 / 4).unwrap();
             assert!(
                 incoming.upload.len_bytes() <= most,

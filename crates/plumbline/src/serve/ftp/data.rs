@@ -1,8 +1,8 @@
-//! A transfer on its data connection: bytes between a file and a stream, in clear or in TLS.
+//! Data transfer: copies bytes between a file and a data connection, in cleartext or TLS.
 //!
-//! In clear and where the bytes are those of the file, the kernel moves them (`sendfile`). A
-//! connection that is given up is reset, so that the far side cannot take what it has for a whole
-//! file.
+//! In cleartext, if no conversion is needed, the kernel moves the bytes (`sendfile`). Aborted
+//! transfers reset the data connection, so the client cannot mistake a truncated file for a
+//! complete one.
 
 use super::Server;
 use super::control::HANDSHAKE;
@@ -40,29 +40,29 @@ use tokio::net::TcpStream;
 
 type Result<T> = std::result::Result<T, TransferError>;
 
-/// What the kernel is asked to move at a time.
+/// Maximum number of bytes per `sendfile` or `splice` call.
 const SEND_BYTES: usize = 1 << 20;
-/// What is read and converted at a time.
+/// Size of one piece in cleartext.
 const PIECE_BYTES: usize = 256 * 1024;
-/// What moves in TLS at a time: before and behind the cipher, and at the other end, it stays in a
-/// cache. Twice as much costs who receives it a tenth more.
+/// Size of one piece in TLS: small enough for plaintext and ciphertext to stay in the CPU cache at
+/// both ends. Twice this size costs a receiver a tenth more.
 const SECURED_PIECE_BYTES: usize = 64 * 1024;
-/// What is longer does not leave in one flight, so TCP is asked when it has arrived.
+/// Larger files do not leave in one flight, so TCP is queried for the time of arrival.
 const UNSETTLED_MIN_BYTES: u64 = 64 * 1024;
 
-/// Behind so many bytes it is worth a pipe to have the kernel move what comes in.
+/// Number of received bytes from which a pipe for `splice` is worth its cost.
 const LARGE_BYTES: u64 = 1 << 20;
-/// A file of no more bytes moves where it is asked for, without a task of its own.
+/// Files up to this size are moved directly in the session, without a task of their own.
 const SMALL_BYTES: u64 = 256 * 1024;
-/// So many bytes of a listing are deflated at a time.
+/// Number of listing bytes deflated at a time.
 const LISTED_BYTES: usize = 16 * 1024;
-/// So many names of a directory are read where they are asked for, in the thread of all sessions.
+/// Number of directory entries read in the thread of all sessions.
 const INLINE_NAMES: usize = 256;
 
-/// A data connection that nothing has moved on.
+/// Data connection before its first transferred byte.
 #[derive(Debug)]
 pub(super) enum Stream {
-    /// Nobody watches it yet.
+    /// Not registered with the runtime.
     Fresh(std::net::TcpStream),
     Watched(Socket),
 }
@@ -75,7 +75,7 @@ impl Stream {
         }
     }
 
-    /// Returns its descriptor, if it is the kernel's.
+    /// Returns the descriptor of a kernel socket.
     fn kernel(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Fresh(stream) => Some(stream.as_fd()),
@@ -84,8 +84,8 @@ impl Stream {
     }
 }
 
-/// Sends as much of a small file as the connection takes at once, and returns how much that is. What
-/// is wrong shows when the rest is sent.
+/// Sends as much of a small file as the connection accepts without blocking, and returns the number
+/// of bytes. Errors are left to the sending of the rest.
 pub(super) fn send_at_once(
     stream: &Stream,
     file: &File,
@@ -114,8 +114,8 @@ pub(super) fn send_at_once(
     sent as u64
 }
 
-/// Ends a connection to which all of a file was given since `began`; of one that does not leave in
-/// one flight, TCP is asked when it has arrived.
+/// Closes a connection to which a whole file was written since `began`. For a file that does not
+/// leave in one flight, keeps a duplicate to query the time of arrival.
 pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instant) {
     if sent >= UNSETTLED_MIN_BYTES
         && let Some(stream) = stream.kernel()
@@ -124,15 +124,17 @@ pub(super) fn end_sent(stream: Stream, sent: u64, ledger: &Ledger, began: Instan
         let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
         ledger.unsettled.replace(duplicate.map(|stream| (stream, began)));
     }
-    // Its end goes with its last byte.
+    // The FIN is sent with the last byte.
     drop(stream);
 }
 
-/// Receives what has come already, without waiting for more. Returns whether that is all of the file.
+/// Receives data that has already arrived, without waiting for more. Returns whether that is the
+/// whole file.
 ///
 /// # Errors
 ///
-/// If the connection broke, which is reset then, or the file takes no more.
+/// Returns an error if the connection is lost, which also resets it, or if the file accepts no more
+/// data.
 pub(super) fn receive_at_once(
     stream: &Stream,
     upload: &mut Upload,
@@ -180,28 +182,28 @@ pub(super) fn receive_at_once(
     received
 }
 
-/// Has the connection reset when it is closed.
+/// Makes the close of a connection reset it.
 fn reset(stream: &impl AsFd) {
-    // Where it cannot be said, the connection ends in order, and the reply says the truth.
+    // If that fails, the connection closes in order, but the reply still reports the error.
     _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-/// What moves.
+/// Source or target of a transfer.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// A file goes out, from an offset to its length.
+    /// A file is sent, from an offset to its length.
     Send { file: File, offset: u64, len: u64 },
-    /// A listing goes out.
+    /// A listing is sent.
     List(Box<Lister>),
-    /// A file comes in.
+    /// A file is received.
     Receive(Upload),
 }
 
-/// A transfer that moves.
+/// Running data transfer.
 pub(super) struct Mover {
-    /// Who is charged for what is done with the file.
+    /// Server whose meter is charged for file access.
     pub(super) server: Rc<Server>,
-    /// Whose turn a long listing takes.
+    /// Client address, for the fair queues of long operations.
     pub(super) source: IpAddr,
     pub(super) representation: Representation,
     pub(super) deflate_level: Option<u8>,
@@ -212,7 +214,7 @@ pub(super) struct Mover {
 }
 
 impl Mover {
-    /// Moves everything. Returns the file that has come in.
+    /// Transfers all data. Returns the received file.
     pub(super) async fn run(
         self,
         stream: Stream,
@@ -224,7 +226,7 @@ impl Mover {
         let is_incoming = matches!(work, Work::Receive(_));
         if let Some(stream) = stream.kernel() {
             if !is_incoming || security.is_some() {
-                // What is small goes at once.
+                // Small writes are sent immediately.
                 _ = stream.set_nodelay(true);
             }
             self.ledger.open(stream);
@@ -273,7 +275,8 @@ impl Mover {
         if upload.is_none() {
             connection.finish().await.map_err(|_| TransferError::ConnectionLost)?;
         } else if let Way::Secured(secured) = &mut connection.way {
-            // Who has sent all of a file and its end may be gone, with tickets of ours unread.
+            // The client may already have closed without reading our session tickets; ignore
+            // errors.
             _ = secured.finish().await;
         }
         connection.is_over = true;
@@ -281,7 +284,7 @@ impl Mover {
     }
 
     async fn send(&self, to: &mut Connection, file: File, offset: u64, len: u64) -> Result<()> {
-        // An empty file has no piece that would be counted.
+        // Sets the count for an empty file, which has no piece to count.
         self.ledger.add_file(0);
         if let (true, Some(stream)) = (self.representation.passes_through(), to.clear_kernel()) {
             return self.send_by_kernel(stream, &file, offset, len).await;
@@ -303,7 +306,7 @@ impl Mover {
         }
     }
 
-    /// Sends a file in another representation than its own.
+    /// Sends a file with conversion of its representation.
     async fn send_converted(
         &self,
         to: &mut Connection,
@@ -311,7 +314,7 @@ impl Mover {
         offset: u64,
         len: u64,
     ) -> Result<()> {
-        // Where words are converted an offset counts what would have been sent before it.
+        // With converted words, the offset counts bytes of the encoded data.
         let mut unsent = if converts_words(&self.representation) { offset } else { 0 };
         super::tree::seek(&mut file, offset - unsent).map_err(TransferError::File)?;
         let encoder = Encoder::new(&self.representation, self.deflate_level);
@@ -366,7 +369,7 @@ impl Mover {
             });
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
             if sent == 0 {
-                // It has become shorter meanwhile.
+                // Before `len`, this means that the file was truncated meanwhile.
                 let is_whole = offset >= len;
                 return if is_whole { Ok(()) } else { Err(TransferError::File(FileError::Local)) };
             }
@@ -382,7 +385,7 @@ impl Mover {
         let encodes = self.representation.mode == Mode::Deflate;
         let (mut lines, mut wire, mut names_left) = (Vec::new(), Vec::new(), INLINE_NAMES);
         loop {
-            // Lines are encoded here, a few at a time.
+            // Lines are encoded in this thread, a few at a time.
             let usual = if encodes { LISTED_BYTES } else { PIECE_BYTES };
             let most = self.piece_bytes(usual);
             let write = || lister.write(&mut lines, most, &mut names_left);
@@ -408,7 +411,7 @@ impl Mover {
             self.ledger.counts.set(encoder.counts());
             self.put(to, &wire).await?;
             if wire.is_empty() {
-                // Nothing here waited for anything.
+                // Without a write, this iteration has not yielded to other tasks.
                 tokio::task::yield_now().await;
             }
             lines.clear();
@@ -460,7 +463,7 @@ impl Mover {
         }
     }
 
-    /// Receives a file in another representation than its own.
+    /// Receives a file with conversion of its representation.
     async fn receive_converted(
         &self,
         from: &mut Connection,
@@ -490,7 +493,7 @@ impl Mover {
                 incoming = done.unwrap_or(Err(TransferError::File(FileError::ServerBusy)))?;
             }
             for marker in incoming.markers.drain(..) {
-                // One that is not told of is one less to begin at.
+                // A marker that does not fit is lost; the client has one restart point less.
                 self.markers.put(marker);
             }
             let (took, cpu) = std::mem::take(&mut incoming.spent);
@@ -512,11 +515,11 @@ impl Mover {
         }
     }
 
-    /// Has the kernel move what comes into the file, through a pipe that holds its pages.
+    /// Receives the rest with `splice`, through a pipe that holds the pages.
     async fn receive_by_kernel(&self, stream: &TcpStream, upload: &mut Upload) -> Result<()> {
         let local = |_| TransferError::File(FileError::Local);
         let (from, to) = pipe::pipe_with(PipeFlags::CLOEXEC).map_err(local)?;
-        // Where the user may have no larger one, more pieces move.
+        // A smaller pipe only means more calls.
         _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         loop {
@@ -536,7 +539,7 @@ impl Mover {
         }
     }
 
-    /// Returns how much goes at once, for the sake of a limit of the rate.
+    /// Returns the size of one piece, which respects the rate limit.
     fn piece_bytes(&self, usual: usize) -> usize {
         let burst = self.pace.get().burst_bytes();
         burst.and_then(|burst| usize::try_from(burst).ok()).unwrap_or(usual).clamp(1, usual)
@@ -550,14 +553,14 @@ impl Mover {
         Ok(())
     }
 
-    /// Notes that bytes have moved, and waits if that was too fast.
+    /// Counts transferred bytes, and waits if the rate limit is exceeded.
     async fn note(&self, count: usize) {
         let moved = &self.ledger.moved;
         moved.set(moved.get() + count as u64);
         self.spend(count).await;
     }
 
-    /// Waits if so many bytes more were too fast.
+    /// Charges `count` bytes to the rate limiter, and waits if the rate is exceeded.
     async fn spend(&self, count: usize) {
         let (mut pace, now) = (self.pace.get(), self.clock.now());
         pace.spend(count, now);
@@ -569,10 +572,10 @@ impl Mover {
     }
 }
 
-/// A data connection. Dropped before it is over, it is reset.
+/// Data connection. Dropping it before the end of the transfer resets it.
 struct Connection {
     way: Way,
-    /// Whether the far side has sent its end.
+    /// Whether the client has closed its half.
     has_ended: bool,
     is_over: bool,
 }
@@ -601,7 +604,7 @@ impl Connection {
         Ok(Self { way, has_ended: false, is_over: false })
     }
 
-    /// Returns what is below TLS, or the connection itself.
+    /// Returns the socket, below TLS if there is TLS.
     fn socket(&self) -> &Socket {
         match &self.way {
             Way::Clear(socket) => socket,
@@ -609,8 +612,7 @@ impl Connection {
         }
     }
 
-    /// Returns the connection if it is one of the kernel's without TLS, to which the kernel can move
-    /// files itself.
+    /// Returns the kernel socket if there is no TLS, so that the kernel can move file data itself.
     fn clear_kernel(&self) -> Option<&TcpStream> {
         match &self.way {
             Way::Clear(socket) => socket.kernel(),
@@ -618,7 +620,7 @@ impl Connection {
         }
     }
 
-    /// Returns how much moves at a time, as is usual.
+    /// Returns the usual size of one piece.
     const fn piece_bytes(&self) -> usize {
         match &self.way {
             Way::Clear(_) => PIECE_BYTES,
@@ -626,8 +628,8 @@ impl Connection {
         }
     }
 
-    /// Waits for data, gives it to `each` and returns how much that was; none at the end. It is put
-    /// together in `room`, and at most `limit` bytes are read for it.
+    /// Waits for data, passes it to `each`, and returns its length; 0 at the end. Collects the data
+    /// in `room` and reads at most `limit` bytes.
     fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
@@ -639,7 +641,7 @@ impl Connection {
             Way::Secured(secured) => {
                 let mut gathered = Gathered { room, len: 0, each };
                 let read = secured.poll_receive(context, limit, &mut |data| gathered.put(data));
-                // What came before an error has come.
+                // Data received before an error is valid.
                 gathered.give();
                 return read;
             }
@@ -668,7 +670,7 @@ impl Connection {
         }
     }
 
-    /// Says that nothing follows.
+    /// Sends the end of the stream.
     async fn finish(&mut self) -> io::Result<()> {
         match &mut self.way {
             Way::Clear(stream) => stream.shutdown().await,
@@ -677,7 +679,7 @@ impl Connection {
     }
 }
 
-/// What came in several records, put together: to copy them costs less than to write each.
+/// Collects the content of several TLS records: copying costs less than a write for each.
 struct Gathered<'a> {
     room: &'a mut [u8],
     len: usize,

@@ -1,4 +1,4 @@
-//! Tests of what moves at once, over the loopback.
+//! Tests of transfers without a task of their own, over the loopback interface.
 
 use super::*;
 use os::jail::{Existing, Jail};
@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::{Shutdown, TcpListener};
 use std::path::PathBuf;
 
-/// An upload, and both ends of its connection.
+/// An upload and both ends of its data connection.
 struct Desk {
     folder: PathBuf,
     upload: Upload,

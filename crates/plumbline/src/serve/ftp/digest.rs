@@ -1,4 +1,4 @@
-//! Hashes of files and their parts, for HASH and its kind.
+//! File digests for HASH and the related commands.
 
 use md5::{Digest as _, Md5};
 use protocols::application::ftp::HashAlgorithm;
@@ -44,7 +44,7 @@ fn hexadecimal(octets: &[u8]) -> Vec<u8> {
     octets.iter().map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
 }
 
-/// One octet of the CRC of Ethernet, its polynomial from the least significant bit on.
+/// Adds one octet to the CRC-32 of Ethernet, in its bit-reflected form.
 fn crc32(crc: u32, octet: u8) -> u32 {
     (0..8).fold(crc ^ u32::from(octet), |crc, _| {
         let shifted = crc >> 1;

@@ -1,9 +1,8 @@
-//! What a transfer of the FTP server brings into its record.
+//! Statistics of a transfer for its record.
 //!
-//! The task that moves the data leaves what it learns in a [`Ledger`] that it shares with its
-//! session, so that it is known of a transfer too that is given up. All moments are of the server's
-//! clock. The CPU time is that of the task, and of the end of an upload; what the control
-//! connection costs belongs to the session.
+//! The task that moves the data stores them in a [`Ledger`] shared with its session, so that they
+//! are available for an aborted transfer too. All times are of the server's clock. CPU time covers
+//! the task and the commit of an upload; that of the control connection belongs to the session.
 
 use super::upload::Upload;
 use crate::transfers::{DataTls, Record, nanos, of_kernel};
@@ -20,44 +19,44 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What the task of a transfer leaves behind.
+/// Statistics collected by the task of a transfer.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Bytes on the data connection.
+    /// Bytes transferred on the data connection.
     pub(super) moved: Cell<u64>,
-    /// Bytes of the file.
+    /// Bytes read from or written to the file.
     pub(super) file_bytes: Cell<Option<u64>>,
     pub(super) first_byte: Cell<Option<Instant>>,
     pub(super) ended: Cell<Option<Instant>>,
     pub(super) tls: Cell<Option<DataTls>>,
     pub(super) tls_time: Cell<Option<Duration>>,
-    /// Writing the file; `None` where nothing is written.
+    /// Time for writing the file; `None` if nothing was written.
     pub(super) writing: Cell<Option<Duration>>,
-    /// Waiting for the disk to have it.
+    /// Time for the commit, which waits for the disk.
     pub(super) committing: Cell<Option<Duration>>,
     pub(super) cpu: Cell<Option<Duration>>,
-    /// System calls that moved bytes, where the kernel has moved them all.
+    /// Number of system calls that moved bytes, if the kernel moved all of them.
     calls: Cell<Option<u64>>,
     pub(super) counts: Cell<Counts>,
-    /// Enciphering and deciphering.
+    /// Time for encryption and decryption.
     pub(super) crypto: Cell<Option<Duration>>,
-    /// Names of a listing that could not be told as they are.
+    /// Number of names in a listing that could not be sent unchanged.
     pub(super) untold_names: Cell<u64>,
     tcp: RefCell<Option<Tcp>>,
     ends: Cell<Option<(SocketAddr, SocketAddr)>>,
-    /// Whether all of it moved by one call, which says nothing of the time on its way.
+    /// Whether a single call moved all bytes, so that its time says nothing about the network.
     pub(super) is_by_one_call: Cell<bool>,
-    /// The connection of a large file that has gone out, and since when.
+    /// Connection of a large file that was sent, and the start of sending.
     pub(super) unsettled: RefCell<Option<(OwnedFd, std::time::Instant)>>,
 }
 
 impl Ledger {
-    /// Notes the two ends of the data connection, if they are known.
+    /// Sets the addresses of the data connection, if they are known.
     pub(super) fn met(&self, ends: Option<(SocketAddr, SocketAddr)>) {
         self.ends.set(ends);
     }
 
-    /// Asks for the two ends of the data connection, unless they are known.
+    /// Queries the addresses of the data connection, unless they are known.
     pub(super) fn open(&self, stream: &impl AsFd) {
         if self.ends.get().is_some() {
             return;
@@ -67,33 +66,33 @@ impl Ledger {
         self.ends.set(local.zip(address(getpeername(stream).ok().flatten())));
     }
 
-    /// Asks the data connection at its end.
+    /// Queries TCP statistics at the end of the data connection.
     pub(super) fn ask(&self, stream: &impl AsFd) {
         self.tcp.replace(Some(Tcp { streams: Some(1), ..of_kernel(stream) }));
     }
 
-    /// Counts bytes of the file.
+    /// Adds bytes of the file.
     pub(super) fn add_file(&self, count: usize) {
         self.file_bytes.set(Some(self.file_bytes.get().unwrap_or(0) + count as u64));
     }
 
-    /// Counts a system call that moves bytes.
+    /// Counts one system call that moves bytes.
     pub(super) fn count_call(&self) {
         self.calls.set(Some(self.calls.get().unwrap_or(0) + 1));
     }
 
-    /// Adds to what the processor has done.
+    /// Adds CPU time.
     pub(super) fn add_cpu(&self, time: Duration) {
         self.cpu.set(Some(self.cpu.get().unwrap_or_default() + time));
     }
 
-    /// Adds to the time for writing the file.
+    /// Adds time spent writing the file.
     pub(super) fn add_writing(&self, time: Duration) {
         self.writing.set(Some(self.writing.get().unwrap_or_default() + time));
     }
 }
 
-/// When what happened on the control connection.
+/// Times of events on the control connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     pub(super) command: Instant,
@@ -103,7 +102,7 @@ pub(super) struct Steps {
     pub(super) finished: Instant,
 }
 
-/// Returns the word for what is asked for.
+/// Returns the command name for the record.
 pub(super) fn command_of(kind: &TransferKind) -> Command {
     match kind {
         TransferKind::Retrieve => Command::Retr,
@@ -117,7 +116,7 @@ pub(super) fn command_of(kind: &TransferKind) -> Command {
     }
 }
 
-/// Notes what was asked for.
+/// Records the requested transfer.
 pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     record.note_representation(&transfer.representation);
     let request = &mut record.transfer.request;
@@ -134,18 +133,18 @@ pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
     });
 }
 
-/// Notes where in its file an upload begins, and the name that was chosen for it, if it is another
-/// one than was asked for.
+/// Records the offset at which an upload starts, and its name if the server chose another one than
+/// requested.
 pub(super) fn note_start(record: &mut Record, upload: &Upload) {
     let request = &mut record.transfer.request;
-    // APPE goes behind what is there without REST.
+    // APPE starts at the end of the file without REST.
     request.offset_rest = Some(upload.len_bytes()).filter(|len| *len > 0).or(request.offset_rest);
     if let Some(name) = upload.name() {
         request.path_requested = request.path_real.replace(Text::from(name));
     }
 }
 
-/// Notes what has come of it.
+/// Records the result of the transfer.
 pub(super) fn conclude(
     record: &mut Record,
     ledger: &Ledger,

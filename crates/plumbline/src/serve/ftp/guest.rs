@@ -1,4 +1,4 @@
-//! Who has logged in, and how he proved it.
+//! Authentication of FTP users, and the state of a logged-in user.
 
 use super::super::fair_queue::{Busy, Permit};
 use super::super::throttle;
@@ -25,15 +25,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The longest name of a user of the machine; ours.
+/// Maximum length of a system user's name in bytes. Our choice.
 const NAME_MAX_BYTES: usize = 64;
 
-/// What came of a login.
+/// Result of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proof<T> {
     Right(T),
     Wrong,
-    /// Nothing was checked.
+    /// The login was not checked.
     Busy,
 }
 
@@ -53,26 +53,26 @@ impl<T> From<Option<T>> for Proof<T> {
     }
 }
 
-/// Somebody who is logged in.
+/// Logged-in user.
 pub(super) struct Guest {
     pub(super) tree: Tree,
     pub(super) pace: Rc<Cell<Pace>>,
     pub(super) is_anonymous: bool,
-    /// A user of the machine has one for as long as he is here.
+    /// PAM session of a system user, open as long as the user is logged in.
     _session: Option<OpenSession>,
 }
 
 impl Guest {
-    /// Returns what the engine is to know.
+    /// Returns the account for the protocol engine.
     pub(super) fn account(&self) -> engine::Account {
         engine::Account { rights: self.tree.access.anywhere(), home: VirtualPath::root() }
     }
 }
 
-/// Where somebody is at home here.
+/// Files and limits of a user that is about to be logged in.
 struct Home {
     root: PathBuf,
-    /// The jail of the root, where it is open already.
+    /// Root directory, if it is already open.
     jail: Option<Arc<Jail>>,
     access: Access,
     quota_bytes: Option<u64>,
@@ -83,7 +83,7 @@ struct Home {
 
 impl Home {
     fn of_account(account: Account) -> Self {
-        // It was looked at when the file was read.
+        // The rights were validated when the file was read.
         let access = account.access().unwrap_or_default();
         Self {
             root: account.root,
@@ -96,7 +96,8 @@ impl Home {
         }
     }
 
-    /// That of a user of the machine, whose jail it is; what he may there his rights at files say.
+    /// Returns the home of a system user. The file permissions of the system limit what the user
+    /// may do.
     fn of_system((jail, session): (Jail, OpenSession)) -> Self {
         Self {
             root: PathBuf::new(),
@@ -122,7 +123,8 @@ impl Home {
     }
 }
 
-/// Lets somebody in at once who need not prove who he is, where nothing has to be waited for.
+/// Logs in an anonymous user immediately. Returns `None` for any other login, or if a quota has to
+/// be counted first.
 pub(super) fn admit_anonymous(
     server: &Server,
     peer: SocketAddr,
@@ -138,7 +140,7 @@ pub(super) fn admit_anonymous(
     Some(guest(server, login, site, home, jail, None))
 }
 
-/// Checks a login; the answer to a wrong one is delayed. Dropping the future leaves the queues of
+/// Checks a login. The answer to a wrong one is delayed. Dropping the future leaves the queues of
 /// checks and kills a process that asks PAM.
 pub(super) async fn authenticate(
     server: &Rc<Server>,
@@ -161,7 +163,7 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Returns a name as the delays of failed logins know it.
+/// Returns the name under which failed logins are delayed.
 fn shown_name(login: &Login) -> String {
     String::from_utf8_lossy(login.user.as_bytes()).into_owned()
 }
@@ -185,11 +187,12 @@ async fn enter(
     Some(guest(server, login, site, home, jail, space))
 }
 
-/// Returns the home of whoever proves who he is. A name that is in the file is that user's alone.
+/// Returns the home of the user if the password is correct. A name in the file never refers to a
+/// system user.
 ///
 /// # Errors
 ///
-/// If too many are being checked, or others of this source are to be checked first.
+/// Returns [`Busy`] if the queue of checks is full, or if too many checks of this source are ahead.
 async fn prove(
     server: &Server,
     peer: SocketAddr,
@@ -203,13 +206,13 @@ async fn prove(
     let failures = || server.admission.borrow().failures(address, &name);
     let permit = throttle::turn(&server.checks, address, reserve, failures).await?;
     let (of_file, permit) = check_file(site, login, permit).await;
-    // A name of the file is asked of PAM too when the password was wrong, so that it takes as long
-    // for every name.
+    // PAM is asked after a wrong password of a name in the file too, so that the check takes
+    // equally long for every name.
     let (home, refusal) = match of_file {
         Some(account) => (Some(Home::of_account(account)), None),
         None if settings.system.is_none() || !site.has_system_users => (None, None),
         None => {
-            // A module may hang, and users of the file do not wait for it.
+            // A module may hang, and users in the file must not wait for it.
             drop(permit);
             match of_system(server, address, settings, login).await? {
                 Ok(home) if !is_in_file(site, login) => (Some(Home::of_system(home)), None),
@@ -231,15 +234,15 @@ async fn prove(
     })
 }
 
-/// What came of a check.
+/// Result of a check.
 enum Checked {
     Right(Box<Home>),
-    /// How long the answer is held back.
+    /// The answer is delayed by this time.
     Wrong(Duration),
 }
 
-/// Checks a password against the users' file, one at a time, so that guessing does not use up the machine.
-/// The permit is given back, so that it is held until the failure is noted.
+/// Checks a password against the user file. One check runs at a time, so that guessing does not
+/// exhaust the machine. The permit is returned to be held until a failure is recorded.
 async fn check_file(
     site: &Site,
     login: &Login,
@@ -249,7 +252,7 @@ async fn check_file(
     let name = std::str::from_utf8(login.user.as_bytes()).ok().map(str::to_owned);
     let password = login.password.clone();
     let checked = tokio::task::spawn_blocking(move || {
-        // One that has begun cannot be interrupted, and the next waits for its end.
+        // A running check cannot be interrupted; the next one waits for its end.
         (users.prove(name.as_deref(), password.as_bytes()), permit)
     });
     let (proved, permit) = checked.await.ok().unzip();
@@ -261,7 +264,7 @@ fn is_in_file(site: &Site, login: &Login) -> bool {
     site.users.as_ref().zip(name.ok()).is_some_and(|(users, name)| users.has(name))
 }
 
-/// Asks PAM. Dropped, it ends the process that asks.
+/// Asks PAM. Dropping the future kills the process that asks.
 async fn of_system(
     server: &Server,
     address: IpAddr,
@@ -284,7 +287,7 @@ async fn of_system(
     Ok(asked.await.unwrap_or(Err(Refusal::NoPam)))
 }
 
-/// Sets its flag when it is dropped.
+/// Sets its flag on drop.
 #[derive(Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -294,14 +297,14 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Returns a name that a user of the machine may have.
+/// Returns `name` if it is valid for a system user.
 fn name_in(name: &str) -> Option<&str> {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "._-@+".contains(c);
     let begins = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     (begins && name.len() <= NAME_MAX_BYTES && name.chars().all(is_letter)).then_some(name)
 }
 
-/// Opens the root of who has proved himself; anonymous users share one.
+/// Opens the root of an authenticated user. Anonymous users share one.
 fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<Jail>> {
     if let Some(jail) = &home.jail {
         return Some(Arc::clone(jail));
@@ -326,7 +329,7 @@ fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<Jail>> {
 }
 
 fn refuse(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
-    let why = format!("the root {} cannot be served: {error}", home.root.display());
+    let why = format!("cannot open root directory {}: {error}", home.root.display());
     server.log.say(&Event::Refused { from: peer, why });
 }
 
@@ -344,7 +347,8 @@ fn guest(
     let access = if spool.is_some() { home.access.with(Right::Mail) } else { home.access };
     let limits = settings.partials;
     if home.session.is_some() {
-        // Nobody else knows where the home is.
+        // The server does not know the home directories of system users in advance, so it trims
+        // here.
         trim(&jail, None, limits, None);
     }
     let partials = (limits.count_max > 0).then(|| {
@@ -370,7 +374,8 @@ fn guest(
 
 type Opened = (Arc<Jail>, Option<Arc<Space>>);
 
-/// Finds the room of a root, which all who are in it share; it is counted when the first comes.
+/// Returns the quota usage of a root, shared by all its users. It is counted when the first one
+/// logs in.
 async fn space(
     server: &Server,
     root: &Path,
@@ -387,7 +392,7 @@ async fn space(
         (jail, Arc::new(space))
     });
     let (jail, space) = counted.await.map_err(io::Error::other)?;
-    // Another may have counted meanwhile, and has begun to write.
+    // Another session may have counted in the meantime and already be writing.
     let mut spaces = server.spaces.borrow_mut();
     let space = Arc::clone(spaces.entry((key, limit)).or_insert(space));
     Ok((jail, Some(space)))

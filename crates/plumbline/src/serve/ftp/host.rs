@@ -1,4 +1,4 @@
-//! Virtual hosts (RFC 7151): other files, users and certificates for those who come to another name.
+//! Virtual hosts (RFC 7151): separate files, users and certificates for other host names.
 //!
 //! ```toml
 //! [ftp]
@@ -12,14 +12,15 @@
 //! key = "/etc/plumb/org.key"
 //! ```
 //!
-//! A user names a host by HOST before USER, or when TLS begins (RFC 6066 §3, SNI); where he does
-//! both, they have to agree (RFC 7151 §4), whichever comes first. Who names none, or an address of
-//! this machine, comes to the server's own files (§3.2.2). A name that is not known is 504: without
-//! any host, known are the names in the configuration, the machine's, and `localhost`. A host that
-//! was named and has gone since, when the configuration was read again, lets nobody in.
+//! A client selects a host with HOST before USER, or when TLS begins (RFC 6066 §3, SNI). If it does
+//! both, in either order, they must agree (RFC 7151 §4). A client that names no host, or an address
+//! of this machine, gets the server's own files (§3.2.2). An unknown name gets reply 504. Without
+//! virtual hosts, the known names are those in the configuration, the machine's, and `localhost`. A
+//! host that was selected and has been removed since by a reload accepts no logins.
 //!
-//! Users of the machine come to the server's own files alone. The mailboxes of the spool are the
-//! server's, too: users of a host send no mail, as nobody could tell whose users they are.
+//! System users exist only for the server's own files. The mailboxes of the spool belong to the
+//! server, too: users of a virtual host cannot send mail, because the sender in a message header
+//! does not identify the host.
 
 use super::super::certificate::{Files, host_name};
 use super::rights::{Access, Granted};
@@ -36,10 +37,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-/// What is said to who names a host that says nothing else.
+/// Reply to HOST for a host without a greeting of its own.
 const GREETING: &str = "Host accepted";
 
-/// The table `[[ftp.host]]` of the file.
+/// Table `[[ftp.host]]` of the configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Table {
@@ -58,24 +59,24 @@ pub(super) struct Table {
     key: Option<PathBuf>,
 }
 
-/// Whose files there are, and for whom.
+/// Files and users of the server or of one virtual host.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// Of anonymous users.
+    /// Root of anonymous users.
     pub(super) root: Option<PathBuf>,
-    /// Of anonymous users.
+    /// Rights of anonymous users.
     pub(super) access: Access,
     pub(super) users: Option<Arc<Users>>,
     pub(super) has_anonymous: bool,
-    /// Of anonymous users.
+    /// Quota of anonymous users.
     pub(super) quota_bytes: Option<u64>,
     pub(super) has_system_users: bool,
-    /// Whether its users send mail to the spool, if there is one.
+    /// Whether its users may send mail to the spool, if there is one.
     pub(super) has_mail: bool,
 }
 
 impl Site {
-    /// Returns the roots in which somebody may write.
+    /// Returns the roots in which any user may write.
     pub(super) fn writable_roots(&self) -> impl Iterator<Item = PathBuf> {
         let users = self.users.as_deref().into_iter().flat_map(Users::accounts);
         let users = users.filter(|account| account.access().is_ok_and(|access| access.writes()));
@@ -84,10 +85,10 @@ impl Site {
     }
 }
 
-/// A host of its own.
+/// Virtual host.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// In small letters, the first as it is shown.
+    /// Lowercase names; the first one is displayed.
     names: Vec<String>,
     pub(super) site: Arc<Site>,
     greeting: Option<String>,
@@ -95,21 +96,22 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Completes what the file says.
+    /// Applies defaults to the table.
     ///
     /// # Errors
     ///
-    /// If nobody could log in, or the users' file cannot be read.
+    /// Returns an error if no user could log in, a name is invalid, or the user file cannot be
+    /// read.
     pub(super) fn complete(table: Table) -> Result<Self> {
         let name = table.name;
         let complete = || {
             let users = table.users.as_ref().map(|path| Users::read(path)).transpose()?;
             let has_anonymous = table.anonymous.unwrap_or(users.is_none());
             if has_anonymous && table.root.is_none() {
-                bail!("say which folder it serves: root = \"FOLDER\"");
+                bail!("no directory to serve: set root = \"DIRECTORY\"");
             }
             if !has_anonymous && users.is_none() {
-                bail!("nobody could log in: say who its users are, or allow anonymous ones");
+                bail!("no user can log in: set users, or allow anonymous");
             }
             let access = Access::new(table.rights.unwrap_or_default(), &table.folders);
             let site = Site {
@@ -124,13 +126,13 @@ impl Host {
             let certificate = match (table.certificate, table.key) {
                 (Some(certificate), Some(key)) => Some(Files { certificate, key }),
                 (None, None) => None,
-                _ => bail!("a certificate and its key are given together"),
+                _ => bail!("certificate and key must be set together"),
             };
             let names = std::iter::once(&name).chain(&table.aliases);
             let names = names.map(|name| plain_name(name)).collect::<Result<Vec<_>>>()?;
             Ok(Self { names, site: Arc::new(site), greeting: table.greeting, certificate })
         };
-        complete().with_context(|| format!("the host '{}'", name.escape_debug()))
+        complete().with_context(|| format!("host '{}'", name.escape_debug()))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -142,41 +144,41 @@ impl Host {
     }
 }
 
-/// Returns a name of the configuration as names are compared.
+/// Returns a host name of the configuration in normalized form.
 fn plain_name(name: &str) -> Result<String> {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(is_letter) {
-        bail!("'{}' is no name of a host", name.escape_debug());
+        bail!("'{}' is not a valid host name", name.escape_debug());
     }
     let name = compared(name);
     if literal(&name).is_some() {
-        bail!("'{name}' is an address: who names one comes to the server's own files");
+        bail!("'{name}' is an address: addresses always select the server's own files");
     }
     Ok(name)
 }
 
-/// Returns a name without the period at its end, in small letters.
+/// Returns a name in lowercase, without a trailing period.
 fn compared(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// All hosts.
+/// All virtual hosts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
-    /// Names of the server itself, beside those of the machine.
+    /// Names of the server itself, in addition to those of the machine.
     names: Vec<String>,
     hosts: Vec<Host>,
 }
 
-/// What was named when TLS began.
+/// Host name received when TLS began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TlsName {
     name: Box<str>,
-    /// Whether that was a host of its own then.
+    /// Whether it named a virtual host at that time.
     is_of_host: bool,
 }
 
-/// Which host it is that somebody has named.
+/// Host that a name refers to.
 #[derive(Clone, Copy, Debug)]
 enum Named<'a> {
     Server,
@@ -184,11 +186,11 @@ enum Named<'a> {
 }
 
 impl Hosts {
-    /// Puts names and hosts together.
+    /// Combines the server's names and the virtual hosts.
     ///
     /// # Errors
     ///
-    /// If two have the same name, or what the file says of one makes no sense.
+    /// Returns an error if two hosts have the same name, or a table is invalid.
     pub(super) fn complete(names: &[String], tables: Vec<Table>) -> Result<Self> {
         let names = names.iter().map(|name| plain_name(name)).collect::<Result<Vec<_>>>()?;
         let hosts = tables.into_iter().map(Host::complete).collect::<Result<Vec<_>>>()?;
@@ -197,7 +199,7 @@ impl Hosts {
         all.sort();
         let mut pairs = all.iter().zip(all.iter().skip(1));
         if let Some((twice, _)) = pairs.find(|(one, other)| one == other) {
-            bail!("there are two hosts of the name '{twice}'");
+            bail!("duplicate host name '{twice}'");
         }
         Ok(Self { names, hosts })
     }
@@ -218,12 +220,12 @@ impl Hosts {
         is_ours.then_some(Named::Server)
     }
 
-    /// Answers HOST: what the host says. `tls_name` is what was named when TLS began, and `ours`
-    /// where he has come to.
+    /// Returns the greeting for HOST. `tls_name` is the name received when TLS began, and `ours`
+    /// are the addresses that the client may name.
     ///
     /// # Errors
     ///
-    /// If the host is not served here, or is another one than in TLS.
+    /// Returns an error if the host is unknown, or differs from the one in TLS.
     pub(super) fn greet(
         &self,
         name: &Name,
@@ -240,12 +242,12 @@ impl Hosts {
         Ok(host.and_then(|host| host.greeting.as_deref()).unwrap_or(GREETING))
     }
 
-    /// Notes what was named when TLS began.
+    /// Returns a record of the name received when TLS began.
     pub(super) fn tls_name(&self, name: &str) -> TlsName {
         TlsName { name: name.into(), is_of_host: !self.is_default(name) }
     }
 
-    /// Returns whether two names are of one host.
+    /// Returns whether two names refer to the same host.
     fn is_same(&self, one: &str, other: &str) -> bool {
         match (self.named(one), self.named(other)) {
             (Some(Named::Host(one)), Some(Named::Host(other))) => std::ptr::eq(one, other),
@@ -254,17 +256,16 @@ impl Hosts {
         }
     }
 
-    /// Returns whether who names this in TLS comes to the server's own files.
+    /// Returns whether this name in TLS selects the server's own files.
     fn is_default(&self, tls_name: &str) -> bool {
         !matches!(self.named(tls_name), Some(Named::Host(_)))
     }
 
-    /// Returns the host to whose files somebody comes: the one he has named by HOST, else in TLS;
-    /// `None` for the server's own.
+    /// Returns the host selected by HOST, otherwise by TLS; `None` for the server itself.
     ///
     /// # Errors
     ///
-    /// If it is not known, or not any longer, or HOST and TLS do not agree.
+    /// Returns an error if the host is unknown or has been removed, or if HOST and TLS disagree.
     pub(super) fn chosen(
         &self,
         name: Option<&Name>,
@@ -298,17 +299,17 @@ impl Hosts {
     }
 }
 
-/// Returns the address that a name is: an IPv6 one stands between brackets.
+/// Parses a name that is an address; an IPv6 address may be in brackets.
 fn literal(text: &str) -> Option<IpAddr> {
     let text = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     text.parse().ok()
 }
 
-/// Shows the certificate of the host that is named in TLS.
+/// Resolves certificates by the host name in TLS.
 #[derive(Debug)]
 pub(super) struct Certificates {
     pub(super) default: Arc<dyn ResolvesServerCert>,
-    /// Of the hosts that have one, by their names.
+    /// Certificates of the hosts that have one, by host name.
     pub(super) by_name: BTreeMap<String, Arc<dyn ResolvesServerCert>>,
 }
 
@@ -319,7 +320,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Shows the certificate of the host that was named already, and no other.
+/// Resolves the certificate of the host that is already selected, and no other.
 #[derive(Debug)]
 struct Chosen {
     inner: Arc<dyn ResolvesServerCert>,
@@ -336,7 +337,7 @@ impl ResolvesServerCert for Chosen {
     }
 }
 
-/// Returns TLS as it is for those who have named `host`, by HOST or in TLS before.
+/// Returns the TLS configuration for sessions that have selected `host`, by HOST or in TLS.
 pub(super) fn bound(
     tls: &Arc<ServerConfig>,
     certificates: &Certificates,
@@ -350,11 +351,11 @@ pub(super) fn bound(
 }
 
 impl Certificates {
-    /// Reads the certificates of hosts that have one of their own.
+    /// Reads the certificates of all virtual hosts that have one.
     ///
     /// # Errors
     ///
-    /// If one cannot be read.
+    /// Returns an error if one cannot be read.
     pub(super) fn new(default: Arc<dyn ResolvesServerCert>, hosts: &Hosts) -> Result<Self> {
         let mut by_name = BTreeMap::new();
         for host in hosts.iter() {

@@ -1,8 +1,9 @@
-//! Listings of folders, written as they are read.
+//! Directory listings, written while the directory is read.
 //!
-//! The names of a folder of usual size are sorted; behind so many the rest follows as the disk has
-//! it, so that no folder is held whole. A folder may have any number of names, and a pattern may fit
-//! none of them, so each call looks at a bounded number of names.
+//! The names of a directory of usual size are sorted. Beyond [`SORTED_MAX`] names the rest follows
+//! in the order of the disk, so that no directory is held in memory as a whole. A directory may
+//! have any number of names, and a pattern may match none of them, so each call examines a bounded
+//! number of names.
 
 use super::rights::{Access, Held};
 use super::tree::{Tree, file_error};
@@ -13,21 +14,21 @@ use protocols::application::ftp::{Right, Timestamp, VirtualPath};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// So many names are sorted.
+/// Number of names that are sorted.
 const SORTED_MAX: usize = 4096;
 
-/// How far a listing has come.
+/// Reason for the end of [`Lister::write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There are lines enough, and perhaps more follow.
+    /// The requested number of bytes was written; more lines may follow.
     Full,
-    /// As many names were looked at as may be.
+    /// The maximum number of names was examined.
     Paused,
-    /// There are no more.
+    /// The listing is complete.
     Done,
 }
 
-/// A listing that is being written.
+/// Listing in progress.
 #[derive(Debug)]
 pub(super) struct Lister {
     jail: Arc<Jail>,
@@ -37,17 +38,17 @@ pub(super) struct Lister {
     shows_hidden: bool,
     access: Arc<Access>,
     now: Timestamp,
-    /// Those that are sorted, the last first.
+    /// Sorted entries, the last one first.
     sorted: Vec<jail::Entry>,
     rest: Option<jail::Listing>,
-    /// Whether those that are sorted are still being read.
+    /// Whether the entries to be sorted are still being read.
     is_gathering: bool,
-    /// Names that could not be told as they are.
+    /// Number of names that could not be sent unchanged.
     untold: u64,
 }
 
 impl Lister {
-    /// Begins the listing of a folder, or of one file.
+    /// Starts the listing of a directory or of a single file.
     pub(super) fn new(
         tree: &Tree,
         path: &VirtualPath,
@@ -88,8 +89,8 @@ impl Lister {
         Ok(lister)
     }
 
-    /// Puts lines behind `out` until it has `enough` bytes, and looks at `names_left` names at most,
-    /// of which it takes those that it has looked at.
+    /// Appends lines to `out` until it has `enough` bytes. Examines at most `names_left` names, and
+    /// subtracts those examined.
     pub(super) fn write(
         &mut self,
         out: &mut Vec<u8>,
@@ -136,11 +137,11 @@ impl Lister {
     fn put(&mut self, entry: jail::Entry, out: &mut Vec<u8>) {
         let mut status = entry.status;
         if status.kind == Kind::Other {
-            // A link that leads to a file in here is shown as that file.
+            // A link whose target lies below the root is listed with the status of its target.
             let name = [&self.folder, b"/".as_slice(), &entry.name].concat();
             status = self.jail.status(&name).unwrap_or(status);
         }
-        // A client that took a link for a directory would remove what is in the directory.
+        // A client that mistakes a link for a directory would remove the content of the directory.
         let is_link = entry.status.kind == Kind::Other && status.kind == Kind::Folder;
         let held = self.access.within(&self.folder, &entry.name);
         let mut entry = entry_of(entry.name, status, held);
@@ -150,7 +151,7 @@ impl Lister {
         self.untold += u64::from(!self.form.write(&entry, self.now, out));
     }
 
-    /// Returns how many names could not be told as they are.
+    /// Returns the number of names that could not be sent unchanged.
     pub(super) const fn untold(&self) -> u64 {
         self.untold
     }
@@ -164,7 +165,7 @@ impl Lister {
     }
 }
 
-/// Returns what is told of a file.
+/// Returns the listing entry of a file.
 pub(super) fn entry_of(name: Vec<u8>, status: Status, held: Held) -> Entry {
     let kind = match status.kind {
         Kind::File => listing::Kind::File,
@@ -185,7 +186,7 @@ pub(super) fn entry_of(name: Vec<u8>, status: Status, held: Held) -> Entry {
     }
 }
 
-/// RFC 3659 §7.5.5.
+/// Returns the `perm` fact (RFC 3659 §7.5.5).
 fn permissions(kind: Kind, held: Held) -> Permissions {
     let of_file: [(Right, &[u8]); 5] = [
         (Right::Read, b"r"),
@@ -200,7 +201,7 @@ fn permissions(kind: Kind, held: Held) -> Permissions {
         (Right::MakeDirectory, b"m"),
         (Right::Rename, b"f"),
         (Right::Delete, b"d"),
-        // What is in it, which may go where the folder itself stays.
+        // The content may be removed even if the directory itself may not.
         (Right::Delete, b"p"),
     ];
     let table: &[(Right, &[u8])] = if kind == Kind::Folder { &of_folder } else { &of_file };
@@ -224,7 +225,7 @@ mod tests {
     use protocols::application::ftp::server::Rights;
     use std::path::PathBuf;
 
-    /// Makes a directory of so many files, and a listing of those that fit the pattern.
+    /// Makes a directory with `files` files, and a listing of those that match the pattern.
     fn lister(name: &str, files: usize, pattern: Option<&[u8]>) -> (Lister, PathBuf) {
         let path = std::env::temp_dir().join(format!("plumb-list-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();

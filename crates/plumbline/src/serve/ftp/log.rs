@@ -1,39 +1,39 @@
-//! What the FTP server says of itself: one line an event. Names that somebody sent are escaped
-//! already (attack 92).
+//! Log events of the FTP server, one line each. Names sent by clients are already escaped
+//! (attack 92).
 
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// An event.
+/// Log event of the FTP server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
-    /// Files are served.
+    /// A listener is open.
     ServingFtp { at: String, how: &'static str, what: String },
-    /// The fingerprint of the certificate.
+    /// SHA-256 fingerprint of the certificate.
     Certificate { sha256: String },
-    /// This process may not have as many descriptors as all sessions could need.
+    /// The descriptor limit of this process is too low for the maximum number of sessions.
     FewDescriptors { allowed: u64, sessions: u64 },
     /// TLS is not offered.
     NoTls { why: String },
-    /// Somebody was not let in, or his session failed.
+    /// A connection or login was refused, or a session failed.
     Refused { from: SocketAddr, why: String },
-    /// Somebody could not prove who he is.
+    /// A login attempt failed.
     LoginFailed {
         from: SocketAddr,
         name: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// Somebody has proved who he is.
+    /// A user logged in.
     LoggedIn {
         from: SocketAddr,
         name: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
-    /// A file has gone out or come in.
+    /// A transfer completed.
     Moved {
         from: SocketAddr,
         user: String,
@@ -44,7 +44,7 @@ pub(super) enum Event {
         bytes: u64,
         micros: u64,
     },
-    /// A transfer has failed.
+    /// A transfer failed.
     Failed {
         from: SocketAddr,
         user: String,
@@ -55,7 +55,7 @@ pub(super) enum Event {
         bytes: u64,
         why: String,
     },
-    /// Names of a folder could not be told as they are.
+    /// Names in a directory could not be sent unchanged.
     NamesUntold {
         from: SocketAddr,
         user: String,
@@ -64,57 +64,57 @@ pub(super) enum Event {
         name: String,
         count: u64,
     },
-    /// A session has ended.
+    /// A session ended.
     Left { from: SocketAddr, seconds: u64 },
-    /// The configuration was read again.
+    /// The configuration was reloaded.
     Reloaded,
-    /// It could not be, and the old one is in force.
+    /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = |is_read: bool| if is_read { "reads" } else { "writes" };
+        let way = |is_read: bool| if is_read { "download" } else { "upload" };
         match self {
             Self::ServingFtp { at, how, what } => write!(f, "serving FTP at {at}, {how}: {what}"),
             Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
             Self::FewDescriptors { allowed, sessions } => write!(
                 f,
-                "this process may have {allowed} descriptors open, enough for {sessions} sessions \
-                 that move files at once: raise the hard limit (ulimit -Hn) for more"
+                "open-file limit {allowed} allows {sessions} concurrent transfers: raise the \
+                 hard limit (ulimit -Hn) for more"
             ),
             Self::NoTls { why } => write!(f, "TLS is not offered: {why}"),
-            Self::Refused { from, why } => write!(f, "{from} is refused: {why}"),
+            Self::Refused { from, why } => write!(f, "{from} refused: {why}"),
             Self::LoginFailed { from, name, host } => {
-                write!(f, "{from} cannot prove to be {}", who(name, host.as_deref()))
+                write!(f, "{from}: login failed for {}", who(name, host.as_deref()))
             }
             Self::LoggedIn { from, name, host } => {
-                write!(f, "{from} is logged in as {}", who(name, host.as_deref()))
+                write!(f, "{from} logged in as {}", who(name, host.as_deref()))
             }
             Self::Moved { from, user, host, name, is_read, bytes, micros } => {
                 let (who, way) = (who(user, host.as_deref()), way(*is_read));
-                write!(f, "{from} as {who} {way} '{name}': {bytes} bytes in {micros} us")
+                write!(f, "{from} as {who}: {way} of '{name}': {bytes} bytes in {micros} us")
             }
             Self::Failed { from, user, host, name, is_read, bytes, why } => {
                 let (who, way) = (who(user, host.as_deref()), way(*is_read));
-                write!(f, "{from} as {who} {way} '{name}': ended after {bytes} bytes: {why}")
+                write!(f, "{from} as {who}: {way} of '{name}' failed after {bytes} bytes: {why}")
             }
             Self::NamesUntold { from, user, host, name, count } => write!(
                 f,
-                "{from} as {} lists '{name}': {count} names hold line ends or other control \
-                 characters, and are left out or shown with ?",
+                "{from} as {}: listing of '{name}': {count} names with line ends or other \
+                 control characters are omitted or shown with ?",
                 who(user, host.as_deref())
             ),
-            Self::Left { from, seconds } => write!(f, "{from} has left after {seconds} s"),
-            Self::Reloaded => f.write_str("the configuration was read again"),
+            Self::Left { from, seconds } => write!(f, "{from} disconnected after {seconds} s"),
+            Self::Reloaded => f.write_str("configuration reloaded"),
             Self::NotReloaded { why } => {
-                write!(f, "the configuration stays as it was: {why}")
+                write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
         }
     }
 }
 
-/// Returns a user, with the host whose he is.
+/// Returns a user name with its virtual host, for display.
 fn who(user: &str, host: Option<&str>) -> String {
     host.map_or_else(|| format!("'{user}'"), |host| format!("'{user}' of {host}"))
 }
@@ -187,10 +187,10 @@ mod tests {
             Event::LoggedIn { from, name: "ann".to_owned(), host }
         };
         let of_org = logged_in(Some("ftp.example.org"));
-        assert!(of_org.to_string().ends_with("is logged in as 'ann' of ftp.example.org"));
+        assert!(of_org.to_string().ends_with(" logged in as 'ann' of ftp.example.org"));
         assert!(serde_json::to_string(&of_org).unwrap().contains("\"host\":\"ftp.example.org\""));
         let ours = logged_in(None);
-        assert!(ours.to_string().ends_with("is logged in as 'ann'"));
+        assert!(ours.to_string().ends_with(" logged in as 'ann'"));
         assert!(!serde_json::to_string(&ours).unwrap().contains("host"));
     }
 }

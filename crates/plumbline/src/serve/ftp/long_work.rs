@@ -1,9 +1,8 @@
-//! Work on files that may take long: hashes, sizes of texts, copies, listings.
+//! Long operations on files: hashes, sizes of texts, copies, listings.
 //!
-//! It runs in steps on the pool of blocking threads, and each step needs a permit of a queue that is
-//! fair between sources ([`FairQueue`]): one long file of one client delays the others by one step.
-//! Dropping the future ends the work after the step
-//! that is running.
+//! They run in steps on the pool of blocking threads. Each step needs a permit of a queue that is
+//! fair between sources ([`FairQueue`]), so a long file of one client delays the others by one
+//! step. Dropping the future ends the operation after the current step.
 
 use super::super::fair_queue::FairQueue;
 use super::digest::Digest;
@@ -19,24 +18,24 @@ use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
 
-/// The most bytes of a file that one step reads.
+/// Maximum number of file bytes that one step reads.
 const STEP_BYTES: u64 = 4 << 20;
-/// What is read at a time.
+/// Read size.
 const PIECE_BYTES: usize = 256 * 1024;
-/// The most names of a directory that one step looks at.
+/// Maximum number of directory entries that one step examines.
 const STEP_NAMES: usize = 10_000;
-/// The most lines of a reply to STAT; ours.
+/// Maximum number of lines in a reply to STAT. Our choice.
 const LINES_MAX: usize = 2_000;
 
-/// Work that goes on step by step.
+/// Operation that runs in steps.
 pub(super) trait Steps: Send + 'static {
     type Output: Send + 'static;
 
-    /// Does the next step. Returns what has come of the work, when it is done.
+    /// Runs the next step. Returns the result when the operation is complete.
     fn step(&mut self) -> Option<Self::Output>;
 }
 
-/// Does all steps of `work` for the client at `source`; `None` if the queue is full.
+/// Runs all steps of `work` for the client at `source`. Returns `None` if the queue is full.
 pub(super) async fn run<W: Steps>(
     queue: &FairQueue,
     source: IpAddr,
@@ -49,7 +48,7 @@ pub(super) async fn run<W: Steps>(
             drop(permit);
             (work, output)
         });
-        // A step that panics is as one that cannot be done.
+        // A step that panics counts as refused.
         let (rest, output) = stepped.await.ok()?;
         if output.is_some() {
             return output;
@@ -58,7 +57,7 @@ pub(super) async fn run<W: Steps>(
     }
 }
 
-/// An operation on files, in steps. It is prepared in the first one.
+/// File operation in steps. The first step also prepares it.
 pub(super) struct LongOperation {
     tree: Tree,
     operation: Operation,
@@ -74,8 +73,8 @@ enum Operating {
 }
 
 impl LongOperation {
-    /// Returns the operation as work in steps, or itself if it is a short one. Of a file at most
-    /// `hash_max_bytes` are hashed at once.
+    /// Returns the operation as work in steps, or gives it back if it is short. One operation
+    /// hashes at most `hash_max_bytes` of a file.
     pub(super) fn of(
         tree: &Tree,
         operation: Operation,
@@ -138,7 +137,7 @@ impl Steps for LongOperation {
 
 type Step = Result<Option<Outcome>, FileError>;
 
-/// A hash of a file or of a part of it.
+/// Hash of a file or of a range of it.
 struct Hash {
     digest: Option<Digest>,
     file: File,
@@ -161,7 +160,7 @@ impl Hash {
         if end.min(len).saturating_sub(range.start) > max_bytes {
             return Err(FileError::HashLimit);
         }
-        // A file that grows meanwhile is not read behind the limit either.
+        // A file that grows meanwhile is not read beyond the limit either.
         let left_bytes = end.saturating_sub(range.start).min(max_bytes);
         Ok(Self { digest: Some(Digest::new(algorithm)), file, left_bytes, total_bytes: 0 })
     }
@@ -169,7 +168,7 @@ impl Hash {
     fn step(&mut self) -> Step {
         let Some(digest) = &mut self.digest else { return Err(FileError::Local) };
         let mut part = self.file.by_ref().take(self.left_bytes.min(STEP_BYTES));
-        // Not kept between steps: thousands may wait for their next one.
+        // Not kept between steps, because thousands of operations may be waiting.
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             let count = part.read(&mut piece).map_err(|error| file_error(&error))?;
@@ -180,7 +179,7 @@ impl Hash {
             self.left_bytes = self.left_bytes.saturating_sub(count as u64);
             self.total_bytes += count as u64;
         }
-        // What the step was allowed and did not read is not there.
+        // Fewer bytes than the step allowed mean the end of the file.
         let is_over = part.limit() > 0 || self.left_bytes == 0;
         if !is_over {
             return Ok(None);
@@ -190,12 +189,12 @@ impl Hash {
     }
 }
 
-/// The bytes that RETR would send (RFC 3659 §4.1).
+/// Number of bytes that RETR would send (RFC 3659 §4.1).
 struct TextSize {
     encoder: Encoder,
     file: File,
     total_bytes: u64,
-    /// Of a file, or of a partial upload.
+    /// Result for a file or for a partial upload.
     outcome: fn(u64) -> Outcome,
 }
 
@@ -206,7 +205,7 @@ impl TextSize {
         representation: &Representation,
         text_max_bytes: u64,
     ) -> Result<Self, FileError> {
-        // To know how long it is takes no right to read it.
+        // The size of a file requires no right to read it.
         let (file, len_bytes, is_partial) = tree.file_or_partial(path)?;
         let outcome = if is_partial { Outcome::PartialSize } else { Outcome::Size };
         if len_bytes > text_max_bytes {
@@ -235,7 +234,7 @@ impl TextSize {
     }
 }
 
-/// Several files copied into one.
+/// Concatenation of several files into one.
 struct Combine {
     upload: Option<Upload>,
     parts: Vec<(File, u64)>,
@@ -264,7 +263,7 @@ impl Combine {
     }
 }
 
-/// The lines of a reply to STAT.
+/// Lines of a reply to STAT.
 struct StatusLines {
     lister: Lister,
     is_directory: bool,
@@ -302,18 +301,18 @@ impl StatusLines {
     }
 }
 
-/// The next lines of a listing: as many as have `enough` bytes.
+/// Next lines of a listing, of at least `enough` bytes unless it ends.
 pub(super) struct ListingPiece {
     lister: Option<Box<Lister>>,
     lines: Vec<u8>,
     enough: usize,
 }
 
-/// Lines that were written, and the listing whose they are.
+/// Result of [`ListingPiece`]: the lines, and the listing to continue.
 pub(super) struct Listed {
     pub(super) lister: Box<Lister>,
     pub(super) lines: Vec<u8>,
-    /// Whether more follow.
+    /// Whether more lines follow.
     pub(super) has_more: Result<bool, FileError>,
 }
 

@@ -1,12 +1,12 @@
-//! Mail that comes by FTP, as in the beginning (RFC 354, RFC 385): MAIL over the control connection,
-//! MLFL over the data connection.
+//! Mail received by FTP (RFC 354, RFC 385): MAIL over the control connection, MLFL over the data
+//! connection.
 //!
-//! A mailbox is a folder of the spool with the name of a user, in the form of Maildir: each message
-//! is a file in `new`. Who has no folder has no mailbox here, so it is whoever serves who says for
-//! whom mail is taken. A message appears when it is whole and on the disk; until then it has a name
-//! that begins with a dot, which readers of a Maildir leave alone.
+//! A mailbox is a Maildir: a directory of the spool with the name of a user, with one file per
+//! message in `new`. A user without a directory has no mailbox, so the administrator decides which
+//! users receive mail. A message gets its final name when it is complete and on the disk. Until
+//! then its name begins with a dot, which Maildir readers ignore.
 //!
-//! Mail for nobody goes to the postmaster, where RFC 354 had the printer of the site.
+//! Mail without a recipient goes to the postmaster; in RFC 354 it went to the printer of the site.
 
 use super::space::Space;
 use super::tree::file_error;
@@ -22,22 +22,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
-/// Whose mail is for nobody in particular.
+/// Mailbox for mail without a recipient.
 const POSTMASTER: &[u8] = b"postmaster";
-/// The longest name of a mailbox; ours.
+/// Maximum length of a mailbox name in bytes. Our choice.
 const NAME_MAX_BYTES: usize = 64;
 
-/// Where mail lies.
+/// Directory of the mailboxes.
 #[derive(Debug)]
 pub(super) struct Spool {
     folder: PathBuf,
     message_max_bytes: u64,
     mailbox_max_bytes: u64,
-    /// The room of each mailbox into which something comes just now.
+    /// Quota usage of each mailbox with a delivery in progress.
     spaces: Mutex<HashMap<Vec<u8>, Weak<Space>>>,
 }
 
-/// Who sends.
+/// Sender of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     pub(super) user: Vec<u8>,
@@ -45,11 +45,11 @@ pub(super) struct Sender {
 }
 
 impl Spool {
-    /// Makes a spool of a folder that is there.
+    /// Creates a spool in an existing directory.
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// Returns an error if `folder` is not a directory that can be opened.
     pub(super) fn open(
         folder: &Path,
         message_max_bytes: u64,
@@ -60,16 +60,16 @@ impl Spool {
         Ok(Self { folder, message_max_bytes, mailbox_max_bytes, spaces })
     }
 
-    /// Returns whether there is a mailbox, before a text is taken for it.
+    /// Checks that a mailbox exists, before the text of a message is received.
     ///
     /// # Errors
     ///
-    /// [`FileError::NoMailbox`] if there is none.
+    /// Returns [`FileError::NoMailbox`] if it does not exist.
     pub(super) fn look_for(&self, to: Option<&[u8]>) -> Result<(), FileError> {
         self.mailbox(to).map(drop)
     }
 
-    /// Opens the mailbox of a user with the rights of its owner, and returns its name, too.
+    /// Opens a mailbox with the rights of its owner. Returns its name, too.
     fn mailbox(&self, to: Option<&[u8]>) -> Result<(String, Jail), FileError> {
         let name = to.unwrap_or(POSTMASTER);
         if !is_mailbox(name) {
@@ -78,17 +78,17 @@ impl Spool {
         let text = String::from_utf8(name.to_ascii_lowercase());
         let text = text.map_err(|_| FileError::NoMailbox)?;
         let folder = self.folder.join(&text);
-        // Its owner is to read and to remove what comes.
+        // The owner must be able to read and remove the messages.
         let owner = FileRights::of_owner(&folder).map_err(|_| FileError::NoMailbox)?;
         let mailbox = Jail::open_as(&folder, Arc::new(owner));
         Ok((text, mailbox.map_err(|_| FileError::NoMailbox)?))
     }
 
-    /// Begins a message, with its header written.
+    /// Starts a message and writes its header.
     pub(super) fn begin(&self, to: Option<&[u8]>, sender: &Sender) -> Result<Upload, FileError> {
         let (name, mailbox) = self.mailbox(to)?;
         for folder in ["tmp", "new", "cur"] {
-            // Mail is its owner's alone, whatever the usual mode of new folders is.
+            // Only the owner may access mail, independent of the umask.
             let made = mailbox.make_folder(folder.as_bytes());
             match made.and_then(|()| mailbox.set_mode(folder.as_bytes(), 0o700)) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -110,7 +110,7 @@ impl Spool {
         Ok(upload)
     }
 
-    /// Puts a message with `text` into a mailbox; waits for the disk.
+    /// Delivers a message with `text` to a mailbox. Waits for the disk.
     pub(super) fn deliver(
         &self,
         to: Option<&[u8]>,
@@ -122,8 +122,8 @@ impl Spool {
         upload.commit()
     }
 
-    /// Returns the room of a mailbox. What its owner has read and removed is free again as soon as
-    /// nothing comes in.
+    /// Returns the quota usage of a mailbox. It is counted anew when no delivery is in progress, so
+    /// that messages removed by the owner no longer count.
     fn space(&self, name: &[u8], mailbox: &Jail) -> Arc<Space> {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         spaces.retain(|_, space| space.strong_count() > 0);
@@ -136,17 +136,17 @@ impl Spool {
     }
 }
 
-/// Returns whether a mailbox may have this name: none that leads elsewhere or hides.
+/// Returns whether a mailbox may have this name: no path, and no hidden name.
 fn is_mailbox(name: &[u8]) -> bool {
     let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-+".contains(byte);
     let begins = name.first().is_some_and(u8::is_ascii_alphanumeric);
     begins && name.len() <= NAME_MAX_BYTES && name.iter().all(is_letter)
 }
 
-/// Returns the lines above a message (RFC 5322), with an empty one behind them.
+/// Returns the header of a message (RFC 5322), followed by an empty line.
 fn header(to: &str, sender: &Sender, unix_s: u64) -> String {
     let date = date(unix_s);
-    // What somebody sent as his name is shown and never obeyed.
+    // The login name comes from the client, so it is escaped.
     let user = sender.user.escape_ascii().to_string().replace(['"', '\\'], "?");
     let from = sender.from.to_canonical();
     format!(
@@ -155,7 +155,7 @@ fn header(to: &str, sender: &Sender, unix_s: u64) -> String {
     )
 }
 
-/// Returns a moment as RFC 5322 §3.3 writes it.
+/// Returns a date in the format of RFC 5322 §3.3.
 fn date(unix_s: u64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

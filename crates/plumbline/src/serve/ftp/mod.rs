@@ -1,30 +1,31 @@
-//! The FTP server: files of folders, to users of our own and to anonymous ones.
+//! FTP server: files below one root for each user, for configured, system and anonymous users.
 //!
 //! ```text
-//! door ── admission ──► session: engine ◄─► control connection (clear, AUTH TLS, implicit TLS)
-//!                          │        └─────► tree: names beneath one root (os::jail)
-//!                          └─ task: data connection ◄─► file (sendfile, encoder, decoder)
+//! listener ── admission ──► session: engine ◄─► control connection (clear, AUTH TLS, implicit TLS)
+//!                              │        └─────► tree: names beneath one root (os::jail)
+//!                              └─ task: data connection ◄─► file (sendfile, encoder, decoder)
 //! ```
 //!
-//! All sessions run in one thread; what waits for a disk for long (the end of an upload, hashes,
-//! copies) and passwords are left to others. A file comes in under a name of its own and takes the
-//! right one when it is whole and on the disk, so an upload that breaks off leaves what was there;
-//! so does one with REST or APPE, for which what is to stay of the old file is copied first. Where
-//! that is not the file any longer that has the name, it is refused (450): nothing that another has
-//! put there meanwhile is lost.
+//! All sessions run in one thread. Operations that wait long for a disk (the commit of an upload,
+//! hashes, copies) and password checks run in others. An upload has a temporary name until it is
+//! complete and on the disk, so an interrupted upload leaves the old file unchanged. This also
+//! holds with REST or APPE, for which the remaining part of the old file is copied first. If the
+//! name no longer refers to that file at the end, the upload is refused (450), so that no
+//! concurrent change is lost.
 //!
-//! The data connection is the control peer's alone, on a port of chance, and one at a time. TLS on it
-//! must resume the TLS session of the control connection ([`tickets`]), unless
-//! `requires-session-reuse` is false.
-//! The end of an upload in stream mode without TLS looks the same if its client was killed: such an
-//! upload is in place with its reply, and is taken back and kept as a partial upload ([`partial`]) if
-//! the control connection ends before the client has acknowledged the reply (`upload-grace-ms`).
+//! A data connection is accepted from the peer of the control connection only, one at a time, on a
+//! random port. Its TLS must resume the TLS session of the control connection ([`tickets`]), unless
+//! `requires-session-reuse` is false. In stream mode without TLS, the end of an upload looks the
+//! same whether the client has finished or was killed. Such an upload is in place when the reply
+//! is sent. It is withdrawn and kept as a partial upload ([`partial`]) if the control connection
+//! ends before the client has acknowledged the reply (`upload-grace-ms`).
 //!
-//! Users of the machine ([`system`]) have their files with their own rights. All others have them as
-//! whoever serves; an anonymous user of a server that runs as root gets only what everybody on the
-//! machine may read. Mail ([`mail`]) is taken for those who have a folder in the spool.
+//! System users ([`system`]) access files with their own rights. All others access them with the
+//! rights of the server process; anonymous users of a server that runs as root get only files that
+//! every user of the machine may read. Mail ([`mail`]) is accepted for users with a directory in
+//! the spool.
 //!
-//! Left out: ports below 1024 as our end of active connections.
+//! Not implemented: local ports below 1024 for active data connections.
 
 mod client_hello;
 mod configuration;
@@ -89,48 +90,48 @@ use tokio::task::JoinSet;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::Ticketer;
 
-/// What is read at a time; one for all sessions, as only one reads at a time.
+/// Size of the read buffer. All sessions share one, as only one reads at a time.
 const SCRATCH_LEN: usize = 256 * 1024;
-/// Descriptors of a session: two connections, a listener, a file and its folder, the root.
+/// File descriptors per session: two connections, a listener, a file, its directory and the root.
 const DESCRIPTORS_PER_SESSION: u64 = 6;
-/// How many connections the kernel keeps until they are accepted.
+/// Length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1024;
-/// How long an accept that fails for want of something waits for it.
+/// Delay after a failed accept, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Each check by PAM is a process, which may wait for a directory server.
+/// Each PAM check runs in a process, which may wait for a directory server.
 const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_per_source_max: 2 };
 
-/// The server.
+/// FTP server.
 pub(super) struct Server {
     settings: RefCell<Rc<Settings>>,
     is_root: bool,
     admission: RefCell<Admission>,
     bench: RefCell<Bench>,
     scratch: RefCell<Vec<u8>>,
-    /// Passwords are checked one at a time.
+    /// Queue of password checks, which run one at a time.
     checks: FairQueue,
-    /// Processes that ask PAM, apart from the checks of our own users: a module that hangs delays
-    /// users of the machine alone.
+    /// Queue of PAM checks, apart from the checks of users in files: a module that hangs delays
+    /// system users only.
     system_checks: FairQueue,
-    /// Hashes and other long work on files.
+    /// Queue of hashes and other long operations on files.
     long_work: FairQueue,
-    /// Listings of large directories.
+    /// Queue of listings of large directories.
     listings: FairQueue,
-    /// Copies of what stays of a file that is continued.
+    /// Queue of copies of files that are continued, and of starting mail messages.
     copies: FairQueue,
-    /// The root of anonymous users, as long as any is here.
+    /// Root of anonymous users, while any of them is logged in.
     anonymous_jail: RefCell<Weak<Jail>>,
-    /// The room of each root that has a quota.
+    /// Quota usage of each root with a quota.
     spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
     tls: RefCell<Option<Tls>>,
-    /// The host of our own that carries the sessions, if it is not this machine's.
+    /// User-space host that carries the connections; `None` for the kernel's network.
     host: OnceCell<Host>,
     /// Sessions of one user at one address; each accepts the TLS tickets of the others.
     families: RefCell<tickets::Families>,
-    /// Whether the server ends.
+    /// Whether the server is shutting down.
     closing: watch::Sender<bool>,
-    /// How many of the passive ports each source holds.
+    /// Number of passive ports held by each source.
     port_shares: RefCell<HashMap<IpAddr, usize>>,
     log: Log,
     clerk: Rc<Clerk>,
@@ -142,14 +143,14 @@ impl Metered for Server {
     }
 }
 
-/// How those who come by a door are served.
+/// TLS options of a listener.
 #[derive(Clone)]
 struct Entrance {
     tls: Option<Tls>,
     is_implicit_tls: bool,
 }
 
-/// TLS as it is shown to who has named no host yet.
+/// TLS configuration for clients that have not selected a host yet.
 #[derive(Clone)]
 struct Tls {
     configuration: Arc<ServerConfig>,
@@ -157,11 +158,11 @@ struct Tls {
 }
 
 impl Server {
-    /// Looks whether the root can be served, and makes TLS ready.
+    /// Checks the roots and prepares TLS.
     ///
     /// # Errors
     ///
-    /// If the root is no folder, or TLS is needed and cannot be had.
+    /// Returns an error if a root cannot be opened, or if TLS is required and not available.
     pub(super) fn new(
         settings: Settings,
         log: Log,
@@ -177,7 +178,7 @@ impl Server {
             log.say(&Event::FewDescriptors { allowed, sessions });
         }
         let tls = tls(&settings, log)?;
-        // Every session may wait for one; what waits takes a few hundred bytes.
+        // Every session may wait in a queue; a waiting operation takes a few hundred bytes.
         let long = |running_max| {
             FairQueue::new(Limits {
                 running_max,
@@ -213,7 +214,7 @@ impl Server {
         Rc::clone(&self.settings.borrow())
     }
 
-    /// Serves by `host` instead of this machine's TCP. To be called before [`Self::serve`].
+    /// Serves on `host` instead of the kernel's network. Call it before [`Self::serve`].
     pub(super) fn carry_by(&self, host: &Host) {
         _ = self.host.set(socket::for_files(host));
     }
@@ -222,38 +223,40 @@ impl Server {
         self.host.get()
     }
 
-    /// Returns how many connections a host of our own needs for all sessions: each has one for its
-    /// commands and one for data, and another that is being closed.
+    /// Returns the number of connections that a user-space host needs for all sessions: for each a
+    /// control connection, a data connection, and another one that is closing.
     pub(super) fn connections_max(&self) -> usize {
         self.settings().rules.sessions_max.saturating_mul(3)
     }
 
-    /// Returns how many sessions there are.
+    /// Returns the number of open sessions and the counts since the start.
     pub(super) fn traffic(&self) -> Traffic {
         self.admission.borrow().traffic(Protocol::Ftp)
     }
 
-    /// Lends clock, chance and meter; not across a wait.
+    /// Borrows the clock, the random number generator and the meter. Must not be held across an
+    /// await.
     fn bench(&self) -> Lent<'_> {
         Lent::from(&self.bench)
     }
 
-    /// Serves for as long as anybody can come.
+    /// Serves until no connections can be accepted any more.
     ///
     /// # Errors
     ///
-    /// If nobody can listen at a place, in a sentence that says why.
+    /// Returns an error that names the address and the reason if a listener cannot be opened, or
+    /// the error of a listener that failed.
     pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
         let settings = self.settings();
         let mut what = match &settings.site.root {
-            Some(root) => format!("the files of {}, {}", root.display(), settings.rights_in_words),
-            None => "the files of each user".to_owned(),
+            Some(root) => format!("root {}, {}", root.display(), settings.rights_in_words),
+            None => "a root directory for each user".to_owned(),
         };
         for host in settings.hosts.iter() {
-            what += &format!(", and those of the host {}", host.name());
+            what += &format!(", virtual host {}", host.name());
         }
         let (roots, limits) = (settings.writable_roots(), settings.partials);
-        // In the background, as a root may have any number of folders.
+        // In the background, because a root may contain any number of directories.
         tokio::task::spawn_blocking(move || {
             roots.iter().for_each(|root| upload::sweep(root, limits));
         });
@@ -263,27 +266,27 @@ impl Server {
         let mut ports = Vec::new();
         for (place, is_tls) in places.chain(settings.listen_tls.iter().map(|place| (place, true))) {
             if self.host().is_some() && ports.contains(&(place.port(), is_tls)) {
-                // A port of our own host is one of all its addresses.
+                // A port of the user-space host covers all its addresses.
                 continue;
             }
             ports.push((place.port(), is_tls));
             let door = self.open(*place)?;
             let has_tls = self.tls.borrow().is_some();
             let how = match (is_tls, settings.tls, has_tls) {
-                (true, ..) => "in TLS",
-                (_, Protection::Required, _) => "with AUTH TLS alone",
-                (_, _, true) => "in cleartext or with AUTH TLS",
-                (_, _, false) => "in CLEARTEXT, which everybody on the way can read",
+                (true, ..) => "with TLS",
+                (_, Protection::Required, _) => "AUTH TLS required",
+                (_, _, true) => "unencrypted or with AUTH TLS",
+                (_, _, false) => "UNENCRYPTED (readable by anyone on the network path)",
             };
             let (at, what) = (door.name()?, what.clone());
             self.log.say(&Event::ServingFtp { at, how, what });
             doors.spawn_local(Rc::clone(&self).attend(door, is_tls));
         }
         let failed = doors.join_next().await.transpose()?;
-        failed.map_or(Ok(()), |error| Err(error).context("FTP connections cannot be accepted"))
+        failed.map_or(Ok(()), |error| Err(error).context("cannot accept FTP connections"))
     }
 
-    /// Counts quotas again and removes old partial uploads, now and then.
+    /// Periodically recounts quotas and removes old partial uploads.
     async fn look_after_roots(self: Rc<Self>) {
         loop {
             let settings = self.settings();
@@ -303,7 +306,7 @@ impl Server {
                     }
                 }
             });
-            // The next round comes whatever became of this one.
+            // A failed round does not prevent the next one.
             _ = looked.await;
         }
     }
@@ -312,11 +315,13 @@ impl Server {
         let Some(host) = self.host() else { return open(place) };
         let port = place.port();
         let listener = host.listen(port);
-        let listener = listener.with_context(|| format!("cannot listen at our port {port}"))?;
+        let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
+        let listener = listener.with_context(failure)?;
         Ok(ControlListener::Own(listener))
     }
 
-    /// Accepts connections until the host of our own has failed; those of the kernel, indefinitely.
+    /// Accepts connections. Returns only for a listener of the user-space host, when that has
+    /// failed.
     async fn attend(self: Rc<Self>, door: ControlListener, is_implicit_tls: bool) -> io::Error {
         loop {
             let (stream, peer) = match door.accept().await {
@@ -336,7 +341,8 @@ impl Server {
             if let Err(refusal) = entered {
                 let why = refusal.to_string();
                 if !is_implicit_tls {
-                    // One try: who is refused has no claim on our time.
+                    // One attempt without blocking: a refused client gets no more of the server's
+                    // time.
                     _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
                 }
                 self.log.say(&Event::Refused { from: peer, why });
@@ -365,8 +371,8 @@ impl Server {
         Session::begin(self, entrance, stream, peer).await?.run().await
     }
 
-    /// Has other settings from now on, for who comes and who logs in; where it listens stays, and
-    /// so does who is here.
+    /// Replaces the settings for new sessions and logins. Listeners and open sessions are not
+    /// affected.
     pub(super) fn reload(&self, settings: Result<Settings>) {
         let reloaded = settings.and_then(|settings| {
             settings.look_at_roots()?;
@@ -384,7 +390,7 @@ impl Server {
         }
     }
 
-    /// Sends everybody away; transfers have some time to end.
+    /// Closes all sessions; running transfers get a grace period.
     pub(super) async fn close(&self) {
         self.closing.send_replace(true);
         let until = tokio::time::Instant::now() + self.settings().grace;
@@ -394,8 +400,8 @@ impl Server {
     }
 }
 
-/// Returns what shows the certificate, if there is to be TLS. Where it is only offered, a machine
-/// that cannot keep a certificate says so and serves.
+/// Returns the TLS configuration, if TLS is enabled. If it is only offered by default, an error is
+/// logged and the server runs without TLS.
 fn tls(settings: &Settings, log: Log) -> Result<Option<Tls>> {
     if settings.tls == Protection::Off {
         return Ok(None);
@@ -424,7 +430,7 @@ fn build_tls(settings: &Settings) -> Result<(Tls, String)> {
         settings.certificate.make_if_missing()?;
     }
     let (mut tls, sha256) = settings.certificate.configuration()?;
-    // Tickets hold all of a session, so any number of sessions can be taken up again.
+    // Tickets contain the whole TLS session, so any number of sessions can be resumed.
     tls.ticketer = Ticketer::new()?;
     let default = Arc::clone(&tls.cert_resolver);
     let certificates = Arc::new(Certificates::new(default, &settings.hosts)?);
@@ -442,10 +448,10 @@ fn open(place: SocketAddr) -> Result<ControlListener> {
     bound.map(ControlListener::Kernel).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-            io::ErrorKind::AddrInUse => "somebody listens there already",
-            io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
-            _ => "the kernel refuses",
+            io::ErrorKind::AddrInUse => "the port is used by another program",
+            io::ErrorKind::AddrNotAvailable => "not an address of this machine",
+            _ => "system error",
         };
-        anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
+        anyhow::Error::new(error).context(format!("cannot listen on {place}: {why}"))
     })
 }

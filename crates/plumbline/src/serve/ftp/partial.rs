@@ -1,10 +1,11 @@
-//! Partial uploads: what has come of files whose connection broke, kept for their users to continue.
+//! Partial uploads: received parts of files whose connection broke, kept for their users to
+//! continue.
 //!
-//! They are kept by user and path, apart from the files (`os::jail::Jail::keep`), and are in no
-//! listing. Where no file has the name, SIZE and HASH of it answer for the partial upload of the same
-//! user, and REST with STOR continues it: what curl, lftp and others send to resume. Where a file has
-//! the name, SITE PARTIAL asks for it. Number, bytes and age are limited for each root; the oldest go
-//! first. With a quota they count as files do.
+//! They are stored by user and path, apart from the files (`os::jail::Jail::keep`), and appear in
+//! no listing. If no file has the name, SIZE and HASH report the partial upload of the same user,
+//! and REST with STOR continues it, as curl, lftp and others do to resume. If a file has the name,
+//! SITE PARTIAL selects the partial upload. Number, bytes and age are limited for each root; the
+//! oldest are removed first. They count towards a quota as files do.
 
 use super::space::{Amount, Space};
 use os::jail::{Draft, Jail, Kept};
@@ -21,7 +22,7 @@ pub(super) struct Limits {
     pub(super) age_max: Duration,
 }
 
-/// The partial uploads of one user.
+/// Partial uploads of one user.
 #[derive(Debug)]
 pub(super) struct Partials {
     pub(super) jail: Arc<Jail>,
@@ -31,7 +32,7 @@ pub(super) struct Partials {
 }
 
 impl Partials {
-    /// Opens the partial upload of `path`, with the bytes that it has.
+    /// Opens the partial upload of `path`. Returns its length in bytes, too.
     pub(super) fn find(&self, path: &[u8]) -> Option<(File, u64)> {
         let (file, status) = self.jail.kept(&self.key(path)).ok()?;
         Some((file, status.len))
@@ -48,8 +49,8 @@ impl Partials {
         half.map(|octet| format!("{octet:02x}")).collect::<String>().into_bytes()
     }
 
-    /// Keeps the `len` bytes of `draft`, if that is within the limits. Their room is still taken as
-    /// that of a running upload; returns whether it is not any more.
+    /// Keeps the `len` bytes of `draft`, if the limits allow. Their space is charged to a running
+    /// upload; returns whether it has become that of a stored file.
     pub(super) fn keep(&self, draft: Draft, path: &[u8], len: u64) -> bool {
         if self.limits.count_max == 0 || len > self.limits.bytes_max {
             return false;
@@ -75,8 +76,8 @@ impl Partials {
     }
 }
 
-/// Removes partial uploads of a root that are too old, and the oldest beyond its other limits; `newest`
-/// goes last.
+/// Removes partial uploads of a root that are too old, and the oldest ones beyond its other limits.
+/// `newest` is removed last.
 pub(super) fn trim(jail: &Jail, space: Option<&Space>, limits: Limits, newest: Option<&[u8]>) {
     let Ok(mut all) = jail.all_kept() else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -95,7 +96,7 @@ pub(super) fn trim(jail: &Jail, space: Option<&Space>, limits: Limits, newest: O
 }
 
 fn remove(jail: &Jail, space: Option<&Space>, key: &[u8]) {
-    // Most of the time there is none.
+    // Usually there is none, which is an error here.
     _ = match space {
         Some(space) => space.remove(|| {
             let bytes = jail.remove_kept(key)?;
@@ -138,7 +139,7 @@ mod tests {
         }
     }
 
-    /// Breaks an upload off after `len` bytes.
+    /// Interrupts an upload after `len` bytes.
     fn break_off(partials: &Partials, name: &str, len: usize) -> bool {
         let draft = partials.jail.create(name.as_bytes(), Existing::Replace).unwrap();
         draft.file().write_all(&vec![1; len]).unwrap();

@@ -1,7 +1,7 @@
-//! Where a session listens for its data connection.
+//! Listeners for passive data connections.
 //!
-//! Most who are told a port have connected to it by the time they name a file, so nothing watches
-//! it until somebody has to be waited for: that saves four calls of the kernel for each file.
+//! Most clients have connected by the time they name a file, so a listener is registered with the
+//! runtime only when the session has to wait. This saves four system calls per file.
 
 use super::Server;
 use super::data::Stream;
@@ -19,57 +19,56 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
 
-/// How many connections the kernel keeps: one is used, and others must not be in its way.
+/// Length of the kernel's queue: one connection is used, and others must not block it.
 const BACKLOG: i32 = 4;
 
-/// How many ports are tried before the kernel is asked for one: where so many are taken, few are
-/// left.
+/// Number of ports tried before the kernel chooses one. If so many are taken, few are left.
 const ATTEMPTS_MAX: u64 = 64;
 
-/// How long an accept that fails for want of something waits for it.
+/// Delay after a failed accept, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The ports that a data connection may have.
+/// Ports for passive data connections.
 #[derive(Clone, Debug)]
 pub(super) struct Ports {
     range: RangeInclusive<u16>,
-    /// Any other will do as well.
+    /// Whether any other port may be used too.
     is_any: bool,
 }
 
 impl Ports {
-    /// These, and no others.
+    /// Uses these ports only.
     pub(super) const fn only(range: RangeInclusive<u16>) -> Self {
         Self { range, is_any: false }
     }
 
-    /// Returns how many of them one source may hold: a quarter of those that are configured.
+    /// Returns the number of ports that one source may hold: a quarter of those configured.
     pub(super) fn share(&self) -> Option<usize> {
         (!self.is_any).then(|| self.range.len().div_ceil(4))
     }
 
-    /// Any that the kernel gives to programs that do not care.
+    /// Uses the kernel's ephemeral ports.
     ///
-    /// They are tried by number: who asks the kernel for any gets none that has a connection in
-    /// TIME-WAIT, and after some ten thousand small files each question takes milliseconds.
+    /// They are tried by number. The kernel's own choice excludes ports with a connection in
+    /// TIME-WAIT, and after some ten thousand small files each choice takes milliseconds.
     pub(super) fn any() -> Self {
         Self { range: socket::ephemeral_ports().unwrap_or(0..=0), is_any: true }
     }
 }
 
-/// One of the configured ports, as part of what its source may hold.
+/// One configured port, counted for its source.
 pub(super) struct PortShare {
     server: Rc<Server>,
     source: IpAddr,
 }
 
-/// A source holds as many ports as it may.
+/// The source holds its maximum number of ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShareExceeded;
 
 impl PortShare {
-    /// Counts one more port of the source of `address`, of at most `share`; without a limit there is
-    /// nothing to count.
+    /// Counts one more port for the source of `address`, up to `share`. Without a limit nothing is
+    /// counted.
     pub(super) fn take(
         server: &Rc<Server>,
         address: IpAddr,
@@ -99,20 +98,20 @@ impl Drop for PortShare {
     }
 }
 
-/// A listener for one data connection.
+/// Listener for one data connection.
 #[derive(Debug)]
 pub(super) enum Listener {
     Idle(TcpListener),
     Watched(Registered<TcpListener>),
-    /// At a host of our own.
+    /// Listener of the user-space host.
     Own(host::Listener),
-    /// It cannot be watched.
+    /// Registration with the runtime failed.
     Broken,
 }
 
 impl Listener {
-    /// Listens at one of `ports` of this machine or of `host`, beginning at one of chance. Returns
-    /// where, too.
+    /// Opens a listener on one of `ports` of this machine or of `host`, starting at a random one.
+    /// Returns its address, too.
     pub(super) fn open(
         ports: &Ports,
         ip: IpAddr,
@@ -137,24 +136,24 @@ impl Listener {
         tried
     }
 
-    /// Returns whether nobody has waited at it.
+    /// Returns whether the listener is not registered with the runtime yet.
     pub(super) const fn is_idle(&self) -> bool {
         matches!(self, Self::Idle(_))
     }
 
-    /// Returns who has come already, if anybody has.
+    /// Accepts a connection that is already waiting.
     pub(super) fn try_accept(&self) -> Option<(Stream, SocketAddr)> {
         let (stream, from) = match self {
             Self::Idle(socket) => accept(socket).ok()?,
             Self::Watched(socket) => accept(socket.get_ref()).ok()?,
-            // Each of ours is waited for.
+            // Listeners of the user-space host are only awaited.
             Self::Own(_) | Self::Broken => return None,
         };
         Some((Stream::Fresh(stream), from))
     }
 
-    /// Waits for who comes, whom nothing watches yet: a small file moves at once. Nobody is lost if
-    /// it is not waited for to the end.
+    /// Waits for a connection. It is not registered with the runtime, so that a small file moves at
+    /// once. Cancel safe.
     pub(super) async fn accept(&mut self) -> io::Result<(Stream, SocketAddr)> {
         if let Self::Own(listener) = self {
             let (stream, from) = listener.accept().await?;
@@ -171,7 +170,8 @@ impl Listener {
             match accept(socket.get_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
                 Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
-                    // No descriptors are left, as a rule: who came waits there, and is found again.
+                    // Usually no descriptors are left. The connection stays queued and is accepted
+                    // later.
                     tokio::time::sleep(PAUSE).await;
                     return Err(error);
                 }
@@ -183,7 +183,7 @@ impl Listener {
     }
 }
 
-/// Listens at `at`, which is a port of `host` if there is one.
+/// Listens at `at`, on `host` if it is given.
 fn open_at(at: SocketAddr, host: Option<&Host>) -> Option<(Listener, SocketAddr)> {
     let Some(host) = host else {
         return listen(at).map(|(socket, at)| (Listener::Idle(socket), at));
@@ -195,12 +195,12 @@ fn listen(at: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).ok()?;
-    // A port whose last connection is in TIME-WAIT is used again (RFC 9293 3.6.1).
+    // Allows reuse of a port whose last connection is in TIME-WAIT (RFC 9293 §3.6.1).
     sockopt::set_socket_reuseaddr(&socket, true).ok()?;
     rustix::net::bind(&socket, &at).ok()?;
     rustix::net::listen(&socket, BACKLOG).ok()?;
     let socket = TcpListener::from(socket);
-    // Only the kernel's own choice has to be asked for.
+    // Only a port chosen by the kernel has to be queried.
     let at = if at.port() == 0 { socket.local_addr().ok()? } else { at };
     Some((socket, at))
 }
@@ -224,7 +224,7 @@ mod tests {
         let (first, at) = Listener::open(&Ports::any(), HERE, None).unwrap();
         let near = TcpStream::connect(at).unwrap();
         let (far, _) = first.try_accept().unwrap();
-        // Who ends first waits.
+        // The end that closes first enters TIME-WAIT.
         drop((first, far));
         drop(near);
         let again = Listener::open(&Ports::only(at.port()..=at.port()), HERE, None).unwrap();

@@ -1,14 +1,14 @@
-//! What tasks of one thread leave for another task of it.
+//! Local queue between tasks of one thread.
 //!
-//! A channel of the runtime makes room for dozens at once; ten thousand who wait have none of it
-//! here until something is left for them.
+//! A tokio channel allocates room for dozens of messages when it is created. This queue allocates
+//! nothing until a message is queued, which matters with ten thousand idle sessions.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// One end of a queue; all ends are alike, and one of them is waited at.
+/// Handle of a queue. All handles are equivalent; at most one task may wait in [`Post::take`].
 pub(super) struct Post<T>(Rc<Office<T>>);
 
 struct Office<T> {
@@ -24,13 +24,13 @@ impl<T> Clone for Post<T> {
 }
 
 impl<T> Post<T> {
-    /// Makes a queue of at most `limit`.
+    /// Creates a queue of at most `limit` messages.
     pub(super) fn new(limit: usize) -> Self {
         let (left, waiting) = (RefCell::new(VecDeque::new()), Cell::new(None));
         Self(Rc::new(Office { left, limit, waiting }))
     }
 
-    /// Leaves something. Returns whether there was room.
+    /// Enqueues a message. Returns whether there was room.
     pub(super) fn put(&self, thing: T) -> bool {
         let mut left = self.0.left.borrow_mut();
         let has_room = left.len() < self.0.limit;
@@ -43,7 +43,7 @@ impl<T> Post<T> {
         has_room
     }
 
-    /// Waits for the next thing. Nothing is lost if it is not waited for to the end.
+    /// Waits for the next message. Cancel safe.
     pub(super) async fn take(&self) -> T {
         std::future::poll_fn(|context| {
             let mut left = self.0.left.borrow_mut();
@@ -52,7 +52,7 @@ impl<T> Post<T> {
                 return Poll::Pending;
             };
             if left.is_empty() {
-                // It may never be needed again.
+                // Free the buffer: the queue may never be used again.
                 left.shrink_to_fit();
             }
             Poll::Ready(thing)

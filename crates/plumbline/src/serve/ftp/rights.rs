@@ -1,4 +1,4 @@
-//! What a user may do with files, and in which folder.
+//! Access rights of a user, by directory.
 //!
 //! ```toml
 //! rights = "read-only"                       # a word for a usual set
@@ -8,14 +8,15 @@
 //! "/secret" = []
 //! ```
 //!
-//! The nearest folder above a name says what may be done there, and replaces what those above it
-//! say. A name is what the user sees: what a link leads to has the rights of where the link stands.
-//! A folder that has rights of its own is neither renamed nor removed, nor is one that it is in,
-//! which would take it out of its rights. To rename from one folder to another takes the rights to
-//! delete there and to write here, and gives nobody to read what he could not.
+//! The rights of the nearest directory above a name apply and replace those of the directories
+//! above it. Names are those that the user sees: the target of a symbolic link has the rights of
+//! the link's location. A directory with rights of its own can be neither renamed nor removed, nor
+//! can a directory that contains it, because that would take it out of its rights. Renaming from
+//! one directory to another requires the right to delete in the first and to write in the second,
+//! and never makes a file readable to a user that could not read it before.
 //!
-//! So a link from elsewhere into a folder with rights of its own is a way around them: whoever serves
-//! sees to it that there is none. By FTP nobody makes a link.
+//! A symbolic link from elsewhere into a directory with rights of its own therefore bypasses them;
+//! the administrator must not create one. FTP has no command that creates links.
 
 use super::super::folder;
 use protocols::application::ftp::server::{FileError, Rights};
@@ -24,7 +25,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The words for usual sets, with what they stand for.
+/// Names of common sets of rights.
 const WORDS: [(&str, Rights); 5] = [
     ("read-only", Rights::READ_ONLY),
     ("write-once", Rights::READ_ONLY.with(Right::Write).with(Right::MakeDirectory)),
@@ -33,18 +34,18 @@ const WORDS: [(&str, Rights); 5] = [
     ("drop-box", Rights::NONE.with(Right::Write)),
 ];
 
-/// What is there stays, under its name.
+/// Existing files remain, under their names.
 const NO_DELETE: Rights =
     Rights::ALL.without(Right::Delete).without(Right::Overwrite).without(Right::Rename);
 
-/// Rights, as the configuration says them: by a word, or one by one.
+/// Rights in the configuration: the name of a set, or a list of rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Said")]
 pub(super) struct Granted(pub(super) Rights);
 
-/// What stands in the file.
+/// Value in the configuration file.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "rights are a word, or a list of the names of rights")]
+#[serde(untagged, expecting = "rights must be a string or a list of strings")]
 enum Said {
     Word(String),
     Each(Vec<String>),
@@ -74,12 +75,12 @@ impl TryFrom<Said> for Granted {
         match said {
             Said::Word(word) => of_word(&word).map(Self).ok_or_else(|| {
                 let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();
-                format!("'{word}' are no rights: say {}, or a list", words.join(", "))
+                format!("unknown rights '{word}': use {}, or a list", words.join(", "))
             }),
             Said::Each(names) => {
                 let mut rights = Rights::NONE;
                 for name in names {
-                    // Who has a mailbox may be sent mail: that is said of the spool.
+                    // The right to send mail follows from the spool, not from this setting.
                     let right = Right::from_name(&name).filter(|right| *right != Right::Mail);
                     rights = rights.with(right.ok_or_else(|| unknown(&name))?);
                 }
@@ -96,50 +97,51 @@ fn of_word(word: &str) -> Option<Rights> {
 fn unknown(name: &str) -> String {
     let named = Right::NAMED.iter().filter(|(right, _)| *right != Right::Mail);
     let names: Vec<&str> = named.map(|(_, name)| *name).collect();
-    format!("'{name}' is no right: there are {}", names.join(", "))
+    format!("unknown right '{name}': use {}", names.join(", "))
 }
 
-/// Returns rights as a log has them.
+/// Returns the rights in the words of the log.
 pub(super) fn in_words(rights: Rights) -> Cow<'static, str> {
     match WORDS.iter().find(|(_, known)| *known == rights).map(|(word, _)| *word) {
-        Some("read-only") => "to be read".into(),
-        Some("write-once") => "to be read, and written once".into(),
-        Some("writable") => "to be read and written".into(),
-        Some(word) => format!("with the rights {word}").into(),
+        Some("read-only") => "read-only".into(),
+        Some("write-once") => "write-once".into(),
+        Some("writable") => "writable".into(),
+        Some(word) => format!("rights {word}").into(),
         None => {
             let held = Right::NAMED.iter().filter(|(right, _)| rights.contains(*right));
             let names: Vec<&str> = held.map(|(_, name)| *name).collect();
-            format!("with the rights {}", names.join(", ")).into()
+            format!("rights {}", names.join(", ")).into()
         }
     }
 }
 
-/// What may be done with a file or a folder, and with the name that it has.
+/// Rights to a file or directory, and to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) rights: Rights,
     pub(super) of_name: Rights,
 }
 
-/// What a user may in each folder.
+/// Rights of a user by directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     everywhere: Rights,
-    /// Folders that have rights of their own, the longest names first.
+    /// Directories with rights of their own, sorted by decreasing length of the name.
     folders: Vec<(Vec<u8>, Rights)>,
 }
 
 impl Access {
-    /// The same everywhere.
+    /// Returns the same rights for all directories.
     pub(super) const fn everywhere(rights: Rights) -> Self {
         Self { everywhere: rights, folders: Vec::new() }
     }
 
-    /// Puts together what is said of all and of single folders.
+    /// Combines general rights and rights of single directories.
     ///
     /// # Errors
     ///
-    /// If a folder's name does not begin with `/`, leads through `.` or `..`, or is said twice.
+    /// Returns an error if a directory name does not begin with `/`, contains `.` or `..`, or is
+    /// listed twice.
     pub(super) fn new(
         everywhere: Granted,
         folders: &BTreeMap<String, Granted>,
@@ -148,14 +150,14 @@ impl Access {
         for (folder, rights) in folders {
             let name = folder.trim_end_matches('/');
             if !folder.starts_with('/') || name.is_empty() || name.contains("//") {
-                return Err(format!("'{folder}' is no folder below the root: it begins with /"));
+                return Err(format!("invalid directory '{folder}': it must begin with /"));
             }
             if name.split('/').any(|component| matches!(component, "." | "..")) {
-                return Err(format!("'{folder}' leads through . or ..: say where it leads to"));
+                return Err(format!("invalid directory '{folder}': it contains . or .."));
             }
             let name = name.as_bytes().to_vec();
             if of_folders.iter().any(|(known, _)| *known == name) {
-                return Err(format!("'{folder}' is said twice"));
+                return Err(format!("duplicate directory '{folder}'"));
             }
             of_folders.push((name, rights.0));
         }
@@ -163,7 +165,7 @@ impl Access {
         Ok(Self { everywhere: everywhere.0, folders: of_folders })
     }
 
-    /// Returns it with one more right everywhere.
+    /// Returns the rights with one more right in every directory without rights of its own.
     #[must_use]
     pub(super) const fn with(self, right: Right) -> Self {
         let mut access = self;
@@ -171,38 +173,37 @@ impl Access {
         access
     }
 
-    /// Returns what may be done anywhere.
+    /// Returns the union of the rights of all directories.
     pub(super) fn anywhere(&self) -> Rights {
         self.folders.iter().fold(self.everywhere, |all, (_, rights)| all.or(*rights))
     }
 
-    /// Returns whether files may come in anywhere.
+    /// Returns whether files may be written in any directory.
     pub(super) fn writes(&self) -> bool {
         let rights = self.anywhere();
         [Right::Write, Right::Overwrite, Right::Append].iter().any(|right| rights.contains(*right))
     }
 
-    /// Returns the folders that have rights of their own.
+    /// Returns the directories with rights of their own.
     pub(super) fn folders(&self) -> impl Iterator<Item = &[u8]> {
         self.folders.iter().map(|(folder, _)| folder.as_slice())
     }
 
-    /// Returns what may be done with what is called `path`.
+    /// Returns the rights to `path`.
     pub(super) fn at(&self, path: &[u8]) -> Rights {
         let holds = |folder: &[u8]| is_in(path, folder);
         let nearest = self.folders.iter().find(|(folder, _)| holds(folder));
         nearest.map_or(self.everywhere, |(_, rights)| *rights)
     }
 
-    /// Returns what may be done with what is called `path`, and with its name: see
-    /// [`Self::need_of_name`].
+    /// Returns the rights to `path` and to its name; see [`Self::need_of_name`].
     pub(super) fn with_name(&self, path: &[u8]) -> Held {
         let rights = self.at(path);
         let of_name = if self.keeps(path) { Rights::NONE } else { rights };
         Held { rights, of_name }
     }
 
-    /// As [`Self::with_name`], of what is called `name` in a folder.
+    /// Like [`Self::with_name`], for the entry `name` of a directory.
     pub(super) fn within(&self, folder: &[u8], name: &[u8]) -> Held {
         if self.folders.is_empty() {
             return Held { rights: self.everywhere, of_name: self.everywhere };
@@ -211,11 +212,11 @@ impl Access {
         self.with_name(&[folder, b"/", name].concat())
     }
 
-    /// Looks whether `right` is there for what is called `path`.
+    /// Checks for a right to `path`.
     ///
     /// # Errors
     ///
-    /// [`FileError::Missing`] if it is not.
+    /// Returns [`FileError::Missing`] if the user does not have it.
     pub(super) fn need(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
         let rights = match self.folders.is_empty() {
             true => self.everywhere,
@@ -224,27 +225,27 @@ impl Access {
         if rights.contains(right) { Ok(()) } else { Err(FileError::Missing(right)) }
     }
 
-    /// As [`Self::need`], of what is done to the name itself, which a folder with rights of its own
-    /// and those that it is in keep.
+    /// Like [`Self::need`], for an operation on the name itself, which is not allowed for a
+    /// directory with rights of its own and the directories that contain it.
     ///
     /// # Errors
     ///
-    /// [`FileError::Missing`] if it is not.
+    /// Returns [`FileError::Missing`] if the user does not have the right.
     pub(super) fn need_of_name(&self, right: Right, path: &VirtualPath) -> Result<(), FileError> {
         self.need(right, path)?;
         if self.keeps(&path.to_bytes()) { Err(FileError::Missing(right)) } else { Ok(()) }
     }
 
-    /// Returns whether a folder with rights of its own has this name, or is in what has it.
+    /// Returns whether `name` is, or contains, a directory with rights of its own.
     fn keeps(&self, name: &[u8]) -> bool {
         self.folders.iter().any(|(folder, _)| is_in(folder, name))
     }
 
-    /// Looks whether what is called `from` may be called `to`, as far as rights go by folder.
+    /// Checks whether the rights by directory allow renaming `from` to `to`.
     ///
     /// # Errors
     ///
-    /// [`FileError::Missing`] with the right that is not there.
+    /// Returns [`FileError::Missing`] with the missing right.
     pub(super) fn need_to_rename(
         &self,
         from: &VirtualPath,
@@ -255,7 +256,7 @@ impl Access {
         if from.parent() == to.parent() {
             return Ok(());
         }
-        // It goes from one folder, and comes into another.
+        // The file leaves one directory and enters another.
         self.need(Right::Delete, from)?;
         self.need(Right::Write, to)?;
         if self.at(&to.to_bytes()).contains(Right::Read) {
@@ -265,7 +266,7 @@ impl Access {
     }
 }
 
-/// Returns whether `path` is `folder`, or in it.
+/// Returns whether `path` is `folder` or lies below it.
 fn is_in(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
@@ -307,8 +308,8 @@ mod tests {
     fn what_is_no_right_is_refused_with_those_that_are() {
         let refused = |text: &str| access(&format!("rights = {text}")).unwrap_err();
         assert!(refused("\"wriatble\"").contains("read-only, write-once, writable"));
-        assert!(refused("[\"lits\"]").contains("'lits' is no right: there are list, read, write"));
-        assert!(refused("7").contains("rights are a word, or a list"));
+        assert!(refused("[\"lits\"]").contains("unknown right 'lits': use list, read, write"));
+        assert!(refused("7").contains("rights must be a string or a list"));
         assert!(access("rights = []\n[folders]\nincoming = []").is_err());
     }
 
@@ -369,10 +370,10 @@ mod tests {
     #[test]
     fn a_folder_of_a_rule_that_nothing_is_called_is_refused() {
         for (folder, why) in [
-            ("/a/../in", "leads through"),
-            ("/./in", "leads through"),
-            ("/..", "leads through"),
-            ("/in/", "is said twice"),
+            ("/a/../in", "contains . or .."),
+            ("/./in", "contains . or .."),
+            ("/..", "contains . or .."),
+            ("/in/", "duplicate directory"),
         ] {
             let text = format!("rights = []\n[folders]\n\"/in\" = []\n\"{folder}\" = []\n");
             let refused = access(&text).unwrap_err();
@@ -390,9 +391,9 @@ mod tests {
 
     #[test]
     fn a_log_says_rights_in_words() {
-        assert_eq!(in_words(Rights::READ_ONLY), "to be read");
-        assert_eq!(in_words(Rights::NONE.with(Right::Write)), "with the rights drop-box");
+        assert_eq!(in_words(Rights::READ_ONLY), "read-only");
+        assert_eq!(in_words(Rights::NONE.with(Right::Write)), "rights drop-box");
         let two = Rights::READ_ONLY.with(Right::Delete);
-        assert_eq!(in_words(two), "with the rights list, read, delete");
+        assert_eq!(in_words(two), "rights list, read, delete");
     }
 }

@@ -1,11 +1,12 @@
-//! TLS on a data connection, as a task of the server's moves it.
+//! TLS on a data connection, driven by the transfer task.
 //!
-//! A server of TLS 1.3 sends its tickets when the handshake is over (RFC 8446 §4.6.1). Many who
-//! send a file write all of it behind their handshake, read nothing and close. If the tickets come
-//! then, or lie unread, the sender's kernel resets the connection and throws away what it has not
-//! sent: the file is cut off. So where a file comes in they wait for its end: behind the sender's
-//! own end they harm nobody, and who waits for our end still gets them. In TLS 1.2 nothing waits:
-//! the last flight of the handshake is ours (RFC 5246 §7.3).
+//! A TLS 1.3 server sends its session tickets after the handshake (RFC 8446 §4.6.1). Many clients
+//! that upload a file write all of it directly after the handshake, read nothing and close. If
+//! tickets arrive after that, or remain unread, the client's kernel resets the connection and
+//! discards unsent data, which truncates the file. For an upload the tickets are therefore held
+//! back until its end. After the client's own end they do no harm, and a client that waits for the
+//! server's end still receives them. In TLS 1.2 nothing is held back, because the server sends the
+//! last flight of the handshake (RFC 5246 §7.3).
 
 use super::socket::Socket;
 use super::{Server, tickets};
@@ -23,17 +24,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
 
-/// Tickets are a few hundred bytes; more than this does not wait.
+/// Maximum size of held output. Tickets have a few hundred bytes; larger output is sent.
 const HELD_MAX_BYTES: usize = 8 * 1024;
 
-/// A data connection in TLS.
+/// Data connection in TLS.
 pub(super) struct Secured {
     layer: RecordLayer,
     server: Option<Rc<Server>>,
     stream: Socket,
-    /// Whether a file comes in, whose end our tickets wait for.
+    /// Whether the transfer is an upload, until whose end the tickets are held.
     is_incoming: bool,
-    /// What came with the handshake.
+    /// Data received with the handshake.
     early: Vec<u8>,
 }
 
@@ -43,25 +44,25 @@ impl fmt::Debug for Secured {
     }
 }
 
-/// What TLS of a data connection is made with.
+/// Parameters of TLS on a data connection.
 #[derive(Clone)]
 pub(super) struct Security {
-    /// Who is charged for it.
+    /// Server whose meter is charged.
     pub(super) server: Option<Rc<Server>>,
     pub(super) configuration: Arc<ServerConfig>,
-    /// What the tickets of the session hold.
+    /// Token in the tickets of the session.
     pub(super) token: [u8; tickets::TOKEN_LEN],
-    /// Whose tickets are taken besides, if one of them is required.
+    /// Family whose tickets are accepted too; resumption is required if it is set.
     pub(super) family: Option<tickets::Family>,
 }
 
 impl Secured {
-    /// Does the handshake.
+    /// Performs the handshake.
     ///
     /// # Errors
     ///
-    /// If there is no TLS with the far side, or it does not resume a session of this token where
-    /// that is required.
+    /// Returns an error if the handshake fails, and [`ErrorKind::PermissionDenied`] if the client
+    /// does not resume a required TLS session.
     pub(super) async fn accept(
         stream: Socket,
         security: &Security,
@@ -84,13 +85,13 @@ impl Secured {
                 Turn::Ended if secured.layer.is_handshaking() => {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
-                // The last flight of the handshake may have come, and with it data or, of an empty
-                // file, the end.
+                // The last flight of the handshake may have arrived with data or, for an empty
+                // file, with the end.
                 Turn::Again | Turn::NeedsInput | Turn::Open | Turn::Ended => {}
             }
         }
         if secured.layer.agreed().protocol_version() != Some(ProtocolVersion::TLSv1_3) {
-            // The far side waits for our last flight. Tickets can go with what is said first.
+            // The client waits for the last flight. Tickets can be sent with the first data.
             while secured.turn(Saying::Nothing, &mut keep)? == Turn::Again {}
             secured.flush().await?;
         }
@@ -102,28 +103,28 @@ impl Secured {
         Ok(secured)
     }
 
-    /// Returns what was agreed.
+    /// Returns the negotiated parameters.
     pub(super) fn tls(&self) -> DataTls {
         DataTls::of(self.layer.agreed())
     }
 
-    /// Returns how long enciphering and deciphering took.
+    /// Returns the time spent on encryption and decryption.
     pub(super) fn spent(&self) -> Duration {
         self.layer.spent()
     }
 
-    /// Returns what is below.
+    /// Returns the socket below TLS.
     pub(super) const fn stream(&self) -> &Socket {
         &self.stream
     }
 
-    /// Waits for data, gives it to `each` in pieces, and returns how much that was; none at the end.
-    /// At most `at_most` bytes are read of the wire for it, or a record. Nothing is lost if it is
-    /// not waited for to the end.
+    /// Waits for data, passes it to `each` in pieces, and returns its length; 0 at the end. Reads
+    /// at most `at_most` bytes or one record from the socket. Cancel safe.
     ///
     /// # Errors
     ///
-    /// What TLS or the connection says; [`ErrorKind::UnexpectedEof`] if it ends without saying so.
+    /// Returns the error of TLS or of the connection, and [`ErrorKind::UnexpectedEof`] if the
+    /// connection ends without close_notify.
     pub(super) fn poll_receive(
         &mut self,
         context: &mut Context<'_>,
@@ -164,24 +165,24 @@ impl Secured {
     ///
     /// # Errors
     ///
-    /// What TLS or the connection says.
+    /// Returns the error of TLS or of the connection.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.charged(Account::Encryption, |secured| secured.say(Saying::Data(bytes)))?;
         self.flush().await
     }
 
-    /// Says that nothing follows, behind all that waits to be said, and closes our side.
+    /// Sends pending output and close_notify, and closes the connection for writing.
     ///
     /// # Errors
     ///
-    /// What TLS or the connection says.
+    /// Returns the error of TLS or of the connection.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         self.say(Saying::End)?;
         self.flush().await?;
         self.stream.shutdown().await
     }
 
-    /// Does a part of the work on an account of who serves. What takes the data has its own.
+    /// Charges `work` to an account of the server. The consumer of the data has its own account.
     fn charged<T>(&mut self, account: Account, work: impl FnOnce(&mut Self) -> T) -> T {
         match self.server.clone() {
             Some(server) => server.charge(account, || work(self)),
@@ -193,7 +194,7 @@ impl Secured {
         loop {
             match self.turn(saying, &mut |_| {})? {
                 Turn::Open => return Ok(()),
-                // The far side may have ended, and still hears.
+                // The client may have ended its side and still reads.
                 Turn::Again | Turn::Ended => {}
                 Turn::NeedsInput => return Err(ErrorKind::NotConnected.into()),
             }
@@ -202,12 +203,13 @@ impl Secured {
 
     fn turn(&mut self, saying: Saying<'_>, each: &mut dyn FnMut(&[u8])) -> io::Result<Turn> {
         self.layer.turn(saying, each).inspect_err(|_| {
-            // One try: who does not hear any more need not be told.
+            // Sends the alert in one attempt, because a client that no longer reads does not need
+            // it.
             _ = self.stream.try_write(self.layer.output());
         })
     }
 
-    /// Returns whether what is to be said are tickets, whose time has not come.
+    /// Returns whether pending output consists of tickets that are held back.
     fn holds_tickets(&self) -> bool {
         let agreed = self.layer.agreed();
         self.is_incoming
@@ -232,7 +234,7 @@ impl Secured {
         std::future::poll_fn(|context| self.poll_read(context, 0)).await
     }
 
-    /// Says what is to be said by now and reads more of the wire, at least a byte.
+    /// Sends pending output that is not held back, and reads at least one byte.
     fn poll_read(&mut self, context: &mut Context<'_>, at_most: usize) -> Poll<io::Result<()>> {
         if !self.holds_tickets() {
             ready!(self.poll_flush(context))?;

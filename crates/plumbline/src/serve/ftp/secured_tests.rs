@@ -1,4 +1,4 @@
-//! Tests of a data connection in TLS, over the loopback, with another program's end at the other.
+//! Tests of TLS on a data connection over the loopback interface, with tokio-rustls as the client.
 
 use super::*;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion
 const OURS: [u8; tickets::TOKEN_LEN] = [1; tickets::TOKEN_LEN];
 const ANOTHER: [u8; tickets::TOKEN_LEN] = [2; tickets::TOKEN_LEN];
 
-/// A server's configuration and a client's, which remembers sessions.
+/// Configurations of a server, and of a client that remembers sessions.
 struct Desk {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
@@ -60,7 +60,7 @@ impl Desk {
         (near, far.unwrap())
     }
 
-    /// Takes up a session under `first`, and then another under `then`, which has to be the same.
+    /// Makes a session with token `first`, then one with token `then` that has to resume it.
     async fn meet_again(
         &self,
         first: [u8; tickets::TOKEN_LEN],
@@ -68,7 +68,7 @@ impl Desk {
     ) -> io::Result<Secured> {
         let (near, mut far) = self.meet(&self.security(first, false), false).await;
         near.unwrap().finish().await.unwrap();
-        // The tickets come with the end.
+        // The tickets arrive with the end.
         far.read_to_end(&mut Vec::new()).await.unwrap();
         self.meet(&self.security(then, true), false).await.0
     }
@@ -103,7 +103,7 @@ async fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
     for version in [&TLS13, &TLS12] {
         let desk = Desk::new(version);
         let security = desk.security(OURS, false);
-        // In TLS 1.2 the client's flight is the last one where it resumes a session.
+        // In TLS 1.2 the client sends the last flight when it resumes a session.
         let (near, mut far) = desk.meet(&security, false).await;
         near.unwrap().finish().await.unwrap();
         far.read_to_end(&mut Vec::new()).await.unwrap();

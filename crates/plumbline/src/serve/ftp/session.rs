@@ -1,8 +1,9 @@
-//! One session: the engine with its control connection, its data connection and its files.
+//! FTP session: connects the protocol engine with the control connection, data connection and
+//! files.
 //!
-//! One loop answers what the engine asks, and waits for whatever comes first: the control
-//! connection, a data connection, the end of something that was begun, the engine's deadline, the
-//! end of the server. What takes long runs in a task of its own and sends its [`Answer`] here.
+//! One loop handles the engine's events and waits for the first of: the control connection, a data
+//! connection, the end of a task, the engine's deadline, the shutdown of the server. Long
+//! operations run in tasks that send an [`Answer`].
 
 use super::control::Control;
 use super::data::{self, Mover, Stream, Work};
@@ -45,39 +46,39 @@ use tokio::task::JoinHandle;
 mod ending;
 mod report;
 
-/// The most answers that wait: one for each thing that runs at a time, and one that is late.
+/// Maximum number of queued answers: one for each concurrent task, and a late one.
 const ANSWERS_MAX: usize = 8;
-/// The most restart markers of a sender that wait to be told.
+/// Maximum number of queued restart markers of a sending client.
 const MARKERS_MAX: usize = 64;
-/// What is said when the server ends.
+/// Reply sent when the server shuts down.
 const FAREWELL: &[u8] = b"421 The server is closing, goodbye\r\n";
 
-/// A sender's restart marker, and how much of our file was written by then.
+/// Restart marker of a client, and the length of the local file at that point.
 pub(super) type Marker = (Vec<u8>, u64);
 
-/// What has come of something that ran by itself.
+/// Result of a task.
 enum Answer {
     Login(Vec<u8>, Proof<Box<Guest>>),
     Performed(Result<Outcome, FileError>),
     Opened(TransferId, Result<(Opened, Work), FileError>),
-    /// With the number of the route that it belongs to.
+    /// With the number of the route for which the connection was made.
     Connected(u64, io::Result<Socket>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
     Placed(TransferId, Option<Upload>, Result<Placement, FileError>),
 }
 
-/// A transfer, from its opening to its end.
+/// Transfer, from its opening to its end.
 struct Running {
     transfer: Transfer,
     record: Record,
     opened_at: Option<Moment>,
     begun: Moment,
     work: Option<Work>,
-    /// What has come in, and is whole.
+    /// Completely received file.
     upload: Option<Upload>,
     is_committing: bool,
-    /// When the upload was in place, and its reply was written.
+    /// Time when the upload was in place.
     placed_at: Option<Moment>,
     task: Option<JoinHandle<()>>,
     ledger: Rc<Ledger>,
@@ -91,7 +92,7 @@ impl Drop for Running {
     }
 }
 
-/// A task that ends with its session: what it waits for, it waits for no longer.
+/// Task that is aborted when its session ends.
 struct Bound(JoinHandle<()>);
 
 impl Drop for Bound {
@@ -100,14 +101,14 @@ impl Drop for Bound {
     }
 }
 
-/// What becomes of the TLS of the control connection, once the output is sent.
+/// Change of TLS on the control connection, due when the output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TurnOfTls {
     Begins,
     Ends,
 }
 
-/// One session.
+/// FTP session.
 pub(super) struct Session {
     server: Rc<Server>,
     entrance: Entrance,
@@ -116,48 +117,48 @@ pub(super) struct Session {
     local: SocketAddr,
     peer: SocketAddr,
     clock: Monotonic,
-    /// What the TLS tickets of this session hold.
+    /// Token in the TLS tickets of this session.
     token: [u8; tickets::TOKEN_LEN],
-    /// The sessions whose tickets are as good as those of this one.
+    /// Sessions whose tickets are accepted like those of this one.
     family: tickets::Family,
-    /// Which host was named when TLS began.
+    /// Host name received when TLS began.
     tls_name: Option<TlsName>,
-    /// The host to whose files its user has come; `None` for the server's own.
+    /// Virtual host of the user; `None` for the server's own files.
     host: Option<Box<str>>,
     guest: Option<Guest>,
     listener: Option<Listener>,
     port_share: Option<PortShare>,
-    /// Where that is, and who has come to it.
+    /// Local and remote address of the passive data connection.
     data_ends: (Option<SocketAddr>, Option<SocketAddr>),
-    /// Whether all that is to be said of the listener has gone.
+    /// Whether the replies to the request for the listener have been sent.
     is_told: bool,
-    /// Whether a transfer waits for who comes to the listener.
+    /// Whether a transfer waits for a connection to the listener.
     awaits_data: bool,
-    /// The path of which the client means the partial upload, until the next transfer.
+    /// Path whose partial upload the client has selected, until the next transfer.
     selected: Option<VirtualPath>,
-    /// The path that SIZE or SITE PARTIAL asks for just now.
+    /// Path of the current SIZE or SITE PARTIAL.
     asked: Option<VirtualPath>,
-    /// A data connection that nobody uses yet.
+    /// Data connection that no transfer uses yet.
     arrived: Option<Stream>,
-    /// Counts the ways in which data connections were to be made.
+    /// Number of data routes so far; identifies late connections.
     route: u64,
     running: Option<Box<Running>>,
-    /// Logins and long commands that were begun for this session.
+    /// Tasks of logins and long commands of this session.
     bound: Vec<Bound>,
     input: Vec<u8>,
     turn_of_tls: Option<TurnOfTls>,
     answers: Post<Answer>,
     markers: Post<Marker>,
     closing: watch::Receiver<bool>,
-    /// Numbers the records.
+    /// Numbers the transfer records.
     record_session: transfers::Session,
-    /// How its opening was: TLS, and the login.
+    /// Timing of TLS and login, for the records.
     opening: Opening,
     data_asked_at: Option<Moment>,
     data_connected_at: Option<Moment>,
 }
 
-/// How long it took to open the session, and how its user proved who he is.
+/// Duration of TLS setup and login, and the kind of login.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     began: Moment,
@@ -167,11 +168,11 @@ struct Opening {
 }
 
 impl Session {
-    /// Begins a session with who has come.
+    /// Starts a session on an accepted connection.
     ///
     /// # Errors
     ///
-    /// If the connection has gone already, TLS fails or there is no entropy.
+    /// Returns an error if the connection is gone, TLS fails, or there is no entropy.
     pub(super) async fn begin(
         server: Rc<Server>,
         mut entrance: Entrance,
@@ -189,7 +190,7 @@ impl Session {
         let began = clock.now();
         let mut tls_name = None;
         if let Some(tls) = entrance.tls.as_mut().filter(|_| entrance.is_implicit_tls) {
-            // Few have it in their room for as long as they are here.
+            // Boxed: most sessions use no TLS, so do not reserve space for this future in each.
             Box::pin(control.secure(&mut tls.configuration, &token, &server)).await?;
             tls_name = named_in_tls(&control, tls, &server.settings().hosts);
         }
@@ -235,11 +236,11 @@ impl Session {
         })
     }
 
-    /// Serves until the end.
+    /// Runs the session to its end.
     ///
     /// # Errors
     ///
-    /// If the control connection breaks.
+    /// Returns an error if the control connection fails.
     pub(super) async fn run(mut self) -> io::Result<()> {
         let result = self.serve().await;
         if result.is_err() {
@@ -247,7 +248,7 @@ impl Session {
         }
         self.answer_events();
         while self.is_committing() {
-            // An upload may have to be taken back when it is in place.
+            // An upload may have to be withdrawn after it is placed.
             let answer = self.answers.take().await;
             self.take_answer(answer);
             self.answer_events();
@@ -265,12 +266,12 @@ impl Session {
                 return Ok(());
             }
             if *self.closing.borrow() {
-                // Its client has its reply, and the server does not wait for more.
+                // The client has its reply, and the server does not wait any longer.
                 self.engine.confirm_upload(&mut self.server.bench().cx());
                 self.answer_events();
             }
             let is_moving = self.running.as_ref().is_some_and(|running| {
-                // Who is sent away from a listing asks again.
+                // An interrupted listing can be requested again.
                 !matches!(running.transfer.kind, TransferKind::List { .. })
             });
             if *self.closing.borrow() && !is_moving && !has_output {
@@ -286,7 +287,7 @@ impl Session {
                 continue;
             }
             self.is_told |= !has_output;
-            // Who gives its command with that for the port may have come the moment it was told.
+            // A client that pipelines PASV and RETR may already have connected.
             let is_new = self.listener.as_ref().is_some_and(Listener::is_idle);
             if self.awaits_data && self.is_told && is_new && self.meet() {
                 continue;
@@ -295,7 +296,7 @@ impl Session {
         }
     }
 
-    /// Waits until anything happens, and takes it.
+    /// Waits for the next event and handles it.
     async fn wait(&mut self) -> io::Result<()> {
         let wants_input = self.engine.wants_input() && self.input.is_empty();
         let wants_input = wants_input && self.turn_of_tls.is_none();
@@ -315,8 +316,8 @@ impl Session {
                 }
             }
             arrived = accept(self.listener.as_mut().filter(|_| self.awaits_data)) => {
-                // Somebody has gone before he was let in, or there are no descriptors: others may
-                // come.
+                // The client closed before it was accepted, or no descriptors are left: keep
+                // listening.
                 if let Ok((stream, from)) = arrived {
                     self.arrive(stream, from);
                 }
@@ -329,7 +330,7 @@ impl Session {
             }
             () = elapse(left) => {
                 self.note_moved();
-                // What has come is not read yet, perhaps.
+                // The end of the control connection may not have been read yet.
                 if self.engine.is_confirming_upload() && self.control.has_ended() {
                     self.control_ended();
                 } else {
@@ -358,23 +359,23 @@ impl Session {
         let hosts = Arc::clone(&self.server.settings().hosts);
         let chosen = hosts.chosen(self.engine.host(), None);
         let (Some(tls), Ok(chosen)) = (&mut self.entrance.tls, chosen) else {
-            // There is none, or the host has gone since it was named.
+            // TLS is not available, or the host has been removed since it was named.
             self.engine.tls_started(false, &mut self.server.bench().cx());
             return Ok(());
         };
         if let Some(host) = chosen {
-            // Its data connections show the same certificate.
+            // Its data connections present the same certificate.
             tls.configuration = host::bound(&tls.configuration, &tls.certificates, host);
         }
         let began = self.clock.now();
         self.control.secure(&mut tls.configuration, &self.token, &self.server).await?;
-        // Whoever names a host before has made TLS with it, whether he says so again or not.
+        // A client that sent HOST before AUTH has negotiated TLS with that host even without SNI.
         self.tls_name = match chosen {
             Some(host) => Some(hosts.tls_name(host.name())),
             None => named_in_tls(&self.control, tls, &hosts),
         };
         self.opening.tls = Some(self.clock.now() - began);
-        // RFC 7151 §4: who has named the server itself, and a host in TLS, is not served.
+        // RFC 7151 §4: HOST for the server itself and SNI for a virtual host conflict.
         let agrees = hosts.chosen(self.engine.host(), self.tls_name.as_ref()).is_ok();
         self.engine.tls_started(agrees, &mut self.server.bench().cx());
         Ok(())
@@ -407,17 +408,17 @@ impl Session {
     fn spawn(&self, work: impl Future<Output = Answer> + 'static) {
         let answers = self.answers.clone();
         tokio::task::spawn_local(async move {
-            // Fewer run at a time than have room.
+            // The queue has room for all concurrent tasks.
             answers.put(work.await);
         });
     }
 
-    /// As [`Self::spawn`], for work that ends with the session.
+    /// Like [`Self::spawn`], for a task that is aborted when the session ends.
     fn spawn_bound(&mut self, work: impl Future<Output = Answer> + 'static) {
         let answers = self.answers.clone();
         self.bound.retain(|bound| !bound.0.is_finished());
         self.bound.push(Bound(tokio::task::spawn_local(async move {
-            // Fewer run at a time than have room.
+            // The queue has room for all concurrent tasks.
             answers.put(work.await);
         })));
     }
@@ -428,7 +429,7 @@ impl Session {
         let settings = server.settings();
         let host = settings.hosts.chosen(login.host.as_ref(), self.tls_name.as_ref());
         let Ok(host) = host else {
-            // It has gone since it was named: its users have nothing to do with the server's files.
+            // The host has been removed; its users must not get the server's own files.
             self.host = login.host.map(|host| host.as_bytes().escape_ascii().to_string().into());
             return self.take_answer(Answer::Login(name, Proof::Wrong));
         };
@@ -528,7 +529,7 @@ impl Session {
         self.data_ends = (None, None);
     }
 
-    /// A data connection is there. Returns whether it is the one.
+    /// Handles a data connection. Returns whether the engine accepts it.
     fn arrive(&mut self, stream: Stream, from: SocketAddr) -> bool {
         let is_it = self.engine.data_connected(from, &mut self.server.bench().cx());
         if is_it {
@@ -566,7 +567,7 @@ impl Session {
         let waits = transfer.offset_bytes > 0
             || matches!(kind, TransferKind::Append | TransferKind::Mail(_));
         if kind.is_incoming() && waits {
-            // The disk may take its time, and others do not wait for it.
+            // The disk may be slow; other sessions must not wait for it.
             let (server, source) = (Rc::clone(&self.server), self.peer.ip());
             return self.spawn_bound(async move {
                 let Ok(permit) = server.copies.turn(source).await else {
@@ -585,7 +586,7 @@ impl Session {
                     (opened, thread_cpu_time().saturating_sub(before))
                 });
                 let opened = opened.await.map(|(opened, cpu)| {
-                    // What stays of an old file was copied there.
+                    // APPE and REST copy the existing content here; count that CPU time too.
                     ledger.add_cpu(cpu);
                     opened
                 });
@@ -623,7 +624,7 @@ impl Session {
         }
     }
 
-    /// Takes who has come to the listener already. Returns whether it is the one.
+    /// Accepts connections already made to the listener. Returns whether one is the expected one.
     fn meet(&mut self) -> bool {
         while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::try_accept) {
             if self.arrive(stream, from) {
@@ -646,7 +647,7 @@ impl Session {
         let pace = self.guest.as_ref().map(|guest| Rc::clone(&guest.pace));
         let (clock, answers) = (self.clock, self.answers.clone());
         let markers = self.markers.clone();
-        // Who has not been told to begin has sent nothing.
+        // A client that has not received the 150 reply yet has sent no data.
         let is_told = self.engine.output().is_empty();
         let Some(running) = self.running_of(id) else { return };
         let (Some(stream), Some(work)) = (stream, running.work.take()) else {
@@ -787,8 +788,8 @@ impl Session {
     }
 }
 
-/// Returns what was named when TLS began on the control connection. Of a host, the data connections
-/// show the same certificate.
+/// Returns the host name that the client sent when TLS began. For a virtual host, also makes data
+/// connections present the same certificate.
 fn named_in_tls(control: &Control, tls: &mut Tls, hosts: &Hosts) -> Option<TlsName> {
     let name = hosts.tls_name(control.tls_name()?);
     if let Ok(Some(host)) = hosts.chosen(None, Some(&name)) {

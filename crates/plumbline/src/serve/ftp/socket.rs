@@ -1,6 +1,7 @@
-//! The TCP connections of a session: the kernel's, or those of a host of our own (`--via`).
+//! TCP connections of a session: kernel sockets, or those of a user-space host (`--via`).
 //!
-//! Only the kernel's have a descriptor, by which it moves files itself and tells of its TCP.
+//! Only kernel sockets have a descriptor, with which the kernel can move file data and report TCP
+//! statistics.
 
 use os::host::{self, Host};
 use protocols::transport::tcp::Profile;
@@ -12,21 +13,21 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// A TCP connection.
+/// TCP connection.
 #[derive(Debug)]
 pub(super) enum Socket {
-    /// Of the kernel's TCP.
+    /// Kernel TCP.
     Kernel(TcpStream),
-    /// Of our own.
+    /// User-space TCP.
     Own(host::Stream),
 }
 
 impl Socket {
-    /// Connects from the address `from` of this machine, or by `host`, to `to`.
+    /// Connects to `to`, from the address `from` of this machine or through `host`.
     ///
     /// # Errors
     ///
-    /// What the TCP says.
+    /// Returns the error of the kernel or of the user-space host.
     pub(super) async fn connect(
         host: Option<&Host>,
         from: IpAddr,
@@ -40,7 +41,7 @@ impl Socket {
         socket.connect(to).await.map(Self::Kernel)
     }
 
-    /// Returns the connection if it is the kernel's.
+    /// Returns the kernel socket, if it is one.
     pub(super) const fn kernel(&self) -> Option<&TcpStream> {
         match self {
             Self::Kernel(stream) => Some(stream),
@@ -48,11 +49,11 @@ impl Socket {
         }
     }
 
-    /// Returns our end.
+    /// Returns the local address.
     ///
     /// # Errors
     ///
-    /// If the host has failed, or the connection has gone.
+    /// Returns an error if the user-space host has failed or the connection is gone.
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Kernel(stream) => stream.local_addr(),
@@ -60,44 +61,44 @@ impl Socket {
         }
     }
 
-    /// Makes it fit for commands: nothing small waits, and urgent data stays where it was sent
-    /// (RFC 1123 §4.1.2.10). Both are so in our own TCP.
+    /// Sets socket options of a control connection: no Nagle delay, and urgent data inline (RFC
+    /// 1123 §4.1.2.10). The user-space TCP behaves so by default.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `setsockopt(2)`.
     pub(super) fn set_for_commands(&self) -> io::Result<()> {
         let Self::Kernel(stream) = self else { return Ok(()) };
         stream.set_nodelay(true)?;
         os::socket::set_urgent_inline(stream, true)
     }
 
-    /// Returns whether the peer has ended the connection, although what it sent before may not have
-    /// been read. The end of our own TCP is known only when it is read.
+    /// Returns whether the peer has closed the connection, even if data sent before has not been
+    /// read. The user-space TCP reports the end only on reading.
     pub(super) fn has_ended(&self) -> bool {
         let Self::Kernel(stream) = self else { return false };
         let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
         let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // If the kernel cannot say, the connection is as good as it was.
+        // If `poll` fails, the connection is assumed to be open.
         rustix::event::poll(&mut polled, Some(&now))
             .is_ok_and(|_| polled.iter().any(|polled| polled.revents().intersects(ends)))
     }
 
-    /// Returns whether the peer has acknowledged all that was written, even if the connection has ended
-    /// since; `None` if the kernel does not say, or it is a connection of our own TCP.
+    /// Returns whether the peer has acknowledged all written data, even if the connection has ended
+    /// since. Returns `None` if the kernel does not report it, and for the user-space TCP.
     pub(super) fn is_acknowledged(&self) -> Option<bool> {
         let info = os::socket::TcpInfo::of(self.kernel()?).ok()?;
         let sent = info.bytes_sent?.saturating_sub(info.bytes_retransmitted?);
-        // What a connection that was reset has not sent is dropped, and was not acknowledged.
+        // A reset connection drops unsent data, which was never acknowledged.
         Some(info.unsent_bytes? == 0 && info.bytes_acknowledged? >= sent)
     }
 
-    /// Writes what there is room for, without waiting.
+    /// Writes as many bytes as there is room for, without waiting.
     ///
     /// # Errors
     ///
-    /// What the TCP says; [`io::ErrorKind::WouldBlock`] if there is no room.
+    /// Returns the error of the socket; [`io::ErrorKind::WouldBlock`] if there is no room.
     pub(super) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self {
             Self::Kernel(stream) => stream.try_write(data),
@@ -167,25 +168,27 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// A port where control connections are accepted.
+/// Listener for control connections.
 #[derive(Debug)]
 pub(super) enum ControlListener {
-    /// Of the kernel's TCP.
+    /// Kernel TCP.
     Kernel(TcpListener),
-    /// Of our own.
+    /// User-space TCP.
     Own(host::Listener),
 }
 
 impl ControlListener {
-    /// Returns its name for the log.
+    /// Returns the address or port for the log.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// Returns the error of `getsockname(2)`.
     pub(super) fn name(&self) -> io::Result<String> {
         match self {
             Self::Kernel(listener) => Ok(listener.local_addr()?.to_string()),
-            Self::Own(listener) => Ok(format!("port {} of our own TCP/IP", listener.port())),
+            Self::Own(listener) => {
+                Ok(format!("port {} of plumb's own TCP/IP stack", listener.port()))
+            }
         }
     }
 
@@ -193,7 +196,7 @@ impl ControlListener {
     ///
     /// # Errors
     ///
-    /// What the TCP says.
+    /// Returns the error of the listener.
     pub(super) async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
         match self {
             Self::Kernel(listener) => {
@@ -208,7 +211,7 @@ impl ControlListener {
     }
 }
 
-/// Returns a handle of `host` whose connections carry files and their commands.
+/// Returns a handle of `host` with the TCP profile of file transfers.
 pub(super) fn for_files(host: &Host) -> Host {
     host.with_profile(Profile::FILES)
 }

@@ -1,34 +1,34 @@
-//! The room that the users of one root have together: a quota.
+//! Quota of one root, shared by its users.
 //!
-//! What is on the disk and what running uploads have taken are counted apart. A file is replaced,
-//! removed and renamed under the lock of the count, and what is given back is looked up there: of
-//! several uploads that replace one file, each gives back what the one before it has left. Links
-//! count nothing. What comes and goes outside of FTP is found by counting again now and then.
+//! Stored files and running uploads are counted apart. Files are replaced, removed and renamed
+//! while the usage is locked, and the released amount is looked up under the same lock: of several
+//! uploads that replace one file, each releases the length of its predecessor. Symbolic links count
+//! as nothing. A periodic recount finds changes made outside of FTP.
 //!
-//! Files and directories are also limited in number, since a file system has a limited number of
-//! inodes: one for each [`BYTES_PER_ENTRY`] of the quota, and [`ENTRIES_MIN`] at least.
+//! The number of files and directories is limited too, because a file system has a limited number
+//! of inodes: one for each [`BYTES_PER_ENTRY`] of the quota, and at least [`ENTRIES_MIN`].
 
 use os::jail::{Jail, Kind, Status};
 use protocols::application::ftp::server::FileError;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a quota for which it allows one file or directory: a block of most file systems.
+/// Bytes of quota per allowed file or directory: the block size of most file systems.
 const BYTES_PER_ENTRY: u64 = 4096;
-/// Files and directories that the smallest quota allows.
+/// Number of files and directories allowed by the smallest quota.
 const ENTRIES_MIN: u64 = 1000;
 
-/// What files and directories take of a quota.
+/// Amount that files and directories use of a quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     /// Bytes of files.
     pub(super) bytes: u64,
-    /// Files and directories.
+    /// Number of files and directories.
     pub(super) entries: u64,
 }
 
 impl Amount {
-    /// Returns what a name takes that has `status`.
+    /// Returns the amount used by an entry with `status`.
     pub(super) fn of(status: &Status) -> Self {
         match status.kind {
             Kind::File => Self { bytes: status.len, entries: 1 },
@@ -56,7 +56,7 @@ impl Amount {
     }
 }
 
-/// The room of one root.
+/// Quota and usage of one root.
 #[derive(Debug)]
 pub(super) struct Space {
     limit: Amount,
@@ -65,11 +65,11 @@ pub(super) struct Space {
 
 #[derive(Debug, Default)]
 struct Usage {
-    /// Files, directories, and partial uploads that are kept.
+    /// Files, directories and partial uploads.
     stored: Amount,
-    /// Taken by uploads that run.
+    /// Bytes taken by running uploads.
     running_bytes: u64,
-    /// What has happened since the last count began.
+    /// Changes since the start of the last count.
     changes: Changes,
 }
 
@@ -77,20 +77,20 @@ struct Usage {
 struct Changes {
     count: u64,
     added: Amount,
-    /// Whether a name has moved, so that the count may have missed it.
+    /// Whether an entry was moved, so that the count may have missed it.
     has_moved: bool,
 }
 
 impl Space {
-    /// Counts what there is; looks at all directories.
+    /// Counts the existing files; reads all directories.
     pub(super) fn of(jail: &Jail, limit_bytes: u64) -> Self {
         let entries = (limit_bytes / BYTES_PER_ENTRY).max(ENTRIES_MIN);
         let usage = Usage { stored: stored(jail), ..Usage::default() };
         Self { limit: Amount { bytes: limit_bytes, entries }, usage: Mutex::new(usage) }
     }
 
-    /// Counts again what there is. Where files come in meanwhile, the count may only lower the usage;
-    /// where a name moves, it says nothing.
+    /// Recounts the existing files. If files are stored meanwhile, the count may only lower the
+    /// usage; if an entry is moved, the count is discarded.
     pub(super) fn recount(&self, jail: &Jail) {
         self.usage().changes = Changes::default();
         let counted = stored(jail);
@@ -103,7 +103,7 @@ impl Space {
         }
     }
 
-    /// Takes room for a running upload.
+    /// Takes space for a running upload.
     pub(super) fn take(&self, bytes: u64) -> Result<(), FileError> {
         let mut usage = self.usage();
         let used = usage.stored.bytes.saturating_add(usage.running_bytes);
@@ -114,19 +114,19 @@ impl Space {
         Ok(())
     }
 
-    /// Gives back what an upload has taken.
+    /// Releases the space of a running upload.
     pub(super) fn give_back(&self, bytes: u64) {
         let mut usage = self.usage();
         usage.running_bytes = usage.running_bytes.saturating_sub(bytes);
     }
 
-    /// Stores an upload of so many bytes by `work`, which returns the length of the file that it
-    /// replaces, if there is one. Where there is none it calls its argument first, which fails with
-    /// [`io::ErrorKind::QuotaExceeded`] if there may be no more files.
+    /// Stores an upload of `bytes` with `work`, which returns the length of the replaced file, if
+    /// any. If there is none, `work` calls its argument first, which fails with
+    /// [`io::ErrorKind::QuotaExceeded`] if no more files are allowed.
     ///
     /// # Errors
     ///
-    /// Those of `work`.
+    /// Returns the error of `work`.
     pub(super) fn store(
         &self,
         bytes: u64,
@@ -140,12 +140,12 @@ impl Space {
         Ok(())
     }
 
-    /// Withdraws by `work` a stored upload of so many bytes, which is a running one again; what it had
-    /// replaced, if anything, comes back.
+    /// Withdraws a stored upload of `bytes` with `work`. It becomes a running upload again, and the
+    /// file that it replaced, if any, is counted again.
     ///
     /// # Errors
     ///
-    /// Those of `work`.
+    /// Returns the error of `work`.
     pub(super) fn withdraw(
         &self,
         bytes: u64,
@@ -162,11 +162,12 @@ impl Space {
         Ok(())
     }
 
-    /// Makes a directory by `work`.
+    /// Creates a directory with `work`.
     ///
     /// # Errors
     ///
-    /// Those of `work`; [`io::ErrorKind::QuotaExceeded`] if there may be no more directories.
+    /// Returns the error of `work`; [`io::ErrorKind::QuotaExceeded`] if no more directories are
+    /// allowed.
     pub(super) fn make_directory(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut usage = self.usage();
         self.check_entry(&usage)?;
@@ -180,7 +181,7 @@ impl Space {
         if is_full { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
     }
 
-    /// Removes something by `work`, which returns what it took.
+    /// Removes an entry with `work`, which returns the released amount.
     pub(super) fn remove(&self, work: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
         let mut usage = self.usage();
         let removed = work()?;
@@ -189,14 +190,14 @@ impl Space {
         Ok(())
     }
 
-    /// As [`Self::remove`], of what is replaced when a name moves.
+    /// Like [`Self::remove`], for a rename; `work` returns the amount of the replaced entry.
     pub(super) fn rename(&self, work: impl FnOnce() -> io::Result<Amount>) -> io::Result<()> {
         self.remove(work)?;
         self.usage().changes.has_moved = true;
         Ok(())
     }
 
-    /// Takes a partial upload of `stored` bytes up again, of which `kept` stay.
+    /// Turns a partial upload of `stored` bytes into a running upload that keeps `kept` bytes.
     pub(super) fn resume(&self, stored: u64, kept: u64) {
         let mut usage = self.usage();
         usage.stored = usage.stored.minus(Amount { bytes: stored, entries: 1 });
@@ -209,7 +210,7 @@ impl Space {
         self.limit.bytes.saturating_sub(usage.stored.bytes.saturating_add(usage.running_bytes))
     }
 
-    /// Returns whether there may be one more file or directory.
+    /// Returns whether one more file or directory is allowed.
     pub(super) fn has_entry_left(&self) -> bool {
         self.check_entry(&self.usage()).is_ok()
     }
@@ -233,7 +234,7 @@ fn stored(jail: &Jail) -> Amount {
     let mut stored = kept.fold(Amount::default(), Amount::plus);
     let mut folders = vec![Vec::new()];
     while let Some(folder) = folders.pop() {
-        // What cannot be read cannot be counted, nor written.
+        // A directory that cannot be read cannot be written either.
         let Ok(entries) = jail.entries(&folder) else { continue };
         for entry in entries.flatten() {
             stored = stored.plus(Amount::of(&entry.status));

@@ -1,13 +1,12 @@
-//! Users of this machine: proved by PAM, at home in their own folder, with their own rights.
+//! System users: authenticated by PAM, in their home directories, with their own file permissions.
 //!
-//! What PAM loads is others' code, which may fork, change signal handlers or the user of its
-//! process, or never return. So it runs in a process of its own, which is killed if it takes too long;
-//! name and password go through a pipe, and no argument of a program ever holds them. Whoever may
-//! come has a session of PAM for as long as he is here, which that process holds open.
+//! PAM modules are third-party code that may fork, change signal handlers or the user of the
+//! process, or never return. PAM therefore runs in a separate process, which is killed if it takes
+//! too long. Name and password are passed through a pipe and never as program arguments. A
+//! logged-in user has a PAM session, which that process holds open.
 //!
-//! All files of the user are named with his rights ([`os::file_rights`]). Nobody comes in whose
-//! shell is not in `/etc/shells`, who is in `/etc/ftpusers`, or who may do everything, unless that
-//! is said.
+//! All file accesses of the user have the user's permissions ([`os::file_rights`]). By default the
+//! server rejects users whose shell is not in `/etc/shells`, users in `/etc/ftpusers`, and root.
 
 use anyhow::{Context, Result};
 use os::clock::Monotonic;
@@ -26,63 +25,62 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Which rules of PAM hold, if nothing else is said; without a file of this name, those of "other".
+/// Default PAM service name. PAM uses the rules of "other" if there is no file of this name.
 pub(super) const SERVICE: &str = "plumb";
-/// The most bytes of a claim: service, name, place, password.
+/// Maximum size of a claim in bytes: service, name, address, password.
 const CLAIM_MAX_BYTES: u16 = 8192;
-/// How long the modules may take.
+/// Time limit for the PAM modules.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a wait for the modules looks whether its session has ended.
+/// Interval at which a wait for PAM checks whether the session has ended.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a process that has closed its output may take to exit.
+/// Time for a process to exit after it has closed its output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The exit codes of [`prove`]: nobody has proved anything, the machine has no PAM, and PAM opens no
-/// session.
+/// Exit codes of [`prove`]: authentication failed, PAM is missing, PAM could not open a session.
 const NOT_PROVED: i32 = 1;
 const NO_PAM: i32 = 4;
 const NO_SESSION: i32 = 5;
-/// What asks for a session.
+/// Request to open a session.
 const OPEN: &[u8] = b"\n";
 
-/// Which users of this machine may come.
+/// Settings for system users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct System {
     pub(super) service: String,
     pub(super) has_root: bool,
 }
 
-/// Why a user of this machine is not let in.
+/// Reason for refusing a system user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// What he says is wrong; nobody is told more.
+    /// Wrong name or password. The client gets no more detail.
     NotProved,
-    /// This machine has no PAM, or it does not answer.
+    /// PAM is missing or does not answer.
     NoPam,
-    /// He is proved, and may not come by FTP.
+    /// The user is authenticated but may not use FTP.
     NotAdmitted,
-    /// PAM opens no session for him.
+    /// PAM could not open a session.
     NoSession,
-    /// His home cannot be served.
+    /// The home directory cannot be opened.
     NoHome,
 }
 
 impl Refusal {
-    /// Returns the reason as a log has it.
+    /// Returns the reason in the words of the log.
     pub(super) const fn why(self) -> &'static str {
         match self {
-            Self::NotProved => "the password is wrong",
-            Self::NoPam => "PAM is not there or does not answer",
-            Self::NotAdmitted => "this user may not come by FTP: see shell and /etc/ftpusers",
-            Self::NoSession => "PAM opens no session",
-            Self::NoHome => "the home directory cannot be opened with the rights of its user",
+            Self::NotProved => "wrong password",
+            Self::NoPam => "PAM is not available or does not answer",
+            Self::NotAdmitted => "user may not use FTP: check the shell and /etc/ftpusers",
+            Self::NoSession => "PAM cannot open a session",
+            Self::NoHome => "cannot open the home directory with the rights of the user",
         }
     }
 }
 
-/// A session that PAM has opened for a user. Dropped, it is closed.
+/// PAM session of a user, closed on drop.
 ///
-/// The process that has opened it holds it open for as long as its standard input is, so that it is
-/// closed too if this process ends in any way.
+/// A separate process holds it open as long as its standard input is open, so the session is also
+/// closed if this process ends in any way.
 #[derive(Debug)]
 pub(super) struct OpenSession {
     program: Option<Program>,
@@ -92,15 +90,15 @@ impl Drop for OpenSession {
     fn drop(&mut self) {
         let Some(mut program) = self.program.take() else { return };
         drop(program.child().stdin.take());
-        // Modules may take their time, and nobody who is served waits for that. Without a thread
-        // the process is ended at once.
+        // PAM modules may be slow, and the server must not wait for them. If no thread can be
+        // started, the process is killed at once.
         _ = std::thread::Builder::new().spawn(move || program.wait_for_end(PATIENCE));
     }
 }
 
 impl System {
-    /// Authenticates `name`, and returns its home and its session; waits for PAM until `stop` is set,
-    /// and then kills the process that asks.
+    /// Authenticates `name`. Returns its home directory and PAM session. Waits for PAM until `stop`
+    /// is set, which kills the process that asks.
     pub(super) fn admit(
         &self,
         name: &str,
@@ -117,16 +115,16 @@ impl System {
         if is_superuser || is_shut_out || !is_shell(user.shell(), shells.as_deref()) {
             return Err(Refusal::NotAdmitted);
         }
-        // A module of the session may make the home.
+        // A session module may create the home directory.
         let session = asked.open_session()?;
         let rights = FileRights::of(&user).map_err(|_| Refusal::NoHome)?;
         let jail = Jail::open_as(user.home(), Arc::new(rights)).map_err(|_| Refusal::NoHome)?;
-        // What cannot be swept stays; it takes room and nothing else.
+        // Files that cannot be removed only take space and are left.
         _ = jail.sweep(b"/");
         Ok((jail, session))
     }
 
-    /// Has a process of its own ask PAM, and returns the name that PAM knows him by.
+    /// Starts a process that asks PAM. Returns the name by which PAM knows the user.
     fn ask<'a>(
         &self,
         name: &str,
@@ -157,7 +155,7 @@ impl System {
     }
 }
 
-/// A process that asks PAM.
+/// Process that asks PAM.
 struct Asked<'a> {
     program: Program,
     input: ChildStdin,
@@ -167,7 +165,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Waits for a line of what the process says.
+    /// Waits for a line of the process's output.
     fn line(&mut self) -> std::result::Result<String, Refusal> {
         let clock = Monotonic::start();
         let until = clock.now() + PATIENCE;
@@ -195,7 +193,7 @@ impl Asked<'_> {
         Err(Refusal::NoPam)
     }
 
-    /// Returns why the process has ended.
+    /// Returns the reason for the end of the process.
     fn refusal(&mut self) -> Refusal {
         let ended = self.program.wait_for_end(EXIT_TIMEOUT).ok().flatten();
         match ended.and_then(|ended| ended.code()) {
@@ -205,7 +203,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Has it open the session.
+    /// Requests the PAM session.
     fn open_session(mut self) -> std::result::Result<OpenSession, Refusal> {
         self.input.write_all(OPEN).map_err(|_| Refusal::NoPam)?;
         self.line()?;
@@ -215,13 +213,13 @@ impl Asked<'_> {
     }
 }
 
-/// Asks PAM about the claim on the standard input, and says the name it gives on the standard output;
-/// asked for it, opens a session, says so by a line, and closes it at the end of the input. Returns
-/// the exit code.
+/// Child process: authenticates the claim on standard input with PAM, and writes the user's name to
+/// standard output. On request it opens a session, confirms that with an empty line, and closes the
+/// session at the end of its input. Returns the exit code.
 ///
 /// # Errors
 ///
-/// If there is no claim, or nobody hears.
+/// Returns an error if the claim is incomplete, or if standard output cannot be written.
 pub(in super::super) fn prove() -> Result<i32> {
     let mut input = std::io::stdin().lock();
     let mut len = [0; 2];
@@ -229,14 +227,14 @@ pub(in super::super) fn prove() -> Result<i32> {
     let mut claim = vec![0; usize::from(u16::from_be_bytes(len).min(CLAIM_MAX_BYTES))];
     input.read_exact(&mut claim)?;
     let mut fields = claim.splitn(4, |&byte| byte == 0);
-    let mut field = || fields.next().context("the claim is not whole");
+    let mut field = || fields.next().context("the claim is incomplete");
     let (service, user) = (field()?.to_vec(), field()?.to_vec());
     let (host, password) = (field()?.to_vec(), field()?.to_vec());
     let (service, user) = (String::from_utf8(service)?, String::from_utf8(user)?);
     let host = String::from_utf8(host)?;
     let claim = pam::Claim { service: &service, user: &user, password: &password, host: &host };
-    // The server may be killed while a module hangs. Its thread that has started this process waits
-    // until the session is open.
+    // The server may be killed while a module hangs. The server thread that started this process
+    // waits until the session is open.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let mut proved = match pam::authenticate(claim) {
         Ok(proved) => proved,
@@ -249,26 +247,27 @@ pub(in super::super) fn prove() -> Result<i32> {
     if input.read(&mut [0])? == 0 {
         return Ok(0);
     }
-    // Whoever ends the server by a signal to its group would leave the session open.
+    // A signal to the server's process group would otherwise end this process and leave the
+    // session open.
     os::process::ignore_ends();
     if proved.open_session().is_err() {
         return Ok(NO_SESSION);
     }
     set_parent_process_death_signal(None)?;
-    // If nobody hears it, nobody holds the input either.
+    // If the output is closed, the input is closed too and ends the loop below.
     _ = output.write_all(b"\n").and_then(|()| output.flush());
     while matches!(input.read(&mut [0]), Ok(1)) {}
     Ok(0)
 }
 
-/// Returns the lines of a list of the system's, without comments.
+/// Returns the lines of a system list without comments.
 fn words(list: &str) -> impl Iterator<Item = &str> {
     list.lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim())
         .filter(|line| !line.is_empty())
 }
 
-/// Returns whether `shell` is in the list; where there is none, the two of old are.
+/// Returns whether `shell` is in the list; without a list, the two traditional shells are allowed.
 fn is_shell(shell: &Path, list: Option<&str>) -> bool {
     let list = list.unwrap_or("/bin/sh\n/bin/csh\n");
     words(list).any(|known| Path::new(known) == shell)

@@ -1,20 +1,21 @@
-//! Tickets of TLS that say whose they are.
+//! TLS session tickets that identify the FTP session for which they were issued.
 //!
-//! A data connection is the control peer's if its TLS resumes a session of the control connection's
-//! (RFC 4217 §7). So each session has a token, and whatever TLS keeps to be resumed, in a ticket of
-//! the client's (RFC 8446 §4.6.1, RFC 5077) or in our own room (RFC 5246 §7.3), begins with it. To
-//! the far side both are opaque and sealed.
+//! A data connection belongs to the peer of the control connection if its TLS resumes a session of
+//! the control connection (RFC 4217 §7). Each FTP session therefore has a token. All TLS state kept
+//! for resumption begins with it, both in a ticket of the client (RFC 8446 §4.6.1, RFC 5077) and in
+//! the server's session cache (RFC 5246 §7.3). Both are opaque and sealed for the client.
 //!
-//! A program with several sessions keeps the tickets of all in one place, and resumes any of them
-//! (Go's TLS, and so rclone). So the sessions that one user has proved from one address are a family,
-//! each of which takes the tickets of the others. The anonymous sessions from one address are a
-//! family too.
+//! A program with several sessions may keep the tickets of all in one place and resume any of them
+//! (Go's TLS, and therefore rclone). The sessions of one authenticated user from one address are
+//! therefore a family, each of which accepts the tickets of the others. The anonymous sessions from
+//! one address are a family too.
 //!
-//! In TLS 1.3 a ticket is meant for one connection (RFC 8446 appendix C.4), and OpenSSL and rustls use
+//! A TLS 1.3 ticket is meant for one connection (RFC 8446 appendix C.4), and OpenSSL and rustls use
 //! each once. A client that sends several files without reading its data connections gets no new
 //! tickets there, curl 7.88 keeps only the last ticket of the control connection, and rustls sends
 //! none on the control connection after its handshake. In TLS 1.2 a client resumes one session any
-//! number of times. So a client that offers TLS 1.2 gets it where data connections must resume.
+//! number of times. A client that offers TLS 1.2 therefore gets that version if data connections
+//! must resume.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,13 +25,13 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::server::{ProducesTickets, StoresServerSessions};
 use tokio_rustls::rustls::version::TLS12;
 
-/// The length of a token.
+/// Length of a token in bytes.
 pub(super) const TOKEN_LEN: usize = 16;
 
-/// How many tokens a family remembers; ours.
+/// Maximum number of tokens that a family remembers. Our choice.
 const FAMILY_MAX: usize = 64;
 
-/// The tokens of the sessions of one user at one address.
+/// Tokens of the sessions of one user from one address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family(Arc<Tokens>);
 
@@ -49,19 +50,19 @@ impl Family {
     }
 }
 
-/// The families that have sessions.
+/// Families with at least one session.
 #[derive(Debug, Default)]
 pub(super) struct Families(HashMap<FamilyKey, Weak<Tokens>>);
 
-/// The address, the virtual host and the user, which is `None` for all anonymous users.
+/// Address, virtual host, and user; the user is `None` for all anonymous users.
 type FamilyKey = (IpAddr, Option<Box<str>>, Option<Vec<u8>>);
 
-/// The tokens of one family's sessions.
+/// Tokens of the sessions of one family.
 type Tokens = Mutex<VecDeque<[u8; TOKEN_LEN]>>;
 
 impl Families {
-    /// Adds the session of `token` to its family, which lasts as long as it has sessions. `user` is
-    /// `None` for an anonymous user.
+    /// Adds a session to its family, which exists as long as it has sessions. `user` is `None` for
+    /// an anonymous user.
     pub(super) fn join(
         &mut self,
         from: IpAddr,
@@ -83,7 +84,7 @@ impl Families {
 ///
 /// # Errors
 ///
-/// If the cryptography provider has no cipher suite of TLS 1.2.
+/// Returns an error if the cryptography provider has no cipher suite of TLS 1.2.
 pub(super) fn limited_to_tls12(configuration: &ServerConfig) -> io::Result<Arc<ServerConfig>> {
     let provider = Arc::clone(configuration.crypto_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS12]);
@@ -94,8 +95,8 @@ pub(super) fn limited_to_tls12(configuration: &ServerConfig) -> io::Result<Arc<S
     Ok(Arc::new(limited))
 }
 
-/// Returns TLS that keeps `token` with whatever can be resumed. With a family it resumes nothing that
-/// was kept with another token than its own or the family's, and does a whole handshake instead.
+/// Returns a configuration that marks all resumable state with `token`. With a family it resumes
+/// only state marked with its own token or one of the family, and does a full handshake otherwise.
 pub(super) fn of_session(
     configuration: &Arc<ServerConfig>,
     token: [u8; TOKEN_LEN],
@@ -113,7 +114,7 @@ pub(super) fn of_session(
 #[derive(Clone, Debug)]
 struct Mark {
     token: [u8; TOKEN_LEN],
-    /// Whose tokens are taken besides; `None` for everybody's.
+    /// Family whose tokens are accepted too; with `None` all tokens are accepted.
     family: Option<Family>,
 }
 
@@ -122,13 +123,13 @@ impl Mark {
         [&self.token, content].concat()
     }
 
-    /// Returns the content, if it may be resumed.
+    /// Returns the content if it may be resumed.
     fn take(&self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
         if marked.len() < TOKEN_LEN {
             return None;
         }
         let content = marked.split_off(TOKEN_LEN);
-        // Only what we have sealed comes here: how long a comparison takes tells nobody anything.
+        // Only sealed content reaches this point, so the time of the comparison reveals nothing.
         let is_taken =
             self.family.as_ref().is_none_or(|family| marked == self.token || family.has(&marked));
         is_taken.then_some(content)

@@ -1,4 +1,4 @@
-//! The files that one user sees, and what is done with them. All of it waits for the disk.
+//! File view of one user, and the operations on it. All of them block on the disk.
 
 use super::listing::entry_of;
 use super::mail::Spool;
@@ -17,14 +17,14 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
-/// In which form words that are no octets lie in the files of a folder and of those beneath, by the
-/// name of the folder as users see it.
+/// Word formats of directories and their descendants, by the name that users see: how words that
+/// are not octets are stored in files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WordFormats(Vec<(Vec<u8>, WordFormat)>);
 
 impl WordFormats {
     pub(super) fn new(mut formats: Vec<(Vec<u8>, WordFormat)>) -> Self {
-        // The nearest folder says it.
+        // The nearest directory decides.
         formats.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
         Self(formats)
     }
@@ -38,28 +38,28 @@ impl WordFormats {
     }
 }
 
-/// The files of one user.
+/// File view of one user.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) jail: Arc<Jail>,
     pub(super) access: Arc<Access>,
-    /// Whether only what everybody on the machine may read is given: nobody has proved who he is,
-    /// and we may read everything.
+    /// Whether only files readable by every user of the machine are sent: the user is anonymous,
+    /// and the server runs as root.
     pub(super) is_for_all: bool,
     pub(super) space: Option<Arc<Space>>,
-    /// What has come of uploads that broke off, if it is kept.
+    /// Partial uploads of the user, if they are kept.
     pub(super) partials: Option<Arc<Partials>>,
-    /// The path of which a partial upload is meant, although a file may have the name.
+    /// Path whose partial upload is selected, even if a file has the name.
     pub(super) selected: Option<VirtualPath>,
     pub(super) file_max_bytes: u64,
-    /// Where mail lies, if it is taken.
+    /// Mail spool, if the user may send mail.
     pub(super) spool: Option<Arc<Spool>>,
-    /// How words of other sizes lie in files, by folder.
+    /// Word formats, by directory.
     pub(super) word_formats: Arc<WordFormats>,
 }
 
 impl Tree {
-    /// Returns a representation with the form that words have in the folder of `path`.
+    /// Returns `representation` with the word format of the directory of `path`.
     pub(super) fn representation(
         &self,
         path: &VirtualPath,
@@ -73,7 +73,7 @@ impl Tree {
         }
     }
 
-    /// Opens a file to send it, with the bytes that it has.
+    /// Opens a file for sending. Returns its length in bytes, too.
     pub(super) fn read(&self, path: &VirtualPath) -> Result<(File, u64), FileError> {
         self.access.need(Right::Read, path)?;
         let (file, status) =
@@ -84,8 +84,8 @@ impl Tree {
         Ok((file, status.len))
     }
 
-    /// Opens a file to look at its bytes, or the partial upload that answers for its name. Returns
-    /// how many bytes it has, and whether it is a partial upload.
+    /// Opens a file, or the partial upload that stands in for its name. Returns its length in
+    /// bytes, and whether it is a partial upload.
     pub(super) fn file_or_partial(
         &self,
         path: &VirtualPath,
@@ -109,8 +109,8 @@ impl Tree {
         self.partials.as_ref()?.find(&path.to_bytes())
     }
 
-    /// Continues a partial upload, if that is what the transfer means: the client has asked for its
-    /// length, or REST goes behind a file that is not there.
+    /// Continues a partial upload if the transfer refers to it: the client has selected it, or REST
+    /// precedes STOR of a file that does not exist.
     fn resume(&self, transfer: &Transfer) -> Result<Option<Upload>, FileError> {
         let path = transfer.path.to_bytes();
         let is_selected = self.selected.as_ref() == Some(&transfer.path);
@@ -124,7 +124,7 @@ impl Tree {
         if is_there && !is_selected {
             return Ok(None);
         }
-        // One that was told of and has gone is no new file.
+        // A partial upload that was reported but has been removed must not become a new file.
         let stored = partials.find(&path).map(|(_, len)| len).ok_or(FileError::BeyondEnd)?;
         let is_append = transfer.kind == TransferKind::Append;
         let kept = if is_append { stored } else { transfer.offset_bytes };
@@ -143,7 +143,7 @@ impl Tree {
         Ok(Some(upload.kept_in(Some(partials), path)))
     }
 
-    /// Begins a file that comes in. What of the old one is to stay is copied.
+    /// Starts an upload. Copies the part of the old file that remains.
     pub(super) fn write(&self, transfer: &Transfer) -> Result<Upload, FileError> {
         if let Some(upload) = self.resume(transfer)? {
             return Ok(upload);
@@ -159,7 +159,7 @@ impl Tree {
             && rights.contains(Right::Append);
         let is_new = offset == 0 && !is_append;
         let old = match (self.space.is_none() && is_new && may_all).then_some(None) {
-            // Nobody asks how much there was.
+            // The old length is not needed.
             Some(old) => old,
             None => self.file_len(&name),
         };
@@ -183,7 +183,8 @@ impl Tree {
         if old.is_none() && self.space.as_ref().is_some_and(|space| !space.has_entry_left()) {
             return Err(FileError::Quota);
         }
-        // Two may append to what is not there yet: the second is not to replace what the first brings.
+        // Two clients may append to a file that does not exist yet: the second must not replace the
+        // first one's file.
         let is_first = is_append && old.is_none();
         let may_replace =
             !is_unique && !is_first && (may(Right::Overwrite) || (continues && old.is_some()));
@@ -201,7 +202,7 @@ impl Tree {
         Ok(if is_unique { upload.named(name) } else { upload })
     }
 
-    /// Looks whether there is room for so many bytes more.
+    /// Checks whether there is room for `bytes` more.
     fn room(&self, bytes: u64) -> Result<(), FileError> {
         if bytes == 0 {
             return Ok(());
@@ -216,13 +217,13 @@ impl Tree {
         if is_full { Err(FileError::NoSpace) } else { Ok(()) }
     }
 
-    /// Returns how many bytes a file has that is there.
+    /// Returns the length of an existing file in bytes; 0 for anything that is not a file.
     fn file_len(&self, name: &[u8]) -> Option<u64> {
         let status = self.jail.status(name).ok()?;
         Some(if status.kind == Kind::File { status.len } else { 0 })
     }
 
-    /// Finds a name that no file has yet.
+    /// Returns a name that no file has yet.
     fn unique_name(&self, path: &VirtualPath) -> Result<Vec<u8>, FileError> {
         let is_folder = self.jail.status(&path.to_bytes()).is_ok_and(|s| s.kind == Kind::Folder);
         let mut stem = path.to_bytes();
@@ -240,12 +241,13 @@ impl Tree {
         Err(FileError::Exists)
     }
 
-    /// Does what the engine asks for.
+    /// Performs an operation of the engine.
     pub(super) fn perform(&self, operation: &Operation) -> Result<Outcome, FileError> {
         self.look_at_rights(operation)?;
         match operation {
             Operation::ChangeDirectory(path) => {
-                // To be read, so that nobody is where he can see nothing.
+                // The directory must be readable, so that the user does not enter one that shows
+                // nothing.
                 self.jail.entries(&path.to_bytes()).map_err(|error| file_error(&error))?;
                 Ok(Outcome::Done)
             }
@@ -283,7 +285,7 @@ impl Tree {
                 Ok(Outcome::Size(free.min(left)))
             }
             Operation::Allocate(bytes) => self.room(*bytes).map(|()| Outcome::Done),
-            // Those that take long are not done in one go (`long_work`).
+            // Long operations run in steps (`long_work`); the session handles the others.
             Operation::Hash(..)
             | Operation::Combine { .. }
             | Operation::Status { .. }
@@ -293,7 +295,7 @@ impl Tree {
         }
     }
 
-    /// Looks whether he may do it where he wants to.
+    /// Checks whether the user has the right to an operation.
     pub(super) fn look_at_rights(&self, operation: &Operation) -> Result<(), FileError> {
         let access = &self.access;
         match operation {
@@ -319,7 +321,7 @@ impl Tree {
                 let may = writes.iter().any(|right| held.contains(*right));
                 if may { Ok(()) } else { Err(FileError::Missing(Right::Write)) }
             }
-            // Those look for themselves.
+            // These check their rights themselves.
             Operation::Hash(..)
             | Operation::Combine { .. }
             | Operation::Allocate(_)
@@ -341,7 +343,7 @@ impl Tree {
         self.remove(path, |name| self.jail.remove_folder(name))
     }
 
-    /// Removes a name by `work`, and gives back what it took of the quota.
+    /// Removes a name with `work`, and releases its quota.
     fn remove(
         &self,
         path: &VirtualPath,
@@ -373,7 +375,7 @@ impl Tree {
                 let (moved, old) =
                     (self.jail.status_of_name(&from)?, self.jail.status_of_name(&to));
                 self.jail.rename(&from, &to)?;
-                // Of two names of one file both stay.
+                // If both names belong to one file, both remain.
                 let old = old.ok().filter(|old| old.unique != moved.unique);
                 Ok(old.as_ref().map_or_else(Amount::default, Amount::of))
             }),
@@ -395,7 +397,7 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    /// Begins the file into which others are combined.
+    /// Starts the file into which others are combined.
     pub(super) fn begin_combined(&self, target: &VirtualPath) -> Result<Upload, FileError> {
         let name = target.to_bytes();
         let old = self.status(target).ok();
@@ -410,14 +412,14 @@ impl Tree {
     }
 }
 
-/// Copies what is read of `from` to `to`, at most `len` bytes.
+/// Copies at most `len` bytes of `from` to `to`.
 pub(super) fn copy(from: File, len: u64, mut to: &File) -> io::Result<u64> {
     let copied = io::copy(&mut from.take(len), &mut to)?;
     to.flush()?;
     Ok(copied)
 }
 
-/// Puts the place in a file at `offset`.
+/// Sets the position in a file to `offset`.
 pub(super) fn seek(file: &mut File, offset: u64) -> Result<(), FileError> {
     file.seek(SeekFrom::Start(offset)).map(drop).map_err(|error| file_error(&error))
 }
@@ -426,7 +428,7 @@ fn done(result: io::Result<()>) -> Result<Outcome, FileError> {
     result.map(|()| Outcome::Done).map_err(|error| file_error(&error))
 }
 
-/// Returns what the user is told of an error of the file system.
+/// Returns the protocol engine's error for an error of the file system.
 pub(super) fn file_error(error: &io::Error) -> FileError {
     match error.kind() {
         io::ErrorKind::NotFound => FileError::NotFound,
@@ -439,11 +441,11 @@ pub(super) fn file_error(error: &io::Error) -> FileError {
         io::ErrorKind::FileTooLarge => FileError::Limit,
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => FileError::NameRefused,
         io::ErrorKind::ResourceBusy => FileError::Busy,
-        // A name that leaves the root is no more than one that may not be had.
+        // A name that leaves the root is reported like one without permission.
         io::ErrorKind::CrossesDevices
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::ReadOnlyFilesystem => FileError::Denied,
-        // ELOOP, which has no kind of its own yet.
+        // ELOOP, which has no stable `ErrorKind`.
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             FileError::Denied
         }

@@ -1,6 +1,6 @@
-//! A file that comes in.
+//! Incoming files.
 //!
-//! One that is not committed is kept as a partial upload, if its beginning may be continued.
+//! An upload that is not committed is kept as a partial upload if it may be continued.
 
 use super::partial::{Limits, Partials, trim};
 use super::space::Space;
@@ -16,9 +16,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Removes from all folders of a root what uploads have left there that a crash broke off, and
-/// partial uploads beyond `limits`. What cannot be read or removed stays: it takes room and nothing
-/// else.
+/// Removes temporary files that uploads left in the directories of a root before a crash, and
+/// partial uploads beyond `limits`. Files that cannot be read or removed only take space and are
+/// left.
 pub(super) fn sweep(root: &Path, limits: Limits) {
     let Ok(jail) = Jail::open(root) else { return };
     trim(&jail, None, limits, None);
@@ -34,17 +34,17 @@ pub(super) fn sweep(root: &Path, limits: Limits) {
     }
 }
 
-/// The file that an upload goes on from, as it was when it was copied.
+/// File that an upload continues, in its state when it was copied.
 #[derive(Debug)]
 struct Copied {
-    /// It is kept open, so that no other file gets its number.
+    /// Kept open so that its inode number is not reused.
     file: File,
     seen: Seen,
     jail: Arc<Jail>,
     name: Vec<u8>,
 }
 
-/// What tells one state of a file from another.
+/// Attributes that identify one state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     unique: (u64, u64),
@@ -66,54 +66,55 @@ impl Seen {
 }
 
 impl Copied {
-    /// Keeps others who go on from the same file from taking its name, for as long as this is there.
+    /// Prevents other uploads that continue the same file from taking its name, as long as `self`
+    /// exists.
     ///
     /// # Errors
     ///
-    /// [`FileError::Changed`] if another does so just now, or the name stands for another file or
-    /// another state of it by now: what has come there would be lost.
+    /// Returns [`FileError::Changed`] if another upload holds the file, or if the name refers to
+    /// another file or another state of it. Committing would lose that data.
     fn hold(&self) -> Result<(), FileError> {
         if flock(&self.file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(FileError::Changed);
         }
-        // A file system without locks: what is left is the time between this look and the rename.
+        // Without file locks, a race remains between this check and the rename.
         let now = self.jail.read(&self.name).and_then(|(file, _)| Seen::of(&file));
         if now.is_ok_and(|now| now == self.seen) { Ok(()) } else { Err(FileError::Changed) }
     }
 }
 
-/// Where a file is kept whose connection breaks.
+/// Place for the partial upload of an interrupted transfer.
 #[derive(Debug)]
 struct Kept {
     partials: Arc<Partials>,
     path: Vec<u8>,
 }
 
-/// A file that comes in. Dropped, it is kept as a partial upload, or goes and its room is free again.
+/// Incoming file. On drop it is kept as a partial upload, or removed and its space released.
 #[derive(Debug)]
 pub(super) struct Upload {
     draft: Option<Draft>,
     space: Option<Arc<Space>>,
     file_max_bytes: u64,
     len_bytes: u64,
-    /// What has come of it by the connection.
+    /// Bytes received on the connection.
     received_bytes: u64,
-    /// `None` if what has come is not to be continued.
+    /// `None` if the received data must not be continued.
     kept: Option<Kept>,
     waits_for_disk: bool,
-    /// The name that was chosen for it.
+    /// Name chosen by the server.
     name: Option<Vec<u8>>,
-    /// What it goes on from.
+    /// File that this upload continues.
     copied: Option<Box<Copied>>,
-    /// It is in place and may be taken back.
+    /// Set while the upload is in place and can be withdrawn.
     placed: Option<Placed>,
 }
 
-/// An upload in place.
+/// Upload in place.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     len_bytes: u64,
-    /// Bytes of the file that it replaces.
+    /// Length of the replaced file in bytes.
     replaced_bytes: Option<u64>,
 }
 
@@ -135,14 +136,14 @@ impl Upload {
         }
     }
 
-    /// Has it be kept among `partials` if it is dropped.
+    /// Keeps the upload among `partials` if it is dropped.
     pub(super) fn kept_in(self, partials: Option<&Arc<Partials>>, path: Vec<u8>) -> Self {
         let mut upload = self;
         upload.kept = partials.map(|partials| Kept { partials: Arc::clone(partials), path });
         upload
     }
 
-    /// Says that its draft has the first `len` of the `stored` bytes of a partial upload.
+    /// Notes that the draft contains the first `len` of the `stored` bytes of a partial upload.
     pub(super) fn resumed(self, stored: u64, len: u64) -> Self {
         let mut upload = self;
         upload.len_bytes = len;
@@ -152,24 +153,24 @@ impl Upload {
         upload
     }
 
-    /// Says that what has come is worth nothing, so that it is not kept.
+    /// Marks the received data as unusable, so that it is not kept.
     pub(super) fn spoil(&mut self) {
         self.kept = None;
     }
 
-    /// Says which name was chosen for it.
+    /// Sets the name chosen by the server.
     pub(super) fn named(self, name: Vec<u8>) -> Self {
         let mut upload = self;
         upload.name = Some(name);
         upload
     }
 
-    /// Returns the name that was chosen for it, if it was not said by its sender.
+    /// Returns the name if the server has chosen it.
     pub(super) fn name(&self) -> Option<&[u8]> {
         self.name.as_deref()
     }
 
-    /// Has it be for its owner alone, whatever the usual mode of new files is.
+    /// Makes the file accessible to its owner only, independent of the umask.
     pub(super) fn make_private(&self) -> Result<(), FileError> {
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
         let private = Mode::RUSR | Mode::WUSR;
@@ -177,7 +178,7 @@ impl Upload {
         made.map_err(|error| file_error(&error))
     }
 
-    /// Takes the next bytes.
+    /// Appends bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         self.charge(bytes.len() as u64)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
@@ -185,7 +186,8 @@ impl Upload {
         self.note_received(bytes.len(), written)
     }
 
-    /// Counts what has come. What could not be written whole is not known to be a beginning.
+    /// Counts received bytes. After a failed write the content may not be a prefix of the file, so
+    /// it is not kept.
     fn note_received(
         &mut self,
         count: usize,
@@ -198,7 +200,7 @@ impl Upload {
         written
     }
 
-    /// Takes the next `count` bytes out of a pipe, which has them.
+    /// Appends the next `count` bytes of a pipe, which must contain them.
     pub(super) fn write_from(&mut self, pipe: &impl AsFd, count: usize) -> Result<(), FileError> {
         self.charge(count as u64)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
@@ -218,7 +220,7 @@ impl Upload {
         self.note_received(count, written)
     }
 
-    /// Takes the first `len` bytes of what is called `name`, and goes on behind them.
+    /// Copies the first `len` bytes of the file `name`, and continues after them.
     pub(super) fn go_on_from(
         &mut self,
         file: File,
@@ -227,9 +229,9 @@ impl Upload {
         name: &[u8],
     ) -> Result<(), FileError> {
         let local = |error| file_error(&error);
-        // The file that it goes on from is there to be continued.
+        // The existing file can be continued instead.
         self.spoil();
-        // It is looked at before it is read, so that what changes meanwhile shows.
+        // Recorded before the file is read, so that later changes are detected.
         let seen = Seen::of(&file).map_err(local)?;
         self.copy(file.try_clone().map_err(local)?, len)?;
         let (jail, name) = (Arc::clone(jail), name.to_vec());
@@ -237,7 +239,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Takes the first `len` bytes of another file.
+    /// Copies the first `len` bytes of another file.
     pub(super) fn copy(&mut self, from: File, len: u64) -> Result<(), FileError> {
         self.charge(len)?;
         let Some(draft) = &self.draft else { return Err(FileError::Local) };
@@ -256,17 +258,17 @@ impl Upload {
         };
         match charged {
             Ok(()) => self.len_bytes += bytes,
-            // Kept, it would take the room that is missing.
+            // A kept upload would use the space that is missing.
             Err(_) => self.spoil(),
         }
         charged
     }
 
-    /// Has the disk take what has come, while something else is waited for.
+    /// Starts writing received data to the disk in another thread.
     pub(super) fn begin_to_sync(&self) {
         let file = self.draft.as_ref().and_then(|draft| draft.file().try_clone().ok());
         if let Some(file) = file {
-            // What fails here fails again where it is looked at.
+            // An error here recurs in the final sync.
             tokio::task::spawn_blocking(move || rustix::fs::fdatasync(&file));
         }
     }
@@ -276,38 +278,38 @@ impl Upload {
         self.waits_for_disk
     }
 
-    /// Says that there is no disk to wait for.
+    /// Sets whether the file system is in memory, without a disk to wait for.
     pub(super) const fn in_memory(self, is_in_memory: bool) -> Self {
         let mut upload = self;
         upload.waits_for_disk = !is_in_memory;
         upload
     }
 
-    /// Returns how many bytes the file has by now.
+    /// Returns the current length of the file in bytes.
     pub(super) const fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
-    /// Returns how many bytes have come by the connection.
+    /// Returns the number of bytes received on the connection.
     pub(super) const fn received_bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Says that what was written so far has not come by the connection.
+    /// Excludes the bytes written so far from the count of received bytes.
     pub(super) fn begin_to_receive(&mut self) {
         self.received_bytes = 0;
     }
 
-    /// Makes it the file that its name stands for. This waits for the disk.
+    /// Gives the file its name. Waits for the disk.
     ///
     /// # Errors
     ///
-    /// What the file system says; [`FileError::Changed`] if what it goes on from is not there as it
-    /// was.
+    /// Returns the error of the file system, or [`FileError::Changed`] if the file that the upload
+    /// continues has changed.
     pub(super) fn commit(mut self) -> Result<(), FileError> {
         let kept = self.kept.take();
         self.store(Draft::take_name)?.map_err(|error| file_error(&error))?;
-        // It has its name.
+        // The file has its name now.
         self.draft = None;
         if let Some(kept) = kept {
             kept.partials.remove(&kept.path);
@@ -315,12 +317,12 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes it the file that its name stands for, until [`Self::settle`] or [`Self::withdraw`].
-    /// Dropped, it is settled. This waits for the disk.
+    /// Gives the file its name until [`Self::settle`] or [`Self::withdraw`]; dropping settles it.
+    /// Waits for the disk.
     ///
     /// # Errors
     ///
-    /// As [`Self::commit`].
+    /// Returns the same errors as [`Self::commit`].
     pub(super) fn place(&mut self) -> Result<Placement, FileError> {
         let len_bytes = self.len_bytes;
         match self.store(Draft::place)? {
@@ -333,8 +335,8 @@ impl Upload {
         }
     }
 
-    /// Leaves what was placed for good. Returns the file that it has replaced, whose blocks are freed
-    /// when it is closed.
+    /// Makes a placed file final. Returns the file that it replaced, whose blocks are freed when it
+    /// is closed.
     pub(super) fn settle(mut self) -> Option<OwnedFd> {
         if let Some(kept) = self.kept.take() {
             kept.partials.remove(&kept.path);
@@ -342,8 +344,8 @@ impl Upload {
         self.draft.take().and_then(Draft::settle)
     }
 
-    /// Takes what was placed back: its name stands for what it stood for before, and this is an upload
-    /// that is not committed. Where another file has taken the name meanwhile, that stays.
+    /// Takes a placed file back: the name refers to the previous file again, if any, and the upload
+    /// is uncommitted. If another file has taken the name meanwhile, that file remains.
     pub(super) fn withdraw(&mut self) {
         let (Some(draft), Some(placed)) = (&mut self.draft, self.placed.take()) else { return };
         let withdrawn = match &self.space {
@@ -358,8 +360,8 @@ impl Upload {
         }
     }
 
-    /// Gives it its name by `name`, and returns the length of the file that it replaces, bytes, or
-    /// what `name` says.
+    /// Gives the file its name with `name`. Returns the length in bytes of the file that it
+    /// replaces, or the error of `name`.
     fn store(
         &mut self,
         name: impl FnOnce(&mut Draft) -> io::Result<()>,
@@ -367,7 +369,7 @@ impl Upload {
         let Some(draft) = &mut self.draft else { return Err(FileError::Local) };
         let local = |error| file_error(&error);
         if self.waits_for_disk {
-            // Before the look at what it goes on from, so that little passes until the rename.
+            // Before the check of the continued file, to keep the time until the rename short.
             draft.sync().map_err(local)?;
         }
         if let Some(copied) = &self.copied {
@@ -387,7 +389,7 @@ impl Upload {
         if let Err(error) = stored {
             return Ok(Err(error));
         }
-        // It is a file now, whose room stays taken.
+        // The space belongs to the stored file now.
         self.len_bytes = 0;
         if self.waits_for_disk {
             draft.sync_name().map_err(local)?;
@@ -477,7 +479,7 @@ mod tests {
         std::fs::write(path.join("file"), [0; 50]).unwrap();
         let jail = Jail::open(&path).unwrap();
         let space = Arc::new(Space::of(&jail, 100));
-        // All begin while the large file is there.
+        // All uploads begin while the large file exists.
         let uploads: Vec<Upload> = (0..4)
             .map(|_| {
                 let draft = jail.create(b"file", Existing::Replace).unwrap();
@@ -518,7 +520,7 @@ mod tests {
             assert!(place(name).settle().is_none());
             assert_eq!(space.left_bytes(), left_bytes);
         }
-        // Dropped, it stays too: its client has the reply.
+        // On drop it remains too, because the client has the reply.
         drop(place(b"new"));
         assert_eq!((space.left_bytes(), std::fs::read_dir(&path).unwrap().count()), (80, 2));
         space.recount(&jail);

@@ -1,5 +1,5 @@
-//! Who may come in by FTP: users of a file, each with a root and rights of his own, and anonymous
-//! ones.
+//! User file of the FTP server, with a root and rights for each user, and the names of anonymous
+//! users.
 //!
 //! ```toml
 //! [ann]
@@ -19,10 +19,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The names that anonymous users come by.
+/// Login names of anonymous users.
 const ANONYMOUS: [&[u8]; 2] = [b"anonymous", b"ftp"];
 
-/// A user.
+/// Entry of one user.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Account {
@@ -36,7 +36,7 @@ pub(super) struct Account {
     pub(super) bytes_per_second_max: Option<u64>,
 }
 
-/// All users.
+/// All users of the FTP server.
 pub(super) type Users = register::Register<Account>;
 
 impl register::Account for Account {
@@ -45,23 +45,23 @@ impl register::Account for Account {
     }
 
     fn check(&self, name: &str) -> Result<()> {
-        let why = |why| anyhow!("the folders of {}: {why}", name.escape_debug());
+        let why = |why| anyhow!("folders of user {}: {why}", name.escape_debug());
         self.access().map(drop).map_err(why)
     }
 }
 
 impl Account {
-    /// Returns what he may.
+    /// Returns the rights of the user.
     ///
     /// # Errors
     ///
-    /// If what is said of a folder makes no sense.
+    /// Returns an error if the rights of a directory are invalid.
     pub(super) fn access(&self) -> Result<Access, String> {
         Access::new(self.rights, &self.folders)
     }
 }
 
-/// Returns whether somebody comes without saying who he is.
+/// Returns whether a login name is that of anonymous users.
 pub(super) fn is_anonymous(name: &[u8]) -> bool {
     ANONYMOUS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! What a session waits for besides its control connection.
+//! Futures that a session awaits besides its control connection.
 
 use super::data::Stream;
 use super::passive::Listener;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration as StdDuration;
 
-/// Waits for a data connection, for ever where nobody waits for one.
+/// Waits for a data connection; indefinitely without a listener.
 pub(super) async fn accept(listener: Option<&mut Listener>) -> io::Result<(Stream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
@@ -15,7 +15,7 @@ pub(super) async fn accept(listener: Option<&mut Listener>) -> io::Result<(Strea
     }
 }
 
-/// Waits for a time, for ever where there is none.
+/// Waits for a duration; indefinitely if it is `None`.
 pub(super) async fn elapse(left: Option<Duration>) {
     let Some(left) = left else { return std::future::pending().await };
     let nanos = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);

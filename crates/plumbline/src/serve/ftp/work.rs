@@ -1,4 +1,4 @@
-//! What a transfer moves: opened before it begins, and what is said when it failed.
+//! Opening of the source or target of a transfer, and reasons for failed transfers.
 
 use super::data::Work;
 use super::listing::Lister;
@@ -8,13 +8,14 @@ use protocols::application::ftp::server::{
 };
 use protocols::application::ftp::{ByteSize, Mode, Representation, Type, WordFormat};
 
-/// Returns whether words lie in our file otherwise than on the wire, where offsets of RFC 3659 count.
+/// Returns whether words are stored in the file in another format than on the wire, where the
+/// offsets of RFC 3659 count.
 pub(super) fn converts_words(representation: &Representation) -> bool {
     let is_words = matches!(representation.data_type, Type::Local(size) if size != ByteSize::OCTET);
     is_words && representation.word_format != WordFormat::Packed
 }
 
-/// Opens what a transfer moves.
+/// Opens the source or target of a transfer.
 pub(super) fn open(tree: &Tree, transfer: &Transfer) -> Result<(Opened, Work), FileError> {
     match &transfer.kind {
         TransferKind::Retrieve => {
@@ -25,7 +26,7 @@ pub(super) fn open(tree: &Tree, transfer: &Transfer) -> Result<(Opened, Work), F
             if offset > 0 && is_converted && representation.mode != Mode::Stream {
                 return Err(FileError::NotSupported);
             }
-            // Where words are converted nobody knows yet how many bytes the wire has.
+            // With converted words the number of bytes on the wire is not known yet.
             if offset > len && !is_converted {
                 return Err(FileError::BeyondEnd);
             }
@@ -50,30 +51,30 @@ pub(super) fn open(tree: &Tree, transfer: &Transfer) -> Result<(Opened, Work), F
     }
 }
 
-/// Returns the reason as the line of a log has it.
+/// Returns the reason in the words of the log.
 pub(super) fn why_of(error: TransferError) -> &'static str {
     match error {
-        TransferError::NoConnection => "there was no data connection",
+        TransferError::NoConnection => "no data connection",
         TransferError::Tls => "TLS failed on the data connection",
         TransferError::TlsNotResumed => {
-            "TLS of the data connection did not resume this session's (requires-session-reuse)"
+            "the data connection did not resume the TLS session (requires-session-reuse)"
         }
-        TransferError::ConnectionLost => "the data connection broke",
-        TransferError::Stalled => "no byte moved for too long",
-        TransferError::Aborted => "the user has aborted it",
-        TransferError::ControlLost => "the control connection ended",
-        TransferError::Malformed => "the data was not in its representation",
-        TransferError::File(FileError::NotFound) => "there is no such file",
-        TransferError::File(FileError::Denied) => "it may not be had",
+        TransferError::ConnectionLost => "data connection lost",
+        TransferError::Stalled => "no data transferred for too long",
+        TransferError::Aborted => "aborted by the client",
+        TransferError::ControlLost => "control connection closed",
+        TransferError::Malformed => "the data did not match the representation type",
+        TransferError::File(FileError::NotFound) => "file not found",
+        TransferError::File(FileError::Denied) => "permission denied",
         TransferError::File(FileError::Missing(right)) => right.refusal(),
-        TransferError::File(FileError::Quota) => "the quota is used up",
-        TransferError::File(FileError::Limit) => "the file is larger than file-max-bytes allows",
-        TransferError::File(FileError::BeyondEnd) => "REST was beyond the end of the file",
-        TransferError::File(FileError::Exists) => "there is a file of that name",
-        TransferError::File(FileError::IsADirectory) => "it is a folder",
-        TransferError::File(FileError::NoMailbox) => "there is no such mailbox",
-        TransferError::File(FileError::Changed) => "the file has changed while more came for it",
-        TransferError::File(FileError::NoSpace) => "the disk is full",
-        TransferError::File(_) => "the file system refuses",
+        TransferError::File(FileError::Quota) => "quota exceeded",
+        TransferError::File(FileError::Limit) => "the file is larger than file-max-bytes",
+        TransferError::File(FileError::BeyondEnd) => "REST offset beyond the end of the file",
+        TransferError::File(FileError::Exists) => "file already exists",
+        TransferError::File(FileError::IsADirectory) => "is a directory",
+        TransferError::File(FileError::NoMailbox) => "mailbox not found",
+        TransferError::File(FileError::Changed) => "the file changed during the upload",
+        TransferError::File(FileError::NoSpace) => "disk full",
+        TransferError::File(_) => "file system error",
     }
 }

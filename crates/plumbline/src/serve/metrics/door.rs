@@ -1,12 +1,13 @@
-//! Where scrapes come in: as much of HTTP/1.1 (RFC 9112) as a scrape needs.
+//! HTTP endpoint of the metrics: the subset of HTTP/1.1 (RFC 9112) that a scrape needs.
 //!
-//! One request a connection, answered and closed. Everything but GET and HEAD of `/metrics` is
-//! refused by its status; what is longer than a request may be, or slower, is closed without a word.
-//! When all places are taken, the oldest connection is closed, so silent ones delay nobody.
+//! Each connection carries one request and is closed after the response. Requests other than GET
+//! and HEAD of `/metrics` get an error status. A request that is too long or too slow is closed
+//! without a response. When all connections are in use, the oldest is closed, so silent connections
+//! delay no scrape.
 //!
-//! A web page could have a browser ask for the metrics at a name of its own that it makes resolve to
-//! this machine (DNS rebinding): requests have to name this machine, one of its addresses, or a
-//! configured name (`Host`, RFC 9110 §7.2); others are 421.
+//! A web page could make a browser request the metrics under a host name of its own that resolves
+//! to this machine (DNS rebinding). Requests must therefore name this machine, an IP address, or a
+//! configured name (`Host`, RFC 9110 §7.2); others get status 421.
 
 use super::super::certificate::host_name;
 use anyhow::{Context, Result};
@@ -19,25 +20,25 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-/// The longest request, with its fields.
+/// Maximum size of a request including its header fields.
 pub(super) const REQUEST_MAX_BYTES: usize = 8 * 1024;
-/// How long request and answer may take.
+/// Time limit for a request and its response.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a request may take.
+/// Time limit for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many scrape at once.
+/// Maximum number of concurrent connections.
 const CONNECTIONS_MAX: usize = 16;
-/// How long an accept that fails for want of something waits for it.
+/// Delay after a failed accept, for example for lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where the metrics are served, and by which names they may be asked for.
+/// Address of the endpoint, and the host names that requests may use.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Place {
     pub(in super::super) at: SocketAddr,
     pub(in super::super) hosts: Vec<String>,
 }
 
-/// Returns the names of this machine, and those of its configuration.
+/// Returns the names of this machine and the configured names.
 pub(in super::super) fn own_hosts<'a>(configured: impl Iterator<Item = &'a String>) -> Vec<String> {
     let machine = host_name();
     let label = machine.split('.').next().unwrap_or_default().to_owned();
@@ -45,18 +46,18 @@ pub(in super::super) fn own_hosts<'a>(configured: impl Iterator<Item = &'a Strin
     own.into_iter().filter(|name| !name.is_empty()).chain(configured.cloned()).collect()
 }
 
-/// Opens the door at `place`, and returns where it is and what attends it for ever.
+/// Opens the endpoint. Returns its address, and a future that serves it indefinitely.
 ///
 /// # Errors
 ///
-/// If nobody can listen there.
+/// Returns an error if the address cannot be bound.
 pub(in super::super) async fn serve(
     place: Place,
     text: impl Fn() -> String + 'static,
 ) -> Result<(SocketAddr, impl Future<Output = ()>)> {
     let Place { at, hosts } = place;
     let door = TcpListener::bind(at).await;
-    let door = door.with_context(|| format!("the metrics cannot be served at {at}"))?;
+    let door = door.with_context(|| format!("cannot serve metrics on {at}"))?;
     let at = door.local_addr()?;
     Ok((at, attend(door, Rc::new((hosts, text)))))
 }
@@ -77,7 +78,7 @@ async fn attend(door: TcpListener, served: Rc<(Vec<String>, impl Fn() -> String 
         let served = Rc::clone(&served);
         let connection = tokio::task::spawn_local(async move {
             let (hosts, text) = &*served;
-            // Who has gone, or is too slow, gets nothing.
+            // A client that is gone or too slow gets no response.
             _ = timeout(EXCHANGE_TIMEOUT, answer(stream, hosts, text)).await;
         });
         open.push_back(connection.abort_handle());
@@ -96,7 +97,8 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// Reads a request to the end of its fields; `None` if it has no end.
+/// Reads a request to the end of its header. Returns `None` if the connection ends before, or the
+/// header is too long.
 async fn request(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut request = Vec::with_capacity(1024);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -107,17 +109,17 @@ async fn request(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(request))
 }
 
-/// Whether the host that a request names is one of ours.
+/// Classification of the `Host` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
     Ours,
     Another,
-    /// RFC 9112 §3.2: a request of HTTP/1.1 has exactly one Host.
+    /// RFC 9112 §3.2: an HTTP/1.1 request has exactly one `Host`.
     Malformed,
 }
 
-/// Looks at the Host of a request. An address is ours whatever it is: no page can choose the
-/// addresses that its requests name.
+/// Classifies the `Host` of a request. Any IP address is accepted: a request caused by DNS
+/// rebinding names a host, not an address.
 fn named(request: &[u8], version: &[u8], hosts: &[String]) -> Named {
     let lines = request.split(|byte| *byte == b'\n').skip(1);
     let mut fields = lines.filter_map(|line| {
@@ -147,7 +149,7 @@ fn named(request: &[u8], version: &[u8], hosts: &[String]) -> Named {
     if is_ours { Named::Ours } else { Named::Another }
 }
 
-/// Returns the answer to a request.
+/// Returns the response to a request.
 fn response(request: &[u8], hosts: &[String], text: &impl Fn() -> String) -> Vec<u8> {
     let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let mut words = line.split(|byte| *byte == b' ');
@@ -158,14 +160,14 @@ fn response(request: &[u8], hosts: &[String], text: &impl Fn() -> String) -> Vec
     let (status, body) = match (method, path) {
         _ if named == Named::Another => (
             "421 Misdirected Request",
-            "This machine has another name; --metrics-host allows more.\n".to_owned(),
+            "Unknown host name; allow it with --metrics-host.\n".to_owned(),
         ),
         _ if !is_http || named == Named::Malformed => {
-            ("400 Bad Request", "This is no request of HTTP/1.1.\n".to_owned())
+            ("400 Bad Request", "Not a valid HTTP/1.1 request.\n".to_owned())
         }
         (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => ("200 OK", text()),
-        (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "There is only /metrics.\n".to_owned()),
-        _ => ("405 Method Not Allowed", "There is only GET.\n".to_owned()),
+        (Some(b"GET" | b"HEAD"), _) => ("404 Not Found", "Only /metrics exists.\n".to_owned()),
+        _ => ("405 Method Not Allowed", "Use GET or HEAD.\n".to_owned()),
     };
     let kind = match status {
         "200 OK" => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -1,24 +1,24 @@
-//! Counts by classes, as OpenMetrics wants them: each class holds the ones below it.
+//! Histogram in the format of OpenMetrics, with cumulative buckets.
 
 use std::fmt::Write;
 
-/// A histogram of whole microseconds that is shown in seconds.
+/// Histogram of microseconds, written in seconds.
 #[derive(Debug)]
 pub(super) struct Histogram {
-    /// Upper ends of the classes, and how many are in each, not in those below.
+    /// Upper bounds of the buckets in µs, and the count of each, not cumulative.
     classes: Vec<(u64, u64)>,
     count: u64,
     sum_us: u128,
 }
 
 impl Histogram {
-    /// Makes one whose classes end at `ends_us`, which rise.
+    /// Creates a histogram whose buckets have the upper bounds `ends_us`, in ascending order.
     pub(super) fn new(ends_us: &[u64]) -> Self {
         let classes = ends_us.iter().map(|end| (*end, 0)).collect();
         Self { classes, count: 0, sum_us: 0 }
     }
 
-    /// Counts a value.
+    /// Counts a value in µs.
     pub(super) fn add(&mut self, us: u64) {
         if let Some((_, count)) = self.classes.iter_mut().find(|(end, _)| us <= *end) {
             *count += 1;
@@ -27,12 +27,12 @@ impl Histogram {
         self.sum_us += u128::from(us);
     }
 
-    /// Writes the lines of the histogram called `name`.
+    /// Writes the lines of the histogram as `name`.
     pub(super) fn write(&self, out: &mut String, name: &str) {
         let mut below = 0;
         for (end, count) in &self.classes {
             below += count;
-            // A String takes everything.
+            // Writing to a `String` cannot fail.
             _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {below}", seconds(*end));
         }
         let (whole, rest) = (self.sum_us / 1_000_000, self.sum_us % 1_000_000);
@@ -41,7 +41,8 @@ impl Histogram {
     }
 }
 
-/// Returns seconds as OpenMetrics writes numbers: with a point, and no more digits than there are.
+/// Formats microseconds as seconds in the number format of OpenMetrics: with a decimal point, and
+/// without trailing zeros.
 fn seconds(us: u64) -> String {
     let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let text = text.trim_end_matches('0');

@@ -1,10 +1,10 @@
-//! What the servers have done, for Prometheus and its like: OpenMetrics text over HTTP/1.1.
+//! Metrics of the servers for Prometheus: OpenMetrics text over HTTP/1.1.
 //!
-//! The figures are sums over the records of transfers and counts of who came; a scrape reads them
-//! and changes nothing. Labels have few values, all of ours: nothing that a client sends becomes one.
-//! The door is open at loopback unless another address is named, and nobody proves who he is there.
-//! What a client may take of it is limited: a request of [`door::REQUEST_MAX_BYTES`], some seconds,
-//! some connections at once.
+//! The values are sums over transfer records and counts of sessions; a scrape only reads them.
+//! Labels have few values, all chosen by the server: nothing sent by a client becomes a label. The
+//! endpoint listens on loopback unless another address is configured, and requires no
+//! authentication. Clients are limited to requests of [`door::REQUEST_MAX_BYTES`], a few seconds,
+//! and a small number of connections.
 
 mod door;
 mod histogram;
@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Upper ends of the classes of duration, µs.
+/// Upper bounds of the duration buckets in µs.
 const DURATIONS_US: &[u64] =
     &[1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
-/// Upper ends of the classes of CPU time for a gigabyte, µs.
+/// Upper bounds of the buckets of CPU time per gigabyte, in µs.
 const COSTS_US: &[u64] =
     &[50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 100_000_000];
 
-/// A protocol that is served.
+/// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Protocol {
     Ftp,
@@ -43,16 +43,16 @@ impl Protocol {
     }
 }
 
-/// What comes by the doors of one protocol.
+/// Sessions of one protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     pub(super) protocol: Protocol,
-    /// Sessions of now.
+    /// Number of open sessions.
     pub(super) open: usize,
     pub(super) tally: Tally,
 }
 
-/// The sums.
+/// Sums over all transfers.
 #[derive(Debug)]
 pub(super) struct Metrics {
     transfers: BTreeMap<(Option<Command>, Option<Outcome>), u64>,
@@ -77,7 +77,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds a transfer that is over.
+    /// Adds a completed or failed transfer.
     pub(super) fn observe(&mut self, transfer: &Transfer) {
         let key = (transfer.request.command, transfer.result.outcome);
         *self.transfers.entry(key).or_default() += 1;
@@ -90,7 +90,7 @@ impl Metrics {
         if let Some(ns) = transfer.time.ns_total {
             self.durations.add(ns / 1_000);
         }
-        // A gigabyte has 8 * 10^9 bits, and an fs is 10^-15 s.
+        // A gigabyte has 8 * 10^9 bits, and 1 fs is 10^-15 s, so this is in µs.
         if let Some(femtoseconds) = transfer.cpu_fs_per_bit() {
             self.costs.add(femtoseconds.saturating_mul(8));
         }
@@ -101,10 +101,10 @@ impl Metrics {
         self.records_left_out += 1;
     }
 
-    /// Returns the text of a scrape.
+    /// Returns the response to a scrape.
     pub(super) fn text(&self, traffic: &[Traffic]) -> String {
         let mut out = String::with_capacity(4096);
-        head(&mut out, "plumb_transfers", "counter", "Transfers that are over.");
+        head(&mut out, "plumb_transfers", "counter", "Finished transfers.");
         for ((command, outcome), count) in &self.transfers {
             let command = command.map_or("unknown", Command::text);
             let outcome = outcome.map_or("unknown", Outcome::text);
@@ -115,10 +115,10 @@ impl Metrics {
                 *count,
             );
         }
-        head(&mut out, "plumb_bytes", "counter", "Bytes of files that were moved.");
+        head(&mut out, "plumb_bytes", "counter", "File bytes transferred.");
         line(&mut out, "plumb_bytes_total", &[("direction", "out")], self.bytes_out);
         line(&mut out, "plumb_bytes_total", &[("direction", "in")], self.bytes_in);
-        let help = "Records of refused transfers that were not kept.";
+        let help = "Records of refused transfers that were not saved.";
         head(&mut out, "plumb_transfer_records_left_out", "counter", help);
         let count = self.records_left_out;
         line(&mut out, "plumb_transfer_records_left_out_total", &[], count);
@@ -126,14 +126,14 @@ impl Metrics {
             &mut out,
             "plumb_transfer_duration_seconds",
             "histogram",
-            "From command to last reply.",
+            "Time from the command to the last reply.",
         );
         self.durations.write(&mut out, "plumb_transfer_duration_seconds");
         head(
             &mut out,
             "plumb_transfer_cpu_seconds_per_gigabyte",
             "histogram",
-            "What it cost here.",
+            "CPU time per gigabyte transferred.",
         );
         self.costs.write(&mut out, "plumb_transfer_cpu_seconds_per_gigabyte");
         tell(&mut out, traffic);
@@ -142,14 +142,14 @@ impl Metrics {
     }
 }
 
-/// The name of a counter, what it counts, and where it stands.
+/// Name and help text of a counter, and the function that reads it.
 type Counter = (&'static str, &'static str, fn(&Tally) -> u64);
 
-/// Writes who has come and who is here.
+/// Writes the session and login counters.
 fn tell(out: &mut String, traffic: &[Traffic]) {
     let counters: [Counter; 2] = [
-        ("plumb_sessions", "Sessions that have begun.", |tally| tally.sessions),
-        ("plumb_refusals", "Who was not let in, and requests turned down.", |tally| tally.refusals),
+        ("plumb_sessions", "Sessions started.", |tally| tally.sessions),
+        ("plumb_refusals", "Refused connections and requests.", |tally| tally.refusals),
     ];
     for (name, help, of) in counters {
         head(out, name, "counter", help);
@@ -157,7 +157,7 @@ fn tell(out: &mut String, traffic: &[Traffic]) {
             line(out, &format!("{name}_total"), &[("protocol", protocol.text())], of(tally));
         }
     }
-    head(out, "plumb_sessions_open", "gauge", "Sessions of now.");
+    head(out, "plumb_sessions_open", "gauge", "Open sessions.");
     for Traffic { protocol, open, .. } in traffic {
         let open = u64::try_from(*open).unwrap_or(u64::MAX);
         line(out, "plumb_sessions_open", &[("protocol", protocol.text())], open);
@@ -166,7 +166,7 @@ fn tell(out: &mut String, traffic: &[Traffic]) {
         out,
         "plumb_logins",
         "counter",
-        "Logins, by what came of them; busy ones were not checked.",
+        "Logins by result; busy means that the password was not checked.",
     );
     let with_logins = traffic.iter().filter(|of| of.protocol != Protocol::Tftp);
     for Traffic { protocol, tally, .. } in with_logins {
@@ -183,7 +183,7 @@ fn tell(out: &mut String, traffic: &[Traffic]) {
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    // A String takes everything.
+    // Writing to a `String` cannot fail.
     _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
 }
 
@@ -192,10 +192,10 @@ fn line(out: &mut String, name: &str, labels: &[(&str, &str)], count: u64) {
     _ = writeln!(out, "{name}{{{}}} {count}", labels.join(","));
 }
 
-/// Reads where the metrics are served: a port alone is one of loopback.
+/// Parses the address of the endpoint. A port alone means a port on loopback.
 pub(super) fn place(text: &str) -> Result<SocketAddr, String> {
     let at_loopback = text.parse().map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
-    at_loopback.or_else(|_| text.parse()).map_err(|_| "say a port, or ADDRESS:PORT".to_owned())
+    at_loopback.or_else(|_| text.parse()).map_err(|_| "use PORT or ADDRESS:PORT".to_owned())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Clients that keep to the network virtual terminal of RFC 854: a go-ahead when the program waits
-//! for input, where the client refuses SUPPRESS-GO-AHEAD (RFC 858), and no echo, where it refuses
-//! ECHO (RFC 857). Also the bounds on the window that a client reports (RFC 1073).
+//! Support for clients that keep to the network virtual terminal of RFC 854: a go-ahead when the
+//! program waits for input, if the client refuses SUPPRESS-GO-AHEAD (RFC 858), and no echo, if it
+//! refuses ECHO (RFC 857). Also the bounds on the window size that a client reports (RFC 1073).
 //!
-//! A program does not say that it waits for input. Its output followed by silence is taken for
-//! that. A client that does not answer the offer of SUPPRESS-GO-AHEAD gets no go-ahead: it may not
-//! speak Telnet at all.
+//! A program does not announce that it waits for input; output followed by silence is taken as the
+//! sign. A client that does not answer the offer of SUPPRESS-GO-AHEAD gets no go-ahead, because it
+//! may not implement Telnet at all.
 
 use super::{Near, Session, Wire};
 use os::tty::WindowSize;
@@ -12,19 +12,19 @@ use protocols::application::telnet::OptionCode;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a program must be silent after output until it is taken to wait for input; ours.
+/// Silence after output that counts as waiting for input. Our choice.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// The most columns or rows that are passed on to a program; ours: more than any display has. A
-/// program allocates its screen by these, and a client may report 65,535 of both.
+/// Maximum number of columns or rows passed on to a program. Our choice: more than any display has.
+/// Programs allocate their screens by these, and a client may report 65,535 of both.
 pub(super) const WINDOW_MAX: u16 = 1000;
 
-/// Assumed where a client does not know the size of its window.
+/// Window size assumed if the client reports none.
 pub(super) const DEFAULT_WINDOW: WindowSize = WindowSize { rows: 24, columns: 80 };
 
-/// Returns the window for a program of a client that reports this size.
+/// Returns the window size passed to a program for the size reported by the client.
 pub(super) fn bounded_window(columns: u16, rows: u16) -> WindowSize {
-    // 0 says that the size is not known (RFC 1073).
+    // 0 means that the size is unknown (RFC 1073).
     let bounded = |size: u16, default| if size == 0 { default } else { size.min(WINDOW_MAX) };
     WindowSize {
         rows: bounded(rows, DEFAULT_WINDOW.rows),
@@ -32,7 +32,7 @@ pub(super) fn bounded_window(columns: u16, rows: u16) -> WindowSize {
     }
 }
 
-/// When a go-ahead is due.
+/// Timer of the next go-ahead.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GoAhead {
     /// Whether the client has refused to suppress go-aheads.
@@ -41,32 +41,32 @@ pub(super) struct GoAhead {
 }
 
 impl GoAhead {
-    /// Sets whether the client wants go-aheads; the first is due for what it sees already.
+    /// Sets whether the client wants go-aheads. The first one is due for output sent before.
     pub(super) fn set_wanted(&mut self, is_wanted: bool, now: Instant) {
         self.is_wanted = is_wanted;
         self.due = is_wanted.then(|| now + QUIET);
     }
 
-    /// Takes note of output for the client.
+    /// Restarts the timer after output to the client.
     pub(super) fn on_output(&mut self) {
         if self.is_wanted {
             self.due = Some(Instant::now() + QUIET);
         }
     }
 
-    /// Returns when the go-ahead is due, if no output comes before.
+    /// Returns when the go-ahead is due if no further output is sent.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Returns, once, whether the go-ahead is due.
+    /// Returns whether the go-ahead is due, and clears the timer if so.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         self.due.take_if(|due| *due <= now).is_some()
     }
 }
 
 impl<W: Wire> Session<W> {
-    /// Sends a go-ahead if one is due, and the client is asked for input.
+    /// Sends a go-ahead if one is due and the client is expected to type.
     pub(super) fn go_ahead(&mut self) {
         let awaits_input = matches!(self.near, Near::Program(..) | Near::Dialogue(_));
         if self.go_ahead.take_due(Instant::now()) && awaits_input {
@@ -74,7 +74,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Takes the client's answer to what the server offers to do.
+    /// Processes the client's answer to an option that the server offers.
     pub(super) fn on_option(&mut self, option: OptionCode, is_enabled: bool) {
         match option {
             OptionCode::SUPPRESS_GO_AHEAD => {
@@ -93,7 +93,7 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Takes the size of the client's window.
+    /// Processes the window size reported by the client.
     pub(super) fn on_window(&mut self, columns: u16, rows: u16) {
         self.window = bounded_window(columns, rows);
         if let Near::Program(program, _) = &self.near {

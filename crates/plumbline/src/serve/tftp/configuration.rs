@@ -1,4 +1,4 @@
-//! What the TFTP server is to do: from the file, and from flags, which beat the file.
+//! Configuration of the TFTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
 use super::super::folder::{Folder, Rights};
@@ -11,32 +11,32 @@ use serde::Deserialize;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// What is added to the port where only root may have the usual one.
+/// Added to the port number when the server does not run as root.
 const HIGH: u16 = 6900;
 const TRANSFERS_MAX: usize = 256;
 const TRANSFERS_PER_SOURCE_MAX: usize = 32;
 const PATIENCE_S: u64 = 25;
 
-/// The arguments of the command that are for TFTP.
+/// Command-line arguments of the TFTP server.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
 pub(in super::super) struct Arguments {
     /// Serve files by TFTP
     #[arg(long, group = "files")]
     tftp: bool,
-    /// Serve TFTP at this address and port; may be repeated
+    /// Listen for TFTP on this address and port; may be repeated
     #[arg(long, value_name = "ADDRESS:PORT", requires = "tftp")]
     tftp_listen: Vec<SocketAddr>,
 }
 
 impl Arguments {
-    /// Returns whether TFTP is asked for.
+    /// Returns whether the command line requests TFTP.
     pub(in super::super) fn is_asked(&self) -> bool {
         self.tftp
     }
 }
 
-/// The table `[tftp]` of the file.
+/// Table `[tftp]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct Table {
@@ -51,7 +51,7 @@ pub(in super::super) struct Table {
     timeout_s: Option<u64>,
 }
 
-/// What the server is to do, with nothing left open.
+/// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Settings {
     pub(super) root: PathBuf,
@@ -64,22 +64,23 @@ pub(in super::super) struct Settings {
 }
 
 impl Settings {
-    /// Looks whether the root can be served.
+    /// Checks that the root can be served.
     ///
     /// # Errors
     ///
-    /// If it is no folder, or may not be read.
+    /// Returns an error if it is not a directory or not readable.
     pub(in super::super) fn look_at_root(&self) -> Result<()> {
         let root = self.root.display();
         let opened = Jail::open(&self.root);
-        opened.map(drop).with_context(|| format!("the root {root} cannot be served"))
+        opened.map(drop).with_context(|| format!("cannot open root directory {root}"))
     }
 
-    /// Puts file and flags together; `None` if neither asks for TFTP.
+    /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
+    /// TFTP.
     ///
     /// # Errors
     ///
-    /// If no folder is named, or nobody could come.
+    /// Returns an error if no root or no listen address is given.
     pub(in super::super) fn complete(
         table: Option<Table>,
         arguments: &Arguments,
@@ -94,13 +95,13 @@ impl Settings {
         table.allow.extend(allow);
         table.deny.extend(deny);
         let root = folder.root().cloned().or(table.root);
-        let root = root.context("say which folder TFTP serves: --root FOLDER")?;
+        let root = root.context("no directory to serve by TFTP: use --root DIRECTORY")?;
         let said = folder.rights();
         let said_places = Some(&arguments.tftp_listen).filter(|places| !places.is_empty());
         let listen = said_places.cloned().or(table.listen);
         let listen = listen.unwrap_or_else(|| default_places(is_root));
         if listen.is_empty() {
-            bail!("the TFTP server listens nowhere: give it an address");
+            bail!("no address for the TFTP server: set listen");
         }
         let transfers_max = table.transfers_max.unwrap_or(TRANSFERS_MAX);
         Ok(Some(Self {
@@ -122,13 +123,13 @@ impl Settings {
     }
 }
 
-/// Returns where a server listens that was told nothing: nobody proves who he is, so at loopback.
+/// Returns the default listen addresses: loopback only, because TFTP has no authentication.
 fn default_places(is_root: bool) -> Vec<SocketAddr> {
     let port = SERVER_PORT + if is_root { 0 } else { HIGH };
     vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]
 }
 
-/// `[::]` stands for every address of both families, as everywhere; a socket here has one.
+/// Expands `[::]` to the wildcard addresses of both families, because a socket here has one family.
 fn both_families(place: SocketAddr) -> Vec<SocketAddr> {
     match place {
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => {

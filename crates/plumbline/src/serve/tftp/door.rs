@@ -1,4 +1,4 @@
-//! Where requests come in.
+//! Sockets that receive requests.
 
 use super::log::Event;
 use super::request::{self, Decision};
@@ -14,21 +14,21 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use tokio::io::Interest;
 
-/// A place where requests come in.
+/// Socket that receives requests.
 #[derive(Debug)]
 pub(super) enum Door {
-    /// Of the kernel's UDP.
+    /// Kernel UDP.
     Kernel(Registered<DatagramSocket>),
-    /// Of our own.
+    /// User-space UDP.
     Own(os::host::UdpSocket),
 }
 
 impl Door {
-    /// Opens a door at `place` of this machine.
+    /// Opens a kernel socket at `place`.
     ///
     /// # Errors
     ///
-    /// If nobody can listen there, in a sentence that says why.
+    /// Returns an error that names the address and the reason if the socket cannot be bound.
     pub(super) fn open(place: SocketAddr) -> Result<Self> {
         let bound = DatagramSocket::bind(place).and_then(|socket| {
             socket.tell_destinations()?;
@@ -37,37 +37,38 @@ impl Door {
         let socket = bound.map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-                io::ErrorKind::AddrInUse => "somebody listens there already",
-                io::ErrorKind::AddrNotAvailable => "this machine does not have that address",
-                _ => "the kernel refuses",
+                io::ErrorKind::AddrInUse => "the port is used by another program",
+                io::ErrorKind::AddrNotAvailable => "not an address of this machine",
+                _ => "system error",
             };
-            anyhow::Error::new(error).context(format!("nobody can listen at {place}: {why}"))
+            anyhow::Error::new(error).context(format!("cannot listen on {place}: {why}"))
         })?;
         Ok(Self::Kernel(socket))
     }
 
-    /// Opens a door at `port` of `host`.
+    /// Opens a socket at `port` of `host`.
     ///
     /// # Errors
     ///
-    /// If the port is taken.
+    /// Returns an error if the port is in use.
     pub(super) fn of_host(host: &Host, port: u16) -> Result<Self> {
         let socket = host.bind(port);
-        socket.map(Self::Own).with_context(|| format!("our UDP port {port} is taken"))
+        let failure = || format!("UDP port {port} of plumb's own TCP/IP stack is in use");
+        socket.map(Self::Own).with_context(failure)
     }
 
-    /// Returns where it is, for the log.
+    /// Returns the address or port for the log.
     pub(super) fn name(&self) -> Result<String> {
         Ok(match self {
             Self::Kernel(socket) => {
-                let at = socket.get_ref().local_addr().context("the socket has no address")?;
-                at.to_string()
+                let at = socket.get_ref().local_addr();
+                at.context("cannot read the address of the socket")?.to_string()
             }
-            Self::Own(socket) => format!("port {} of our own UDP/IP", socket.port()),
+            Self::Own(socket) => format!("UDP port {} of plumb's own TCP/IP stack", socket.port()),
         })
     }
 
-    /// Takes every request, for as long as any can come; returns why none can any longer.
+    /// Processes requests until the socket fails. Returns its error.
     pub(super) async fn attend(self, server: Rc<Server>) -> io::Error {
         match self {
             Self::Kernel(socket) => attend_kernel(socket, server).await,
@@ -101,7 +102,8 @@ async fn attend_kernel(socket: Registered<DatagramSocket>, server: Rc<Server>) -
             Ok(false) => ready.clear_ready(),
             Err(error) => {
                 ready.clear_ready();
-                // Nothing is sent from here, so an error is of the socket's memory at most.
+                // Nothing is sent from this socket, so at most its buffer memory can cause an
+                // error.
                 while socket.get_ref().bounce().is_some() {}
                 if error.kind() != io::ErrorKind::WouldBlock {
                     tokio::task::yield_now().await;
@@ -115,7 +117,7 @@ async fn attend_kernel(socket: Registered<DatagramSocket>, server: Rc<Server>) -
     }
 }
 
-/// Takes one datagram.
+/// Processes one datagram.
 fn take(server: &Rc<Server>, received: &Received<'_>) {
     // RFC 1123 §4.2.3.5.
     if !received.is_unicast {
@@ -124,7 +126,7 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
     let from = received.from;
     let request = match Request::parse(received.data) {
         Ok(request) => request,
-        // What is no request is never answered: two servers could go on for ever.
+        // Other packets are never answered: two servers could answer each other indefinitely.
         Err(RequestError::NoRequest) => return,
         Err(RequestError::Refused(fault)) => {
             let request = server.admission.borrow_mut().enter(from.ip());
@@ -138,16 +140,16 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
     let running = server.transfers.borrow().get(&from).cloned();
     if let Some(running) = running {
         if running.request == received.data {
-            // It has come twice, or the answer is on its way.
+            // A duplicate, or the answer is still in transit.
             return;
         }
-        // The far side has begun anew from the same port.
+        // The client has started again from the same port.
         running.stop.want();
         server.transfers.borrow_mut().remove(&from);
     }
     let name = request.name.escape_ascii().to_string();
     if let Err(refusal) = server.enter(from.ip()) {
-        // In silence: who may come later asks again.
+        // Silently: the client repeats its request later.
         let why = refusal.to_string();
         return server.log.say(&Event::Declined { from, name, why });
     }
@@ -174,10 +176,10 @@ fn take(server: &Rc<Server>, received: &Received<'_>) {
     }
 }
 
-/// Says no, from a port of its own.
+/// Sends an error packet from a port of its own.
 fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, fault: Fault) {
     let datagram = fault.emit();
-    // Once: who has not heard it asks again.
+    // Sent once: a client that does not receive it repeats its request.
     match server.wire(at, from) {
         Ok(Wire::Kernel(socket)) => {
             _ = socket.get_ref().send(&datagram, &[datagram.len()], from);

@@ -1,38 +1,40 @@
-//! What the TFTP server says of itself: one line an event.
+//! Log events of the TFTP server, one line each.
 
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// An event.
+/// Log event of the TFTP server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum Event {
-    /// Files are served.
+    /// A listener is open.
     Serving { at: String, root: String, rights: &'static str },
-    /// Somebody asked in vain. The name is escaped already.
+    /// A request was declined. The name is already escaped.
     Declined { from: SocketAddr, name: String, why: String },
-    /// A file has gone out or come in.
+    /// A transfer completed.
     Moved { from: SocketAddr, name: String, is_read: bool, bytes: u64, milliseconds: u64 },
-    /// A transfer has failed.
+    /// A transfer failed.
     Failed { from: SocketAddr, name: String, is_read: bool, bytes: u64, why: String },
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = |is_read: bool| if is_read { "reads" } else { "writes" };
+        let way = |is_read: bool| if is_read { "download" } else { "upload" };
         match self {
             Self::Serving { at, root, rights } => {
-                write!(f, "serving TFTP at {at}, the files of {root}, {rights}")
+                write!(f, "serving TFTP at {at}, root {root}, {rights}")
             }
-            Self::Declined { from, name, why } => write!(f, "{from} asks for '{name}': {why}"),
+            Self::Declined { from, name, why } => {
+                write!(f, "{from}: request for '{name}' refused: {why}")
+            }
             Self::Moved { from, name, is_read, bytes, milliseconds } => {
                 let way = way(*is_read);
-                write!(f, "{from} {way} '{name}': {bytes} bytes in {milliseconds} ms")
+                write!(f, "{from}: {way} of '{name}': {bytes} bytes in {milliseconds} ms")
             }
             Self::Failed { from, name, is_read, bytes, why } => {
                 let way = way(*is_read);
-                write!(f, "{from} {way} '{name}': ended after {bytes} bytes: {why}")
+                write!(f, "{from}: {way} of '{name}' failed after {bytes} bytes: {why}")
             }
         }
     }

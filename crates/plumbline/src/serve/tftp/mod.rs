@@ -1,18 +1,18 @@
-//! The TFTP server: files of one folder, to whoever may come.
+//! TFTP server: files below one root, without authentication.
 //!
-//! One socket for each place hears the requests (`door`); each transfer has a socket, a port and a
-//! task of its own. Nothing is sent to many: a request that came by broadcast or multicast is
-//! dropped in silence (RFC 1123 §4.2.3.5). What a request asks for comes back to whoever it says to
-//! be from, so little is sent to who does not answer: the first packet, and that once again. What
-//! is refused is answered once, by one short sentence; who finds no room, by nothing.
+//! Each listen address has one socket for requests (`door`); each transfer has a socket, a port and
+//! a task of its own. Requests received by broadcast or multicast are silently dropped (RFC 1123
+//! §4.2.3.5). The source address of a request may be forged, so a client that does not answer gets
+//! little data: the first packet and one repetition. A declined request gets one short error
+//! packet; a request that is not admitted gets no answer.
 //!
-//! Source addresses of requests can be forged. So a transfer that was never answered gives its place
-//! to a new request when all are taken, the oldest first, and has no buffers but for its first packet.
+//! When all places are taken, a new request displaces the oldest transfer that has never been
+//! answered. Such a transfer holds no buffers except for its first packet.
 //!
-//! A name is looked up beneath the root and nowhere else (`os::jail`). As the servers of old do, one
-//! that runs as root gives only what everybody on the machine may read. What may be written is
-//! nothing (the default), what is not there yet, or everything; a file appears when it is
-//! whole.
+//! Names are resolved below the root only (`os::jail`). Like traditional servers, a server that
+//! runs as root sends only files that every user of the machine may read. It accepts no uploads
+//! (the default), new files only, or all files. An uploaded file appears under its name when it is
+//! complete.
 
 mod configuration;
 mod door;
@@ -43,38 +43,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Descriptors of a transfer: its socket, its file, its folder.
+/// File descriptors per transfer: its socket, its file and its directory.
 const DESCRIPTORS_PER_TRANSFER: u64 = 3;
 
-/// How long transfers have to end when the server does.
+/// Time for transfers to end when the server shuts down.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// The server.
+/// TFTP server.
 pub(super) struct Server {
     settings: Settings,
     jail: Jail,
-    /// Whether only what everybody may read is given.
+    /// Whether only files readable by every user of the machine are sent.
     is_root: bool,
     admission: RefCell<Admission>,
-    /// By who asked: its address and port.
+    /// Running transfers by the client's address and port.
     transfers: RefCell<HashMap<SocketAddr, Rc<Running>>>,
     log: Log,
     clerk: Rc<Clerk>,
-    /// Where the meters of the transfers are shown.
+    /// Board that displays the meters of the transfers.
     board: Arc<Board>,
-    /// The host of our own that carries the transfers, if it is not this machine's.
+    /// User-space host that carries the transfers; `None` for the kernel's network.
     host: OnceCell<Host>,
 }
 
-/// A transfer under way.
+/// Running transfer.
 struct Running {
-    /// The datagram that asked for it.
+    /// Datagram of the request.
     request: Vec<u8>,
     stop: Arc<Stop>,
     began: Instant,
-    /// Whether anything has come from the port that asked.
+    /// Whether any datagram has arrived from the client since the request.
     has_answered: Arc<AtomicBool>,
-    /// Whether its place was given to another.
+    /// Whether a new request has displaced the transfer.
     has_lost_place: Cell<bool>,
 }
 
@@ -95,7 +95,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If it is no folder, or may not be read.
+    /// Returns an error if it is not a directory or not readable.
     pub(super) fn new(
         settings: Settings,
         log: Log,
@@ -104,12 +104,12 @@ impl Server {
     ) -> Result<Self> {
         let root = settings.root.display();
         let jail = Jail::open(&settings.root)
-            .with_context(|| format!("the root {root} cannot be served"))?;
+            .with_context(|| format!("cannot open root directory {root}"))?;
         let wanted = settings.transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
-        // Who may not have so many serves fewer at once.
+        // If the limit cannot be raised, fewer transfers are possible at once.
         _ = os::process::allow_descriptors(wanted.saturating_add(64));
         if settings.rights != Rights::ReadOnly {
-            // What cannot be swept stays; it takes room and nothing else.
+            // Files that cannot be removed only take space and are left.
             _ = jail.sweep(b"/");
         }
         Ok(Self {
@@ -125,7 +125,7 @@ impl Server {
         })
     }
 
-    /// Lets a transfer with `address` begin, if there is a place, or one that was never answered.
+    /// Admits a transfer with `address`, if there is room or an unanswered transfer to displace.
     fn enter(&self, address: IpAddr) -> Result<(), Refusal> {
         let entered = self.admission.borrow_mut().enter(address);
         let same_source = match entered {
@@ -139,8 +139,8 @@ impl Server {
         }
     }
 
-    /// Ends the oldest transfer, of this source if there is one, that was never answered; returns
-    /// whether there was any.
+    /// Ends the oldest unanswered transfer, of the given source only if there is one. Returns
+    /// whether there was such a transfer.
     fn drop_oldest_unanswered(&self, of_source: Option<IpAddr>) -> bool {
         let mut transfers = self.transfers.borrow_mut();
         let unanswered = transfers.iter().filter(|(from, running)| {
@@ -157,21 +157,21 @@ impl Server {
         true
     }
 
-    /// Serves by `host` instead of this machine's UDP. To be called before [`Self::serve`].
+    /// Serves on `host` instead of the kernel's network. Call it before [`Self::serve`].
     pub(super) fn carry_by(&self, host: &Host) {
         _ = self.host.set(host.clone());
     }
 
-    /// Returns a socket for a transfer with `peer`, at the address `at` of this machine if that is
-    /// known, or of our own host.
+    /// Returns a socket for a transfer with `peer`, at the local address `at` if it is known, or on
+    /// the user-space host.
     fn wire(&self, at: Option<IpAddr>, peer: SocketAddr) -> Result<Wire> {
         match self.host.get() {
             Some(host) => Wire::to(peer, Some(host)),
-            None => Wire::kernel(at, peer).context("the kernel gives no UDP socket"),
+            None => Wire::kernel(at, peer).context("cannot open a UDP socket"),
         }
     }
 
-    /// Returns how many transfers there are.
+    /// Returns the number of running transfers and the counts since the start.
     pub(super) fn traffic(&self) -> Traffic {
         self.admission.borrow().traffic(Protocol::Tftp)
     }
@@ -180,13 +180,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If nobody can listen at a place, in a sentence that says why.
+    /// Returns an error that names the address and the reason if a socket cannot be bound, or the
+    /// error of a socket that failed.
     pub(super) async fn serve(self: Rc<Self>) -> Result<()> {
         let mut doors = JoinSet::new();
         let mut ports = Vec::new();
         for place in &self.settings.listen {
             let door = match self.host.get() {
-                // It hears both families at one port.
+                // A socket of the user-space host receives both address families.
                 Some(_) if ports.contains(&place.port()) => continue,
                 Some(host) => Door::of_host(host, place.port())?,
                 None => Door::open(*place)?,
@@ -198,10 +199,10 @@ impl Server {
             doors.spawn_local(door.attend(Rc::clone(&self)));
         }
         let failed = doors.join_next().await.transpose()?;
-        failed.map_or(Ok(()), |error| Err(error).context("nobody can ask for files any more"))
+        failed.map_or(Ok(()), |error| Err(error).context("cannot receive TFTP requests"))
     }
 
-    /// Ends all transfers, and lets each say so to its far side.
+    /// Stops all transfers, and gives them time to notify their clients.
     pub(super) async fn close(&self) {
         self.transfers.borrow().values().for_each(|running| running.stop.want());
         let until = tokio::time::Instant::now() + CLOSING;

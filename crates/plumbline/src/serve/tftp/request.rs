@@ -1,4 +1,4 @@
-//! What becomes of a request: which file, whether it may be had, and its transfer.
+//! Handling of one request: opens the file, checks the rights, and runs the transfer.
 
 use super::super::folder::Rights;
 use super::log::Event;
@@ -18,35 +18,35 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The most that a transfer keeps of a window, in bytes.
+/// Maximum number of bytes of a window that a transfer buffers.
 const WINDOW_MAX_BYTES: usize = 1 << 20;
-/// How often the first packet is repeated to who never answers.
+/// Maximum number of repetitions of the first packet to a client that never answers.
 const UNANSWERED_MAX: u32 = 1;
 
-const NOT_FOUND: Fault = Fault { code: ErrorCode::FileNotFound, text: "There is no such file." };
-const NO_ACCESS: Fault = Fault { code: ErrorCode::AccessViolation, text: "It may not be had." };
-const READ_ONLY: Fault = Fault { code: ErrorCode::AccessViolation, text: "Nothing is taken here." };
-const EXISTS: Fault = Fault { code: ErrorCode::FileExists, text: "It is there, and stays." };
-const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "There is no room for it." };
-const FAILED: Fault = Fault { code: ErrorCode::NotDefined, text: "The file cannot be opened." };
+const NOT_FOUND: Fault = Fault { code: ErrorCode::FileNotFound, text: "File not found." };
+const NO_ACCESS: Fault = Fault { code: ErrorCode::AccessViolation, text: "Permission denied." };
+const READ_ONLY: Fault = Fault { code: ErrorCode::AccessViolation, text: "Uploads are disabled." };
+const EXISTS: Fault = Fault { code: ErrorCode::FileExists, text: "File already exists." };
+const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "Not enough space." };
+const FAILED: Fault = Fault { code: ErrorCode::NotDefined, text: "Cannot open the file." };
 
-/// What is done about a request.
+/// Decision about a request.
 pub(super) enum Decision {
-    /// This is its answer.
+    /// Send this error.
     Decline(Fault),
-    /// This file is moved.
+    /// Transfer this file.
     Serve(OpenFile),
 }
 
-/// A file that is to be moved.
+/// File to be transferred.
 pub(super) enum OpenFile {
-    /// Out, and how many bytes it has.
+    /// To be sent, with its length in bytes.
     Out(Source, u64),
-    /// In.
+    /// To be received.
     In(Sink),
 }
 
-/// Decides about a request.
+/// Decides about a request and opens its file.
 pub(super) fn decide(server: &Server, request: &Request) -> Decision {
     let opened = match request.direction {
         Direction::Read => open(server, &request.name),
@@ -83,20 +83,20 @@ fn fault_of(error: &io::Error) -> Fault {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NOT_FOUND,
         io::ErrorKind::AlreadyExists => EXISTS,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => NO_ROOM,
-        // A name that leaves the root is no more than one that may not be had.
+        // A name that leaves the root is reported like one without permission.
         io::ErrorKind::CrossesDevices
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::IsADirectory
         | io::ErrorKind::ReadOnlyFilesystem
         | io::ErrorKind::InvalidInput
         | io::ErrorKind::InvalidFilename => NO_ACCESS,
-        // ELOOP, which has no kind of its own yet.
+        // ELOOP, which has no stable `ErrorKind`.
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => NO_ACCESS,
         _ => FAILED,
     }
 }
 
-/// Moves the file, and says how that went.
+/// Runs the transfer and logs its result.
 pub(super) async fn serve(
     server: &Server,
     from: SocketAddr,
@@ -123,20 +123,22 @@ pub(super) async fn serve(
     });
 }
 
-/// Returns the reason as the line of a log has it, which names peer and file already.
+/// Returns the reason in the words of the log, whose line already names peer and file.
 fn why_of(trouble: &Trouble) -> String {
     match trouble {
         Trouble::Refused(code, text) => {
-            format!("the far side says {} '{}'", code.to_wire(), text.escape_ascii())
+            format!("the client sent error {} '{}'", code.to_wire(), text.escape_ascii())
         }
-        Trouble::NoAnswer { .. } => "the far side never answered".to_owned(),
-        Trouble::Silence { seconds } => format!("nothing was heard for {seconds} s"),
+        Trouble::NoAnswer { .. } => "the client never answered".to_owned(),
+        Trouble::Silence { seconds } => format!("no packet for {seconds} s"),
         Trouble::Unreachable(error) | Trouble::Network(error) | Trouble::Local(error) => {
             error.to_string()
         }
-        Trouble::Short { told } | Trouble::Long { told } => format!("{told} bytes were told of"),
+        Trouble::Short { told } | Trouble::Long { told } => {
+            format!("the client announced {told} bytes")
+        }
         Trouble::Protocol(why) => (*why).to_owned(),
-        Trouble::Stopped => "it was ended".to_owned(),
+        Trouble::Stopped => "stopped".to_owned(),
     }
 }
 
@@ -157,7 +159,7 @@ async fn run(
     let work = match file {
         OpenFile::Out(source, len) => {
             let limits = Limits { window_size_max: u16::MAX, ..limits() };
-            // RFC 2349: the size on the wire, which is another one in netascii.
+            // RFC 2349: the size on the wire, which differs in netascii.
             let told = (mode == Mode::Octet).then_some(len);
             let granted = request.options.grant(&limits, told);
             Work::Send(Sender::of_server(mode, port, granted, &settings, now), source)

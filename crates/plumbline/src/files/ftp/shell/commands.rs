@@ -1,24 +1,24 @@
-//! The commands of the shell: what there is, how each is used, and what is meant by a slip of the
-//! finger; and how a line is cut into words.
+//! Commands of the shell: their list, their usage, suggestions for misspelled names, and the
+//! splitting of a line into words.
 
-/// Of what a command is, and so who carries it out.
+/// Category of a command, which selects its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// What is there.
+    /// Remote files.
     There,
-    /// What moves.
+    /// Transfers.
     Moving,
-    /// What is here.
+    /// Local machine.
     Here,
-    /// How it is done.
+    /// Session settings.
     Session,
 }
 
-/// One command.
+/// A command of the shell.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// What others call it.
+    /// Names of the command in other clients.
     pub(super) others: &'static [&'static str],
     pub(super) group: Group,
     pub(super) usage: &'static str,
@@ -37,85 +37,91 @@ const fn command(
 
 use Group::{Here, Moving, Session, There};
 
-/// All commands, as help lists them.
+/// All commands, in the order of the help.
 pub(super) const COMMANDS: [Command; 36] = [
-    command(There, "ls", &["list", "nlist"], "[-l] [NAME...]", "what is here, or in what is named"),
-    command(There, "dir", &[], "[NAME...]", "the same with sizes and times"),
-    command(There, "cd", &["cwd"], "FOLDER", "go to a folder there"),
-    command(There, "cdup", &[], "", "go up"),
-    command(There, "pwd", &[], "", "where we are there"),
-    command(There, "cat", &["more", "less"], "NAME", "show a file"),
+    command(There, "ls", &["list", "nlist"], "[-l] [NAME...]", "list directories or files"),
+    command(There, "dir", &[], "[NAME...]", "list with sizes and times"),
+    command(There, "cd", &["cwd"], "DIR", "change the remote directory"),
+    command(There, "cdup", &[], "", "go to the parent directory"),
+    command(There, "pwd", &[], "", "print the remote directory"),
+    command(There, "cat", &["more", "less"], "NAME", "print a file"),
     command(
         There,
         "rm",
         &["delete", "mdelete", "mrm"],
         "[-rfnv] NAME...",
-        "remove files; -r directories",
+        "remove files; -r: also directories",
     ),
-    command(There, "mkdir", &[], "FOLDER...", "make folders"),
-    command(There, "rmdir", &[], "FOLDER...", "remove empty folders"),
-    command(There, "mv", &["rename", "ren"], "NAME NAME", "give a file another name"),
-    command(There, "chmod", &[], "MODE NAME...", "change rights, as in chmod 644 a"),
-    command(There, "size", &[], "NAME", "the size and the time of a file"),
-    command(There, "modtime", &["mdtm"], "NAME", "the time of a file"),
-    command(Moving, "get", &["recv"], "[-cf] NAME [HERE]", "get a file; -c goes on, -f replaces"),
-    command(Moving, "mget", &[], "[-cf] NAME...", "get files, and all that fit a pattern"),
-    command(Moving, "reget", &[], "NAME [HERE]", "go on with a file that was broken off"),
-    command(Moving, "put", &["send"], "[-c] HERE [NAME]", "put a file; -c goes on"),
-    command(Moving, "mput", &[], "[-c] HERE...", "put files, and all that fit a pattern"),
-    command(Moving, "reput", &[], "HERE [NAME]", "go on with a file that was broken off"),
-    command(Here, "lcd", &[], "[FOLDER]", "go to a folder on this machine"),
-    command(Here, "lpwd", &[], "", "where we are here"),
-    command(Here, "lls", &["ldir"], "[-l] [FOLDER]", "what is here"),
-    command(Here, "!", &["shell"], "[COMMAND]", "a command of this machine, or its shell"),
-    command(Session, "type", &[], "[I|A|E|L36|auto]", "how bytes are meant"),
-    command(Session, "mode", &[], "[S|B|C|Z]", "how bytes travel"),
-    command(Session, "stru", &["struct"], "[F|R|P]", "what a file is made of"),
-    command(Session, "store", &[], "[FORMAT]", "how words of 36 bits lie in files here"),
-    command(Session, "passive", &[], "", "data connections from here"),
-    command(Session, "active", &[], "", "data connections from there"),
-    command(Session, "prompt", &[], "", "ask before each of many files, or do not any more"),
-    command(Session, "verbose", &[], "", "show what the server replies, or do not any more"),
-    command(Session, "site", &[], "COMMAND", "a command of this server's own"),
-    command(Session, "quote", &["literal"], "COMMAND", "send a command as it is"),
-    command(Session, "status", &["stat"], "", "how things stand, and what the server says of it"),
-    command(Session, "help", &["?"], "[COMMAND]", "this, or how a command is used"),
-    command(Session, "quit", &["exit", "bye"], "", "the end"),
+    command(There, "mkdir", &[], "DIR...", "create directories"),
+    command(There, "rmdir", &[], "DIR...", "remove empty directories"),
+    command(There, "mv", &["rename", "ren"], "NAME NAME", "rename a file"),
+    command(There, "chmod", &[], "MODE NAME...", "change permissions: chmod 644 a"),
+    command(There, "size", &[], "NAME", "print the size and time of a file"),
+    command(There, "modtime", &["mdtm"], "NAME", "print the time of a file"),
+    command(
+        Moving,
+        "get",
+        &["recv"],
+        "[-cf] NAME [LOCAL]",
+        "download a file; -c: resume, -f: replace",
+    ),
+    command(Moving, "mget", &[], "[-cf] NAME...", "download files; names may be patterns"),
+    command(Moving, "reget", &[], "NAME [LOCAL]", "resume an interrupted download"),
+    command(Moving, "put", &["send"], "[-c] LOCAL [NAME]", "upload a file; -c: resume"),
+    command(Moving, "mput", &[], "[-c] LOCAL...", "upload files; names may be patterns"),
+    command(Moving, "reput", &[], "LOCAL [NAME]", "resume an interrupted upload"),
+    command(Here, "lcd", &[], "[DIR]", "change the local directory"),
+    command(Here, "lpwd", &[], "", "print the local directory"),
+    command(Here, "lls", &["ldir"], "[-l] [DIR]", "list a local directory"),
+    command(Here, "!", &["shell"], "[COMMAND]", "run a local command or shell"),
+    command(Session, "type", &[], "[I|A|E|L36|auto]", "set or print the data type"),
+    command(Session, "mode", &[], "[S|B|C|Z]", "set or print the transmission mode"),
+    command(Session, "stru", &["struct"], "[F|R|P]", "set or print the file structure"),
+    command(Session, "store", &[], "[FORMAT]", "set or print the local word format"),
+    command(Session, "passive", &[], "", "passive mode: the client connects for data"),
+    command(Session, "active", &[], "", "active mode: the server connects for data"),
+    command(Session, "prompt", &[], "", "turn questions before each of many files on or off"),
+    command(Session, "verbose", &[], "", "turn the display of server replies on or off"),
+    command(Session, "site", &[], "COMMAND", "send a SITE command"),
+    command(Session, "quote", &["literal"], "COMMAND", "send a command unchanged"),
+    command(Session, "status", &["stat"], "", "print the settings and the server's status"),
+    command(Session, "help", &["?"], "[COMMAND]", "list the commands, or describe one"),
+    command(Session, "quit", &["exit", "bye"], "", "end the session"),
 ];
 
-/// What other programs have, and what does it here.
+/// Commands of other clients, and their replacements here.
 const ELSEWHERE: [(&str, &str); 12] = [
-    ("open", "one shell has one host: say quit, and plumb ftp HOST"),
-    ("close", "one shell has one host: say quit"),
-    ("disconnect", "one shell has one host: say quit"),
-    ("user", "who logs in is said at the start: plumb ftp USER@HOST"),
-    ("mirror", "whole folders go by plumb mirror"),
-    ("binary", "say type I"),
-    ("bin", "say type I"),
-    ("image", "say type I"),
-    ("ascii", "say type A"),
-    ("hash", "how far it is is shown anyway"),
-    ("lmkdir", "say !mkdir FOLDER"),
-    ("glob", "patterns are always read, but for a name that is there as it was typed"),
+    ("open", "a session has one host: use quit, then plumb ftp HOST"),
+    ("close", "a session has one host: use quit"),
+    ("disconnect", "a session has one host: use quit"),
+    ("user", "the user is set at the start: plumb ftp USER@HOST"),
+    ("mirror", "use plumb mirror for directories"),
+    ("binary", "use type I"),
+    ("bin", "use type I"),
+    ("image", "use type I"),
+    ("ascii", "use type A"),
+    ("hash", "progress is always displayed"),
+    ("lmkdir", "use !mkdir DIR"),
+    ("glob", "patterns are always expanded, except the exact name of a file"),
 ];
 
-/// Returns the command of this name.
+/// Returns the command with this name or alternative name.
 pub(super) fn find(word: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|known| known.name == word || known.others.contains(&word))
 }
 
 impl Command {
-    /// Returns how it is used.
+    /// Returns the usage of the command.
     pub(super) fn usage_text(&self) -> String {
         let space = if self.usage.is_empty() { "" } else { " " };
         format!("{}{space}{}", self.name, self.usage)
     }
 }
 
-/// Returns what is said of a word that is no command.
+/// Returns the message for an unknown command.
 pub(super) fn unknown(word: &str) -> String {
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(known, _)| *known == word) {
-        return format!("there is no '{word}': {instead}");
+        return format!("'{word}' is not supported: {instead}");
     }
     let names = COMMANDS
         .iter()
@@ -123,13 +129,13 @@ pub(super) fn unknown(word: &str) -> String {
     let far = if word.len() > 3 { 2 } else { 1 };
     let like = names.map(|name| (distance(word, name), name)).filter(|(away, _)| *away <= far);
     match like.min() {
-        Some((_, name)) => format!("there is no command '{word}': perhaps '{name}' was meant"),
-        None => "there is no such command: 'help' tells of all".to_owned(),
+        Some((_, name)) => format!("unknown command '{word}': did you mean '{name}'?"),
+        None => "unknown command: 'help' lists all".to_owned(),
     }
 }
 
-/// Returns how many letters are to be added, taken out, replaced or exchanged with the next one to
-/// make `to` of `from`.
+/// Returns the edit distance: the number of letters to insert, delete, replace or swap with the
+/// next one to turn `from` into `to`.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     let mut last: Vec<usize> = Vec::new();
@@ -154,29 +160,29 @@ fn distance(from: &str, to: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// Returns what help says: of all commands, or of one.
+/// Returns the help for all commands, or for one.
 pub(super) fn help(word: Option<&str>) -> Result<String, String> {
     let line = |known: &Command| format!("{:28} {}\n", known.usage_text(), known.about);
     let Some(word) = word else { return Ok(COMMANDS.iter().map(line).collect()) };
     let known = find(word).ok_or_else(|| unknown(word))?;
     let others = match known.others {
         [] => String::new(),
-        others => format!("{:28} also called {}\n", "", others.join(", ")),
+        others => format!("{:28} aliases: {}\n", "", others.join(", ")),
     };
     Ok(format!("{}{others}", line(known)))
 }
 
-/// A line, cut into words.
+/// A line split into words.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Words without the quotes around them or within.
+    /// Words without their quotes.
     pub(super) words: Vec<String>,
-    /// What stands behind the first word, as it was typed.
+    /// Text after the first word, as it was typed.
     pub(super) rest: String,
 }
 
 impl Line {
-    /// Cuts a line at its spaces, but for those between quotes.
+    /// Splits a line at its spaces, except those between quotes.
     pub(super) fn parse(line: &str) -> Self {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix('!') {
@@ -187,8 +193,8 @@ impl Line {
     }
 }
 
-/// Returns the words of a line, and where the last one begins, which may be empty and behind the
-/// others.
+/// Returns the words of a line, and the offset of the last one. After a space, that offset is the
+/// end of the line, where the next word begins.
 pub(super) fn words(line: &str) -> (Vec<String>, usize) {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut start = line.len();
@@ -213,7 +219,7 @@ pub(super) fn words(line: &str) -> (Vec<String>, usize) {
     (words, start)
 }
 
-/// Returns a name as it is to be typed.
+/// Returns a name with the quotes that it needs in a line.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '"' | '\'');
     match name.contains('"') {
@@ -223,28 +229,29 @@ pub(super) fn quoted(name: &str) -> String {
     }
 }
 
-/// Why a command is not sent as it is: what it changes must be known here.
+/// Returns the replacement for a command that is not sent as it is, since the client must know its
+/// effect.
 pub(super) fn instead_of_quote(command: &str) -> Option<&'static str> {
     let mut words = command.split_whitespace();
     let verb = words.next().unwrap_or_default().to_ascii_uppercase();
     let is_of_facts = words.next().is_some_and(|word| word.eq_ignore_ascii_case("MLST"));
     Some(match verb.as_str() {
-        "TYPE" => "say type",
-        "MODE" => "say mode",
-        "STRU" => "say stru",
-        "CWD" | "XCWD" | "CDUP" | "XCUP" | "SMNT" => "say cd",
-        "PASV" | "EPSV" | "LPSV" | "SPSV" | "CPSV" => "say passive",
-        "PORT" | "EPRT" | "LPRT" => "say active",
-        "OPTS" if is_of_facts => "what a listing tells is asked for here",
-        "RETR" | "REST" => "say get",
-        "STOR" | "STOU" | "APPE" | "ALLO" => "say put",
-        "LIST" | "NLST" | "MLSD" => "say ls",
-        "MLFL" | "MAIL" => "say plumb mail",
+        "TYPE" => "use type",
+        "MODE" => "use mode",
+        "STRU" => "use stru",
+        "CWD" | "XCWD" | "CDUP" | "XCUP" | "SMNT" => "use cd",
+        "PASV" | "EPSV" | "LPSV" | "SPSV" | "CPSV" => "use passive",
+        "PORT" | "EPRT" | "LPRT" => "use active",
+        "OPTS" if is_of_facts => "the client selects the facts of listings",
+        "RETR" | "REST" => "use get",
+        "STOR" | "STOU" | "APPE" | "ALLO" => "use put",
+        "LIST" | "NLST" | "MLSD" => "use ls",
+        "MLFL" | "MAIL" => "use plumb mail",
         "USER" | "PASS" | "REIN" | "AUTH" | "PBSZ" | "PROT" | "CCC" => {
-            "who logs in, and in what, is said at the start"
+            "the user and TLS are set at the start: plumb ftp URL"
         }
-        "QUIT" => "say quit",
-        "ABOR" => "an interrupt (^C) ends what is at work",
+        "QUIT" => "use quit",
+        "ABOR" => "use ^C, which cancels the running command",
         _ => return None,
     })
 }
@@ -263,10 +270,10 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_finger_is_told_what_was_meant() {
-        assert_eq!(unknown("gte"), "there is no command 'gte': perhaps 'get' was meant");
-        assert_eq!(unknown("renmae"), "there is no command 'renmae': perhaps 'rename' was meant");
-        assert_eq!(unknown("frobnicate"), "there is no such command: 'help' tells of all");
-        assert_eq!(unknown("ascii"), "there is no 'ascii': say type A");
+        assert_eq!(unknown("gte"), "unknown command 'gte': did you mean 'get'?");
+        assert_eq!(unknown("renmae"), "unknown command 'renmae': did you mean 'rename'?");
+        assert_eq!(unknown("frobnicate"), "unknown command: 'help' lists all");
+        assert_eq!(unknown("ascii"), "'ascii' is not supported: use type A");
     }
 
     #[test]

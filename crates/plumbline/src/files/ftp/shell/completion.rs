@@ -1,4 +1,4 @@
-//! What the tabulator knows: commands, their words, names of the last listing, and files here.
+//! Tab completion: commands, their arguments, names of the last listing, and local files.
 
 use super::commands::{COMMANDS, find, quoted, words};
 use protocols::application::ftp::WordFormat;
@@ -6,17 +6,17 @@ use rustyline::completion::{Completer, Pair};
 use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
 use std::path::Path;
 
-/// What the tabulator knows of the other host.
+/// Remote names that can be completed.
 #[derive(Default, Helper, Hinter, Highlighter, Validator)]
 pub(super) struct Known {
     pub(super) names: Vec<String>,
 }
 
-/// What may stand at a place of a line.
+/// Kind of word that may occur at a place of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Command,
-    /// A word of few.
+    /// One of a few words.
     OneOf(&'static [&'static str]),
     Format,
     There,
@@ -25,7 +25,7 @@ enum Place {
 }
 
 impl Place {
-    /// Returns what may stand behind so many words, of which the first is a command.
+    /// Returns the kind of word that may follow `words`, of which the first is a command.
     fn behind(words: &[String]) -> Self {
         let Some(word) = words.first() else { return Self::Command };
         let name = find(word).map_or("", |known| known.name);
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Returns the files here whose path begins so.
+/// Returns the local paths that begin with `word`.
 fn files_here(word: &str) -> Vec<String> {
     let (folder, _) = word.rsplit_once('/').map_or(("", word), |(folder, last)| (folder, last));
     let before = if word.contains('/') { format!("{folder}/") } else { String::new() };
@@ -61,7 +61,7 @@ fn files_here(word: &str) -> Vec<String> {
 }
 
 impl Known {
-    /// Returns where what is typed last begins, and what it may become.
+    /// Returns the offset of the last typed word, and its completions.
     fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
         let (mut said, start) = words(typed);
         let word = if start < typed.len() { said.pop().unwrap_or_default() } else { String::new() };
@@ -96,7 +96,7 @@ impl Completer for Known {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (start, found) = self.candidates(line.get(..at).unwrap_or_default());
-        // Behind the only one there is room for the next word; a folder may go on.
+        // A single completion is followed by a space, unless it is a directory, which may continue.
         let is_only = found.len() == 1;
         let pair = |name: String| {
             let end = if is_only && !name.ends_with('/') { " " } else { "" };

@@ -1,6 +1,6 @@
-//! What the shell does on this machine.
+//! Shell commands on the local machine.
 //!
-//! A command of this machine gets what the person has typed, and nothing that a server has said.
+//! A local command gets what the user has typed, and nothing that a server has sent.
 
 use super::super::manage::{line, show};
 use super::super::trouble::Trouble;
@@ -16,8 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 impl Desk {
-    /// Does what is asked for on this machine; `None` if it is asked for in another way than there
-    /// is.
+    /// Runs a command on the local machine; `None` if its arguments are wrong.
     pub(super) async fn here(
         &self,
         name: &str,
@@ -27,7 +26,7 @@ impl Desk {
         Some(match (name, words) {
             ("lcd", []) => match std::env::var_os("HOME") {
                 Some(home) => change_folder(Path::new(&home)),
-                None => Err(Trouble::Wrong("there is no HOME in the environment".to_owned())),
+                None => Err(Trouble::Wrong("HOME is not set in the environment".to_owned())),
             },
             ("lcd", [folder]) => change_folder(Path::new(folder)),
             ("lpwd", []) => tell_folder(),
@@ -40,14 +39,14 @@ impl Desk {
         })
     }
 
-    /// Runs a command, or a shell, and waits for its end.
+    /// Runs a command, or an interactive shell, and waits for its end.
     async fn run_here(&self, command: &str) -> Result<(), Trouble> {
         let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
         let mut program = Command::new(shell.unwrap_or_else(|| "/bin/sh".into()));
         if !command.is_empty() {
             program.args(["-c", command]);
         }
-        // What is typed there are lines for us.
+        // Without a terminal, the standard input contains commands for this client.
         if !std::io::stdin().is_terminal() {
             program.stdin(Stdio::null());
         }
@@ -56,13 +55,13 @@ impl Desk {
         let mut stop = caller.shared.stop.clone();
         let ended = tokio::select! {
             ended = &mut running => ended,
-            // An interrupt from the keyboard is for the command too.
+            // An interrupt from the keyboard reaches the command too.
             _ = stop.wait_for(|is_wanted| *is_wanted) => match caller.stopper.goes_on() {
                 true => running.await,
                 false => return Err(Trouble::Stopped),
             },
         };
-        let status = ended.map_err(anyhow::Error::new)?.context("the shell cannot be run")?;
+        let status = ended.map_err(anyhow::Error::new)?.context("cannot run the shell")?;
         if !status.success() {
             say(&format!("the command ended with {status}"));
         }
@@ -71,18 +70,17 @@ impl Desk {
 }
 
 fn change_folder(folder: &Path) -> Result<(), Trouble> {
-    std::env::set_current_dir(folder).map_err(|error| {
-        Trouble::Wrong(format!("there is no way to {}: {error}", folder.display()))
-    })
+    std::env::set_current_dir(folder)
+        .map_err(|error| Trouble::Wrong(format!("cannot change to {}: {error}", folder.display())))
 }
 
 fn tell_folder() -> Result<(), Trouble> {
-    let folder = std::env::current_dir().context("the folder here is gone")?;
+    let folder = std::env::current_dir().context("cannot determine the local directory")?;
     show(&[folder.as_os_str().as_bytes(), b"\n"].concat())
 }
 
 fn list(folder: &Path, is_long: bool) -> Result<(), Trouble> {
-    let unread = || format!("the folder {} cannot be read", folder.display());
+    let unread = || format!("cannot read the directory {}", folder.display());
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).with_context(unread)? {
         let entry = entry.with_context(unread)?;

@@ -1,14 +1,14 @@
-//! `plumb ftp HOST`: one command after the other, by hand.
+//! `plumb ftp HOST`: the interactive FTP client.
 //!
-//! Where we are there is kept here, so that a session that was lost meanwhile is opened again
-//! without anybody's noticing.
+//! The working directory on the server is stored here, so that a lost session is opened again
+//! without any action of the user.
 //!
 //! ```text
-//! commands    what there is, help, how a line is cut into words
-//! completion  what the tabulator knows
+//! commands    list of commands, help, splitting a line into words
+//! completion  tab completion
 //! moving      get and put, of one file and of many
-//! session     type, mode, status, and what is sent as it is
-//! here        what is done on this machine
+//! session     type, mode, status, and commands sent as they are
+//! here        commands on the local machine
 //! ```
 
 mod commands;
@@ -42,13 +42,12 @@ use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io::IsTerminal;
 
-/// What `plumb ftp --help` says first.
+/// Introduction of `plumb ftp --help`.
 pub(crate) const SHELL_ABOUT: &str = "\
-Moves files by hand: ls, cd, get, put and their like, one after the other.
+Transfer and manage files interactively with commands such as ls, cd, get and put.
 
-The tabulator completes commands, the names of the last listing and files here; 'help' tells what \
-there is. A name with spaces stands between quotes. An interrupt ends what is at work, and not the \
-shell.";
+Tab completes commands, names of the last listing and local files; 'help' lists the commands. Put \
+names with spaces in quotes. Ctrl-C cancels the running command and does not end the session.";
 
 const SHELL_EXAMPLES: &str = "\
 Examples:
@@ -58,19 +57,19 @@ Examples:
 
 At its prompt:
   ls -l *.gz                   mget *.gz
-  cd '/a folder'               put -c image.iso images/
+  cd '/a directory'             put -c image.iso images/
   type L36                     store c36
   chmod 644 notes              quote SITE HELP
   lls -l                       !make
 
-Exit codes: 0 you have ended it; 1 the far side cannot be reached or refuses the login; 2 the
-arguments are wrong; 3 a signal has ended it; 4 this machine refuses what is needed.";
+Exit codes: 0 session ended; 1 the server is unreachable or refused the login; 2 wrong arguments;
+3 ended by a signal; 4 local error, such as permission denied.";
 
 /// Arguments of `plumb ftp`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SHELL_EXAMPLES)]
 pub(crate) struct Shell {
-    /// Which host: its name, or ftp://user@host:port/folder, ftpes:// and ftps:// in TLS
+    /// Host name, or ftp://user@host:port/directory, ftpes:// and ftps:// with TLS
     #[arg(value_name = "HOST", value_parser = host)]
     url: Url,
     #[command(flatten)]
@@ -83,23 +82,23 @@ fn host(text: &str) -> anyhow::Result<Url> {
 
 type Reader = Editor<Known, DefaultHistory>;
 
-/// A conversation with the person.
+/// State of the interactive client.
 struct Desk {
     dialogue: Dialogue,
-    /// Who reads lines; `None` while a line is read.
+    /// Line editor; `None` while it reads a line.
     editor: Option<Reader>,
-    /// Where we are there.
+    /// Working directory on the server.
     folder: Vec<u8>,
     names: Vec<String>,
-    /// How files move.
+    /// Transfer options.
     terms: Terms,
-    /// What the host means by TYPE I.
+    /// Representation that TYPE I selects for this host.
     image: Representation,
-    /// Whether there is a question before each of many files.
+    /// Whether to ask before each of many files.
     asks: bool,
 }
 
-/// What is to be done with one of many files.
+/// Answer to the question about one of many files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Yes,
@@ -107,11 +106,11 @@ enum Answer {
     Quit,
 }
 
-/// What a line is to say.
+/// Purpose of a line to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Command,
-    /// The answer to a question, which an interrupt leaves unanswered and nobody looks up later.
+    /// Answer to a question. An interrupt leaves it unanswered, and the history does not keep it.
     Answer,
 }
 
@@ -119,14 +118,14 @@ enum Asked {
 pub(crate) fn shell(arguments: &Shell) -> exit::Result {
     let url = &arguments.url;
     let terms = host_terms(url, Existing::Keep).map_err(|trouble| tell(&trouble))?;
-    // It takes SIGINT for itself: whoever wants to hear of it comes later.
+    // The editor handles SIGINT itself, so it is created before the other signal handlers.
     let how = Config::builder().completion_type(CompletionType::List).build();
     let mut editor =
         Reader::with_config(how).map_err(|error| tell(&Trouble::Ours(error.into())))?;
     carry_out_with(url, &arguments.reach, None, Interrupt::EndsThis, async move |caller| {
         editor.set_helper(Some(Known::default()));
         let history = state_folder().join("ftp_history");
-        // There is none at first.
+        // The file does not exist at first.
         _ = editor.load_history(&history);
         let mut desk = Desk {
             dialogue: Dialogue::new(&caller),
@@ -150,7 +149,7 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
                         return Err(Trouble::Stopped);
                     }
                     Err(trouble) => say(&trouble.sentence()),
-                    // An interrupt that came too late ends nothing.
+                    // An interrupt after the end of the command ends nothing.
                     Ok(()) => _ = caller.stopper.goes_on(),
                 },
             }
@@ -160,7 +159,7 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
         }
         _ = std::fs::create_dir_all(state_folder());
         if let Some(editor) = &mut desk.editor {
-            // Who has no place for it goes without.
+            // Without a place for it, there is no history.
             _ = editor.save_history(&history);
         }
         desk.dialogue.quit().await;
@@ -168,7 +167,7 @@ pub(crate) fn shell(arguments: &Shell) -> exit::Result {
     })
 }
 
-/// Reads a line in a thread that waits, and gives the terminal back as it was if all is to end.
+/// Reads a line in a blocking thread. If it is cancelled, restores the modes of the terminal.
 async fn read(
     caller: &Caller,
     mut editor: Reader,
@@ -186,7 +185,7 @@ async fn read(
         _ = stop.wait_for(|is_wanted| *is_wanted) => {
             if let Some(terminal) = terminal {
                 let stdin = rustix::stdio::stdin();
-                // It is as it was, or there is no terminal any more.
+                // On failure the terminal no longer exists.
                 _ = termios::tcsetattr(stdin, OptionalActions::Now, &terminal);
             }
             Err(Trouble::Stopped)
@@ -198,7 +197,7 @@ fn read_line(editor: &mut Reader, prompt: &str, asked: Asked) -> Result<Option<S
     match editor.readline(prompt) {
         Ok(line) => {
             if asked == Asked::Command {
-                // A line with a password of a command is kept too; there is none among ours.
+                // A line with a password would be kept too; no command of the shell takes one.
                 _ = editor.add_history_entry(&line);
             }
             Ok(Some(line))
@@ -211,7 +210,7 @@ fn read_line(editor: &mut Reader, prompt: &str, asked: Asked) -> Result<Option<S
 }
 
 impl Desk {
-    /// Reads a line; `None` at the end of all, and where a question is left unanswered.
+    /// Reads a line; `None` at the end of the input, and if a question stays unanswered.
     async fn read(
         &mut self,
         prompt: &'static str,
@@ -223,15 +222,15 @@ impl Desk {
         line
     }
 
-    /// Asks whether something is to be done with one of many files, if there are questions; after
-    /// the answer 'a' there are none about `others`.
+    /// Asks whether to process one of many files, if questions are enabled. After the answer 'a',
+    /// no question about the `others` follows.
     async fn ask(&mut self, what: &str, name: &[u8], others: &mut bool) -> Result<Answer, Trouble> {
         if !self.asks || !*others {
             return Ok(Answer::Yes);
         }
         loop {
             say(&format!(
-                "{what} '{}'? y: yes, n: no, a: this one and all others, q: none",
+                "{what} '{}'? y: yes, n: no, a: yes to all, q: skip the rest",
                 shown(name)
             ));
             let answer = self.read("y/n/a/q> ", Asked::Answer).await?;
@@ -248,7 +247,7 @@ impl Desk {
         }
     }
 
-    /// Returns where a name of the person's is.
+    /// Returns the remote path of a name that the user has typed.
     fn at(&self, name: &str) -> Vec<u8> {
         path_in(&self.folder, name.as_bytes())
     }
@@ -264,11 +263,11 @@ impl Desk {
         };
         result.unwrap_or_else(|| {
             let usage = command.usage_text();
-            Err(Trouble::Wrong(format!("'{word}' is not used so: say {usage}")))
+            Err(Trouble::Wrong(format!("wrong arguments for '{word}', usage: {usage}")))
         })
     }
 
-    /// Does what is asked for there; `None` if it is asked for in another way than there is.
+    /// Runs a command on the server; `None` if its arguments are wrong.
     async fn there(&mut self, name: &str, words: &[&str]) -> Option<Result<(), Trouble>> {
         Some(match (name, words) {
             ("ls" | "dir", words) => {
@@ -323,7 +322,7 @@ impl Desk {
     }
 
     async fn go(&mut self, folder: &[u8]) -> Result<(), Trouble> {
-        let wanted = format!("to go to '{}'", shown(folder));
+        let wanted = format!("cannot change to '{}'", shown(folder));
         let dialogue = &mut self.dialogue;
         dialogue.run(&wanted, Task::ChangeDirectory(name_of(folder)?)).await?;
         let told = dialogue.run(&wanted, Task::WorkingDirectory).await;
@@ -337,7 +336,7 @@ impl Desk {
         let is_recursive = flags.contains('r');
         let (mut removal, mut others) = (Removal::default(), true);
         'all: for name in names {
-            // What is typed, and not only the path that it makes with the directory where we are.
+            // Checks the typed name, and not only its path below the working directory.
             check_named(name.as_bytes(), "remove")?;
             let is_named = !is_pattern(name.as_bytes());
             for found in self.expand(name).await? {
@@ -366,7 +365,7 @@ impl Desk {
         removed
     }
 
-    /// Asks whether directories go with all that is in them, if there is a terminal.
+    /// Asks whether to remove the names, if there is a terminal.
     async fn confirms_removal(&mut self, removal: &Removal) -> Result<bool, Trouble> {
         say(&format!("removing {}", removal.amount()));
         if !std::io::stdin().is_terminal() {
@@ -379,7 +378,7 @@ impl Desk {
     async fn make_folders(&mut self, names: &[&str]) -> Result<(), Trouble> {
         for name in names {
             let path = self.at(name);
-            let wanted = format!("to make '{}'", shown(&path));
+            let wanted = format!("cannot create the directory '{}'", shown(&path));
             self.dialogue.run(&wanted, Task::MakeDirectory(name_of(&path)?)).await?;
         }
         Ok(())
@@ -397,12 +396,12 @@ impl Desk {
     async fn change(&mut self, mode: &str, names: &[&str]) -> Result<(), Trouble> {
         let digits = u16::from_str_radix(mode, 8).ok().filter(|digits| *digits <= 0o7777);
         let Some(digits) = digits else {
-            let sentence = format!("'{mode}' is no mode in octal digits, like 644");
+            let sentence = format!("'{mode}' is not an octal mode like 644");
             return Err(Trouble::Wrong(sentence));
         };
         for name in names {
             for found in self.expand(name).await? {
-                let wanted = format!("to change the rights of '{}'", shown(&found.path));
+                let wanted = format!("cannot change the permissions of '{}'", shown(&found.path));
                 let task = Task::ChangeMode(digits, name_of(&found.path)?);
                 self.dialogue.run(&wanted, task).await?;
             }
@@ -413,7 +412,7 @@ impl Desk {
     async fn size(&mut self, name: &str) -> Result<(), Trouble> {
         let (size, time) = self.dialogue.size_and_time(&self.at(name)).await?;
         if size.is_none() && time.is_none() {
-            return Err(Trouble::NotThere(format!("the server tells nothing of '{name}'")));
+            return Err(Trouble::NotThere(format!("no size or time is reported for '{name}'")));
         }
         let size = size.map_or_else(|| "unknown".to_owned(), |size| format!("{size} bytes"));
         let time = time.map_or_else(|| "unknown".to_owned(), |time| time.to_text());
@@ -423,7 +422,7 @@ impl Desk {
     async fn modified(&mut self, name: &str) -> Result<(), Trouble> {
         let (_, time) = self.dialogue.facts_of_text(&self.at(name), true).await?;
         let Some(time) = time else {
-            return Err(Trouble::NotThere(format!("the server tells no time of '{name}'")));
+            return Err(Trouble::NotThere(format!("the server reports no time of '{name}'")));
         };
         show(format!("{} UTC\n", time_text(time)).as_bytes())
     }

@@ -1,4 +1,4 @@
-//! The shell's get and put, of one file and of many.
+//! `get` and `put` of the shell, for one file and for many.
 
 use super::super::desk::Shown;
 use super::super::get::{self, Ending, Terms, To};
@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Splits the flags from the words; `None` if one is not of those.
+/// Splits the flags from the words; `None` if a flag is unknown.
 pub(super) fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
     let (mut flags, mut rest) = (String::new(), words);
     while let [word, behind @ ..] = rest
@@ -36,7 +36,7 @@ pub(super) fn flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String
 }
 
 impl Desk {
-    /// Moves what is asked for; `None` if it is asked for in another way than there is.
+    /// Runs a transfer command; `None` if its arguments are wrong.
     pub(super) async fn moves(
         &mut self,
         name: &str,
@@ -83,7 +83,7 @@ impl Desk {
     ) -> Result<(), Trouble> {
         let last = split(path).1;
         let name = LocalName::new(last)
-            .map_err(|_| Trouble::Wrong("that is no name for a file here".to_owned()))?;
+            .map_err(|_| Trouble::Wrong("the remote name is not a valid local name".to_owned()))?;
         let own = PathBuf::from(OsStr::from_bytes(name.as_bytes()));
         let to = To::File(match here {
             Some(folder) if folder.is_dir() => folder.join(own),
@@ -103,11 +103,11 @@ impl Desk {
         let result = get::get(&mut self.dialogue, &errand, terms, &mut record).await;
         meanwhile.end().await;
         self.dialogue.caller.keep(&mut record, result.as_ref().copied());
-        told("got", path, result?, &record);
+        told("downloaded", path, result?, &record);
         Ok(())
     }
 
-    /// Shows how far a file is that moves alone.
+    /// Displays the progress of a single file.
     fn begin_to_show(&self) -> Shown {
         let shared = &self.dialogue.caller.shared;
         shared.tally.store(0, Ordering::Relaxed);
@@ -115,7 +115,8 @@ impl Desk {
         Shown::begin(&self.dialogue.caller)
     }
 
-    /// Gets what a pattern stands for into a folder here; a single file may have a name of its own.
+    /// Downloads the matches of a pattern into a local directory. A single file may get another
+    /// name.
     async fn get_into(&mut self, word: &str, here: &Path, terms: &Terms) -> Result<(), Trouble> {
         if here.is_dir() {
             return self.get_all(&[word], Some(here), terms).await;
@@ -124,7 +125,7 @@ impl Desk {
             [one] if !one.entry.kind.is_directory() => self.get(&one.path, Some(here), terms).await,
             _ => {
                 let name = here.display();
-                Err(Trouble::Wrong(format!("{name} is no folder: several files need one")))
+                Err(Trouble::Wrong(format!("{name} is not a directory: several files need one")))
             }
         }
     }
@@ -142,7 +143,7 @@ impl Desk {
             for found in if is_alone { found } else { self.dialogue.for_here(found) } {
                 if found.entry.kind.is_directory() {
                     let name = shown(&found.path);
-                    say(&format!("'{name}' is a folder, and stays there: see plumb get -r"));
+                    say(&format!("skipped directory '{name}': use plumb get -r"));
                     continue;
                 }
                 match self.ask("get", &found.path, &mut all).await? {
@@ -157,7 +158,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Returns what a name or a pattern stands for. The folder where we are is no part of it.
+    /// Returns the entries that a name or a pattern denotes. The working directory is taken
+    /// literally.
     pub(super) async fn expand(&mut self, word: &str) -> Result<Vec<Found>, Trouble> {
         if !is_pattern(word.as_bytes()) {
             let path = self.at(word);
@@ -165,7 +167,7 @@ impl Desk {
         }
         let found = self.dialogue.expand_below(&self.folder, word.as_bytes()).await?;
         if found.is_empty() {
-            return Err(Trouble::NotThere(format!("nothing there fits '{word}'")));
+            return Err(Trouble::NotThere(format!("nothing on the server matches '{word}'")));
         }
         Ok(found)
     }
@@ -184,7 +186,7 @@ impl Desk {
         let result = put::put(&mut self.dialogue, &errand, terms, &mut record).await;
         meanwhile.end().await;
         self.dialogue.caller.keep(&mut record, result.as_ref().copied());
-        told("put", &errand.path, result?, &record);
+        told("uploaded", &errand.path, result?, &record);
         Ok(())
     }
 
@@ -194,7 +196,7 @@ impl Desk {
             for here in expand_here(word)? {
                 if here.is_dir() {
                     let name = here.display();
-                    say(&format!("{name} is a folder, and stays here: see plumb put -r"));
+                    say(&format!("skipped directory {name}: use plumb put -r"));
                     continue;
                 }
                 match self.ask("put", here.as_os_str().as_bytes(), &mut all).await? {
@@ -214,7 +216,7 @@ fn last_of(path: &Path) -> &[u8] {
     path.file_name().unwrap_or(path.as_os_str()).as_bytes()
 }
 
-/// Says what was wrong with one file, unless that ends all of them.
+/// Prints the error of one file, unless it ends all of them.
 fn one_of_many(result: Result<(), Trouble>) -> Result<(), Trouble> {
     match result {
         Err(trouble) if trouble.ends_all() || matches!(trouble, Trouble::NoConnection(_)) => {
@@ -228,13 +230,14 @@ fn one_of_many(result: Result<(), Trouble>) -> Result<(), Trouble> {
     }
 }
 
-/// Returns the files here that a name or a pattern stands for; a pattern is only its last part.
+/// Returns the local files that a name or a pattern denotes. Only the last component is a pattern.
 fn expand_here(word: &str) -> Result<Vec<PathBuf>, Trouble> {
     let path = Path::new(word);
     let Some(pattern) = Pattern::parse(last_of(path)) else { return Ok(vec![path.to_owned()]) };
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let entries = std::fs::read_dir(folder.unwrap_or(Path::new(".")));
-    let entries = entries.map_err(|error| Trouble::Wrong(format!("'{word}': {error}")))?;
+    let entries =
+        entries.map_err(|error| Trouble::Wrong(format!("cannot list {word}: {error}")))?;
     let names = entries.flatten().map(|entry| entry.file_name());
     let fits = names.filter(|name| pattern.matches(name.as_bytes()));
     let mut found: Vec<_> = fits
@@ -242,7 +245,7 @@ fn expand_here(word: &str) -> Result<Vec<PathBuf>, Trouble> {
         .collect();
     found.sort();
     if found.is_empty() {
-        return Err(Trouble::Wrong(format!("nothing here fits '{word}'")));
+        return Err(Trouble::Wrong(format!("no local file matches '{word}'")));
     }
     Ok(found)
 }
@@ -251,7 +254,7 @@ fn told(done: &str, path: &[u8], ending: Ending, record: &Record) {
     let shown = shown(path);
     match ending {
         Ending::Moved => say(&format!("{done} '{shown}': {}", summary(&record.transfer))),
-        Ending::WasThere => say(&format!("'{shown}' was there already")),
+        Ending::WasThere => say(&format!("'{shown}' is already complete")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the shell's files move, and what else it says to the server.
+//! Transfer settings of the shell, and other commands to the server.
 
 use super::super::manage::show;
 use super::super::options::TypeWish;
@@ -17,7 +17,7 @@ fn wrong(error: &anyhow::Error) -> Trouble {
 }
 
 impl Desk {
-    /// Does what is asked for; `None` if it is asked for in another way than there is.
+    /// Runs a command; `None` if its arguments are wrong.
     pub(super) async fn session(
         &mut self,
         name: &str,
@@ -30,7 +30,7 @@ impl Desk {
             ("stru", [wanted]) => self.set(structure(wanted), |to, stru| to.structure = stru),
             ("store", [wanted]) => self.set(word_format(wanted), |to, form| {
                 to.word_format = form;
-                // It is of words that it speaks.
+                // A word format requires a type of words.
                 if to.data_type == Type::Image {
                     to.data_type = Type::Local(ByteSize::WORD36);
                 }
@@ -45,7 +45,7 @@ impl Desk {
             ("verbose", []) => {
                 let shared = &self.dialogue.caller.shared;
                 let was_on = shared.is_verbose.fetch_xor(true, Ordering::Relaxed);
-                let text = if was_on { "replies are not shown\n" } else { "replies are shown\n" };
+                let text = if was_on { "server replies: off\n" } else { "server replies: on\n" };
                 show(text.as_bytes())
             }
             ("site", [_, ..]) => self.quote(&format!("SITE {rest}")).await,
@@ -74,7 +74,7 @@ impl Desk {
         }
     }
 
-    /// Sets a part of the representation, if the whole is one.
+    /// Sets a part of the representation, if the whole is supported.
     fn set<T>(
         &mut self,
         read: anyhow::Result<T>,
@@ -87,7 +87,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The session ends, since the next one begins as it is now to be.
+    /// Selects active or passive mode. The session ends, since the mode applies to new sessions.
     async fn set_active(&mut self, is_active: bool) -> Result<(), Trouble> {
         let was_active = self.dialogue.caller.is_active.swap(is_active, Ordering::Relaxed);
         if was_active != is_active {
@@ -100,42 +100,42 @@ impl Desk {
         let Representation { data_type, mode, structure, word_format } = self.terms.representation;
         let known = WordFormat::ALL.iter().find(|(one, _)| *one == word_format);
         let format = known.map_or("", |(_, name)| *name);
-        format!("TYPE {data_type}, MODE {mode}, STRU {structure}, words here as {format}\n")
+        format!("TYPE {data_type}, MODE {mode}, STRU {structure}, local words as {format}\n")
     }
 
     fn prompt_text(&self) -> &'static str {
         match self.asks {
-            true => "before each of many files there is a question\n",
-            false => "many files move without a question\n",
+            true => "prompting before each of many files: on\n",
+            false => "prompting before each of many files: off\n",
         }
     }
 
     async fn status(&mut self) -> Result<(), Trouble> {
         let caller = &self.dialogue.caller;
         let way = match caller.is_active.load(Ordering::Relaxed) {
-            true => "data connections from there\n",
-            false => "data connections from here\n",
+            true => "active mode: the server connects for data\n",
+            false => "passive mode: the client connects for data\n",
         };
         let (host, folder) = (&caller.target, shown(&self.folder));
         let text = format!(
-            "{host}, in '{folder}'\n{}{way}{}",
+            "{host}, directory '{folder}'\n{}{way}{}",
             self.representation_text(),
             self.prompt_text()
         );
         show(text.as_bytes())?;
-        self.reply("the status", Task::Status(None)).await
+        self.reply("cannot read the status", Task::Status(None)).await
     }
 
     async fn quote(&mut self, command: &str) -> Result<(), Trouble> {
         if let Some(instead) = instead_of_quote(command) {
             let verb = command.split_whitespace().next().unwrap_or_default();
-            return Err(Trouble::Wrong(format!("{verb} is not sent as it is: {instead}")));
+            return Err(Trouble::Wrong(format!("{verb} cannot be sent by quote: {instead}")));
         }
         let task = Task::Quote(name_of(command.as_bytes())?);
-        self.reply("the command", task).await
+        self.reply("cannot run the command", task).await
     }
 
-    /// Runs a task, and shows what the server replies.
+    /// Runs a task, and prints the server's reply.
     async fn reply(&mut self, wanted: &str, task: Task) -> Result<(), Trouble> {
         let done = self.dialogue.run_once(wanted, task, None).await.0?;
         let lines = done.reply.lines.iter().map(|text| format!("{}\n", shown(text)));

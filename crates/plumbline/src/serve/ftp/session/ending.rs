@@ -1,8 +1,8 @@
-//! The end of a transfer's data, and what becomes of an upload.
+//! The end of a transfer's data, and the completion or withdrawal of an upload.
 //!
-//! The end of a control connection behind an upload that is in place shows whether its client has read
-//! the reply: the kernel of a client that was killed before answers the reply with a reset, or sends
-//! one when it closes a connection with a reply that was not read.
+//! The way in which a control connection ends after an upload was placed shows whether the client
+//! has read the reply. The kernel of a client that was killed answers the reply with a reset, or
+//! sends a reset when it closes a connection with an unread reply.
 
 use super::{Answer, Session};
 use crate::serve::ftp::upload::Upload;
@@ -11,7 +11,7 @@ use protocols::application::ftp::server::{FileError, Placement, TransferError, T
 use std::rc::Rc;
 
 impl Session {
-    /// Tells the engine how far the data is.
+    /// Reports the progress of the transfer to the engine.
     pub(super) fn note_moved(&mut self) {
         if let Some(running) = &self.running {
             let (id, moved) = (running.transfer.id, running.ledger.moved.get());
@@ -32,17 +32,17 @@ impl Session {
         self.engine.data_ended(id, moved, result, &mut self.server.bench().cx());
     }
 
-    /// The client has ended the control connection in order.
+    /// Handles the orderly end of the control connection by the client.
     pub(super) fn control_ended(&mut self) {
         let has_output = !self.engine.output().is_empty();
         if !has_output && self.control.is_acknowledged() == Some(true) {
-            // Its kernel would have sent a reset if the reply had not been read.
+            // The client's kernel would have sent a reset if the reply had not been read.
             self.engine.confirm_upload(&mut self.server.bench().cx());
         }
         self.engine.peer_closed(&mut self.server.bench().cx());
     }
 
-    /// Puts an upload in place whose client may have died, so that it can be taken back.
+    /// Places an upload revocably, because its client may have died.
     pub(super) fn place(&mut self, id: TransferId) {
         let can_tell = self.control.is_acknowledged().is_some();
         let Some(running) = self.running_of(id) else { return };
@@ -51,7 +51,7 @@ impl Session {
         };
         if !can_tell {
             if upload.waits_for_disk() {
-                // The disk works while the session waits for the end of the control connection.
+                // The disk writes while the session waits for the end of the control connection.
                 upload.begin_to_sync();
             }
             return self.placed(id, Some(upload), Ok(Placement::Unsupported));
@@ -95,20 +95,20 @@ impl Session {
         self.engine.placed(id, result, &mut self.server.bench().cx());
     }
 
-    /// Leaves an upload where it was placed.
+    /// Makes a placed upload final.
     pub(super) fn settle(&mut self, id: TransferId) {
         let Some(upload) = self.running_of(id).and_then(|running| running.upload.take()) else {
             return;
         };
         let waits_for_disk = upload.waits_for_disk();
-        // At once: the next command may remove the directory.
+        // Immediately, because the next command may remove the directory.
         let replaced = upload.settle().filter(|_| waits_for_disk);
         if let Some(replaced) = replaced {
             tokio::task::spawn_blocking(|| drop(replaced));
         }
     }
 
-    /// Stops a transfer and forgets its file; takes back one that was placed.
+    /// Stops a transfer and discards its file. A file already in place is withdrawn.
     pub(super) fn discard(&mut self, id: TransferId) {
         self.arrived = None;
         let Some(running) = self.running_of(id) else { return };
@@ -132,7 +132,7 @@ impl Session {
             let began = self.clock.now();
             let committed = upload.commit();
             if let Some(ledger) = ledger {
-                // It waits for nothing, so what passes is the processor's time.
+                // Nothing blocks here, so the elapsed time is CPU time.
                 let passed = self.clock.now() - began;
                 ledger.committing.set(Some(passed));
                 ledger.add_cpu(passed);

@@ -1,4 +1,4 @@
-//! What a session says of its transfers: a line of the log, and a record.
+//! Log entry and transfer record of a finished transfer.
 
 use super::Session;
 use crate::serve::ftp::facts::{self, Ledger, Steps};
@@ -11,7 +11,7 @@ use records::transfer::Text;
 impl Session {
     pub(super) fn finish(&mut self, finished: &Finished) {
         let Some(mut running) = self.running.take() else { return };
-        // The session may have waited since for a sign that the client lives.
+        // The session may have waited since then for a sign that the client is alive.
         let now = running.placed_at.unwrap_or_else(|| self.clock.now());
         let why = finished.result.err().map(why_of);
         let steps = Steps {
@@ -45,7 +45,7 @@ impl Session {
         });
     }
 
-    /// Keeps a record, with what the session knows.
+    /// Adds the session's data to a record and queues it.
     fn keep(&mut self, ledger: &Ledger, record: &mut Record) {
         let identity = &mut record.transfer.identity;
         identity.control_local = Some(self.local);
