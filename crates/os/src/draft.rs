@@ -9,7 +9,7 @@
 //! process with the same key finds the data left by a crash. Other drafts are useless once their
 //! writer has exited.
 
-use crate::file_rights::FileRights;
+use crate::fs_credentials::FileRights;
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;

@@ -34,7 +34,7 @@ use crate::device::Device;
 use crate::exchange::Exchange;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::{Checksum, Header, Received, SegmentKind, Segmentation};
-use crate::waiting::{Wait, Waiter};
+use crate::wait_strategy::{Wait, Waiter};
 use protocols::chance::Chance;
 use protocols::link::Link;
 use protocols::meter::{Account, Counter, Meter};

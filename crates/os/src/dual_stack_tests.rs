@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::interface::Interface;
 use crate::testing::in_new_network;
 use crate::tun::{Kind, Options, Tun};
-use crate::waiting::Wait;
+use crate::wait_strategy::Wait;
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::internet::addresses::Address;

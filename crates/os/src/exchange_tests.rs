@@ -8,7 +8,7 @@ use crate::interface::Interface;
 use crate::testing::in_new_network;
 use crate::tun::{Options, Tun};
 use crate::vnet::Header;
-use crate::waiting::Wait;
+use crate::wait_strategy::Wait;
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::link::{Datagram, Link};

@@ -16,7 +16,7 @@
 //! own when it is complete and on disk.
 
 use crate::draft::lend;
-use crate::file_rights::FileRights;
+use crate::fs_credentials::FileRights;
 use rustix::fs::{
     self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps,
 };

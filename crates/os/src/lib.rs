@@ -9,11 +9,11 @@
 //! on other systems.
 
 #[cfg(target_os = "linux")]
-mod alarm;
-#[cfg(target_os = "linux")]
 pub mod batch;
 pub mod checksum;
 pub mod clock;
+#[cfg(target_os = "linux")]
+pub mod context_switches;
 #[cfg(target_os = "linux")]
 pub mod datagram;
 #[cfg(target_os = "linux")]
@@ -29,7 +29,7 @@ pub mod entropy;
 #[cfg(target_os = "linux")]
 pub mod exchange;
 #[cfg(target_os = "linux")]
-pub mod file_rights;
+pub mod fs_credentials;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;
 #[cfg(target_os = "linux")]
@@ -41,7 +41,7 @@ pub mod jail;
 #[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
-pub mod modem;
+pub mod modem_lines;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
@@ -58,6 +58,8 @@ pub mod pam;
 pub mod process;
 #[cfg(target_os = "linux")]
 pub mod pty;
+#[cfg(target_os = "linux")]
+mod read_timer;
 pub mod readiness;
 pub mod receive_delay;
 #[cfg(target_os = "linux")]
@@ -68,8 +70,6 @@ pub mod socket;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod super_datagram_tests;
-#[cfg(target_os = "linux")]
-pub mod switches;
 pub mod tasking;
 pub mod tcp_counters;
 #[cfg(test)]
@@ -86,7 +86,7 @@ pub mod veth;
 #[cfg(target_os = "linux")]
 pub mod vnet;
 #[cfg(target_os = "linux")]
-pub mod waiting;
+pub mod wait_strategy;
 
 use rustix::io::Errno;
 use std::io;

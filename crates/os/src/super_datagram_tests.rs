@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::interface::Interface;
 use crate::testing::{in_new_network, segments_datagrams};
 use crate::tun::{Options, Tun};
-use crate::waiting::Wait;
+use crate::wait_strategy::Wait;
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::internet::addresses::Address;

@@ -13,10 +13,10 @@ mod meters;
 mod recording;
 mod replay;
 mod serve;
-mod state;
+mod state_dir;
 mod stats;
 mod terminal_filter;
-mod transfers;
+mod transfer_recorder;
 
 use std::process::ExitCode;
 

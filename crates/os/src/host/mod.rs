@@ -15,10 +15,10 @@
 //! The timers are those of tokio, with a resolution of one millisecond. A program that needs a
 //! finer resolution, or that has a thread to itself, uses [`Driver`] and its own loop.
 
-mod crowd;
 mod listener;
 mod stream;
 mod udp;
+mod wait_list;
 
 pub use listener::Listener;
 pub use stream::Stream;
@@ -28,11 +28,10 @@ use crate::clock;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::entropy;
-use crate::waiting::Wait;
-use crowd::Crowd;
+use crate::wait_strategy::Wait;
 use protocols::chance::Chance;
 use protocols::link::{Datagram, Ethernet, Link};
-use protocols::meter::{Account, Clock, Meter, Sheet};
+use protocols::meter::{Account, Clock, CounterBlock, Meter};
 use protocols::station::{Application, Layers, Settings, ethernet};
 use protocols::time::Duration;
 use protocols::transport::tcp::{ConnectionId, Event, Profile, State as TcpState};
@@ -48,6 +47,7 @@ use std::task::{Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+use wait_list::WaitList;
 
 /// Maximum number of connections waiting to be accepted, per port.
 const ACCEPT_LIMIT: usize = 1024;
@@ -80,7 +80,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 struct Accepting {
     open: VecDeque<ConnectionId>,
-    waiting: Crowd,
+    waiting: WaitList,
 }
 
 /// Tasks to wake after the lock is released.
@@ -102,11 +102,11 @@ struct State {
     driver: Driver,
     connections: HashMap<ConnectionId, Waiting>,
     listeners: HashMap<u16, Accepting>,
-    datagrams: HashMap<SocketId, Crowd>,
+    datagrams: HashMap<SocketId, WaitList>,
     /// Tasks with a datagram to send for which there is no space.
-    senders: Crowd,
+    senders: WaitList,
     /// Tasks that check the state of the host after each turn.
-    watchers: Crowd,
+    watchers: WaitList,
     news: News,
     /// Time until which the task of the host waits.
     sleeps_until: Option<Instant>,
@@ -180,8 +180,8 @@ impl Host {
             connections: HashMap::new(),
             listeners: HashMap::new(),
             datagrams: HashMap::new(),
-            senders: Crowd::default(),
-            watchers: Crowd::default(),
+            senders: WaitList::default(),
+            watchers: WaitList::default(),
             news: News::default(),
             sleeps_until: None,
             is_starved: false,
@@ -289,7 +289,7 @@ impl Host {
 
     /// Returns the shared counters of the meter, which can be read while the host runs.
     #[must_use]
-    pub fn meter_sheet(&self) -> Arc<Sheet> {
+    pub fn meter_sheet(&self) -> Arc<CounterBlock> {
         self.shared.lock().driver.meter().sheet()
     }
 
@@ -453,8 +453,8 @@ impl State {
         }
         let ports = self.listeners.values_mut().map(|port| &mut port.waiting);
         let crowds = [&mut self.senders, &mut self.watchers];
-        for crowd in ports.chain(self.datagrams.values_mut()).chain(crowds) {
-            crowd.tell(&mut self.news.calls);
+        for wait_list in ports.chain(self.datagrams.values_mut()).chain(crowds) {
+            wait_list.tell(&mut self.news.calls);
         }
     }
 

@@ -111,7 +111,7 @@ impl<T> Direct<T> {
         Some(at)
     }
 
-    /// Switches to the task at `place`, which has not ended, and returns when control comes back.
+    /// ContextSwitches to the task at `place`, which has not ended, and returns when control comes back.
     fn enter(&mut self, place: usize) {
         let shared = self.core.shared();
         let Some(block) = shared.blocks.get(place) else { return };

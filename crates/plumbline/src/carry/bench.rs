@@ -1,6 +1,6 @@
 //! Context that a driver passes to the engines: clock, random number generator and meter.
 
-use crate::meters::{Board, Shown};
+use crate::meters::{Registry, Shown};
 use anyhow::Result;
 use os::clock::Monotonic;
 use protocols::Cx;
@@ -19,7 +19,7 @@ pub(crate) struct Bench {
     pub meter: Meter,
     /// Random number generator, seeded by the operating system.
     pub chance: Chance,
-    /// Registration of the meter on a [`Board`], if it is published.
+    /// Registration of the meter on a [`Registry`], if it is published.
     shown: Option<Shown>,
 }
 
@@ -49,7 +49,7 @@ impl Bench {
     /// # Errors
     ///
     /// Returns an error if the operating system provides no entropy.
-    pub(crate) fn shown_on(board: &Arc<Board>, name: &'static str) -> Result<Self> {
+    pub(crate) fn shown_on(board: &Arc<Registry>, name: &'static str) -> Result<Self> {
         let mut bench = Self::new(is_metered())?;
         bench.shown = Some(board.show(name, &bench.meter));
         Ok(bench)

@@ -1,7 +1,7 @@
 //! Runs a session over a kernel socket in one thread. Tokio opens the connection, where addresses
 //! race; then an edge-triggered `epoll` loop carries the data.
 
-use super::race::{Finish, Race};
+use super::happy_eyeballs::{Finish, Race};
 use super::{Acknowledging, Bench, Call, CarrierStatus, Outcome, Session};
 use anyhow::{Context, Result};
 use os::readiness::{News, PollFd, PollFlags, Wake, Watched, wait};

@@ -6,17 +6,16 @@
 //! thread; the session does not depend on the kind of carrier.
 
 mod bench;
+mod ethernet_device;
 #[cfg(test)]
 mod fairness_tests;
+mod happy_eyeballs;
 mod host;
 mod kernel;
 mod line;
 mod outcome;
-mod packets;
+mod packet_io;
 mod pins;
-mod race;
-mod record_layer;
-mod segment;
 mod station;
 mod suites;
 mod target;
@@ -24,18 +23,19 @@ mod target;
 mod tests;
 mod tls;
 mod trust;
+mod unbuffered_tls;
 mod via;
 
 pub(crate) use bench::{Bench, Lent};
+pub(crate) use happy_eyeballs::connect;
 pub(crate) use host::{FILES, LOGINS, check_host, host};
 pub(crate) use kernel::outcome_of;
 pub(crate) use line::run_on_line;
 pub(crate) use outcome::Outcome;
-pub(crate) use race::connect;
-pub(crate) use record_layer::{RecordLayer, Saying, Turn};
 pub(crate) use target::{Family, NoAddress, TELNET_PORT, Target, addresses, parse_port};
 pub(crate) use tls::{Refusal, Secured, Tls, TrustedBy};
 pub(crate) use trust::{TlsClient, Trust, fingerprint};
+pub(crate) use unbuffered_tls::{RecordLayer, Saying, Turn};
 pub(crate) use via::{Own, SerialLink, Via};
 
 use anyhow::Result;

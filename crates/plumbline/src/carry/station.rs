@@ -7,7 +7,7 @@
 use super::outcome::Failures;
 use super::via::Own;
 use super::{
-    Bench, Call, CarrierStatus, Outcome, SerialLink, Session, Via, may_hold_back, packets,
+    Bench, Call, CarrierStatus, Outcome, SerialLink, Session, Via, may_hold_back, packet_io,
 };
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
@@ -596,7 +596,7 @@ impl<S: Session> Driver<'_, S> {
     fn write(&mut self) -> Result<()> {
         let serial = match &self.device {
             Device::Packets(device) => {
-                return packets::write_packets(device, &mut self.station, &mut self.bench.cx());
+                return packet_io::write_packets(device, &mut self.station, &mut self.bench.cx());
             }
             Device::Serial(serial) => serial,
         };
@@ -693,7 +693,7 @@ impl<S: Session> Driver<'_, S> {
             let serial = match &self.device {
                 Device::Packets(device) => {
                     let cx = &mut self.bench.cx();
-                    if !packets::read_packet(device, &mut self.station, cx)?.may_have_more() {
+                    if !packet_io::read_packet(device, &mut self.station, cx)?.may_have_more() {
                         break;
                     }
                     continue;

@@ -4,7 +4,7 @@
 //! There is no setting for a password, because every user of the machine can read the arguments of
 //! a program.
 
-use super::segment::{Port, Segment};
+use super::ethernet_device::{Port, Segment};
 use anyhow::{Context, Result, bail};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

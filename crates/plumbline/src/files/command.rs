@@ -9,8 +9,8 @@ use super::url::{Scheme, Url};
 use crate::carry;
 use crate::exit::{self, Failure};
 use crate::files::shown::shown;
-use crate::meters::{self, Board};
-use crate::transfers::{Recorder, spent, summary};
+use crate::meters::{self, Registry};
+use crate::transfer_recorder::{Recorder, spent, summary};
 use anyhow::{Result, anyhow};
 use os::jail::Existing;
 use protocols::application::tftp::{Agreed, Direction};
@@ -164,7 +164,7 @@ fn run(url: &Url, order: Order, size: Option<u64>, how: &How, is_stdout: bool) -
         bytes_per_second: how.limit_rate,
         via: how.reach.via.clone(),
         resolving: began.elapsed(),
-        board: Board::new(url.to_string()),
+        board: Registry::new(url.to_string()),
     };
     let recorder = Recorder::of_user(!how.reach.keeping.no_record);
     let progress = Arc::new(Mutex::new(Progress::new(how.reach.quiet || how.reach.json)));

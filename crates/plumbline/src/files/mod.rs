@@ -1,7 +1,7 @@
 //! `plumb get`, `plumb put` and related commands: file transfers from and to other hosts.
 //!
 //! A remote file is a URL ([`url`]), and a local one a [`local::Source`] or a [`local::Sink`]. The
-//! result of a transfer is its record (`crate::transfers`), from which the JSON output and the
+//! result of a transfer is its record (`crate::transfer_recorder`), from which the JSON output and the
 //! summary line are made. Each protocol has its own module.
 
 mod arguments;

@@ -1,7 +1,7 @@
 //! The transfers of RFC 573, repeated: table II computed from their records in an in-memory store.
 
 use super::strata;
-use crate::transfers::nanos;
+use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use records::store::{Axis, Filter, Key, Source, Store, Subset};
 use records::tally::Tally;

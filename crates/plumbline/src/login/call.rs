@@ -12,7 +12,7 @@ use super::status;
 use super::tape::Tape;
 use crate::carry::{self, Bench, Call, Outcome, Target, Tls, Trust, Via};
 use crate::exit::{self, Failure};
-use crate::meters::{self, Board};
+use crate::meters::{self, Registry};
 use crate::recording::{Header, Recorder};
 use anyhow::{Context, Result};
 use protocols::time::Duration;
@@ -81,10 +81,10 @@ fn try_run(arguments: &Arguments, to: &Destination) -> Result<exit::Result> {
     let mut login = Login::new(settings, near, caller.describe());
     login.tape = tape;
     login.script = script;
-    let board = Board::new(format!("login {to}"));
+    let board = Registry::new(format!("login {to}"));
     // The login continues without meters if the socket cannot be created.
     let is_shown = login.settings.is_interactive && !arguments.no_meters_socket;
-    let _door = is_shown.then(|| meters::Door::open(&board).ok());
+    let _door = is_shown.then(|| meters::MeterServer::open(&board).ok());
     let mut has_said = false;
     loop {
         let mut bench = Bench::shown_on(&board, "login")?;

@@ -2,8 +2,8 @@
 
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
-use super::knock::{Answer, Knock, Question, why_unusable};
 use super::outcome::{Failed, Measured};
+use super::probe_login::{Answer, LoginProbe, Question, why_unusable};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{Carrier, Circumstances, measurement, nanos, waterfall};
@@ -99,7 +99,7 @@ impl Logins<'_> {
     /// # Errors
     ///
     /// Returns the errors of [`Logins::measure`].
-    pub(super) fn knock(&self) -> Result<Result<u64, Failed>> {
+    pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
         let began = std::time::Instant::now();
         // On a serial line an echo is the only sign of a remote host.
         let keys = if matches!(self.place, Place::Line(_)) { 1 } else { 0 };
@@ -116,12 +116,12 @@ impl Logins<'_> {
     /// Runs a short session and returns its result.
     fn ask(&self, question: Question) -> Result<Result<Answer, Failed>> {
         let interrupt = Some(self.interrupts.descriptor()?);
-        let knock = match self.place {
-            Place::Host(..) => Knock::new(question, interrupt),
-            Place::Line(_) => Knock::on_line(question, interrupt),
+        let probe = match self.place {
+            Place::Host(..) => LoginProbe::new(question, interrupt),
+            Place::Line(_) => LoginProbe::on_line(question, interrupt),
         };
         let mut bench = Bench::new(false)?;
-        let ended = match self.carry(knock, &mut bench)? {
+        let ended = match self.carry(probe, &mut bench)? {
             Ok(ended) => ended,
             Err(failed) => return Ok(Err(failed)),
         };

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! series      the tries at a target; what is left of them is a record
-//!   login       walk: a whole login; knock: whether it can be used, and what comes back right
+//!   login       walk: a whole login; probe_login: whether it can be used, and what comes back right
 //!   transfers   files of growing sizes, by the users' sides of FTP and TFTP
 //!   recorded    what a recording holds
 //!   running     what a running plumb does, by its meters
@@ -18,12 +18,12 @@ mod echo;
 mod foretold;
 mod foretold_walk;
 mod interrupt;
-mod knock;
 mod login;
 mod observed;
 mod observed_walk;
 mod outcome;
 mod pieces;
+mod probe_login;
 mod progress;
 mod prompt;
 mod record;

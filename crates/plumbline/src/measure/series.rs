@@ -66,7 +66,7 @@ impl Series<'_> {
                     measured = Some(one);
                     response_ns
                 }),
-                Some(_) => self.knock()?.map(Some),
+                Some(_) => self.probe_availability()?.map(Some),
             };
             if self.interrupts.has_come() && outcome.is_err() && number > 0 {
                 // An interrupted try gives no information about the target.
@@ -168,10 +168,12 @@ impl Series<'_> {
         }))
     }
 
-    fn knock(&self) -> Result<Result<u64, Failed>> {
+    fn probe_availability(&self) -> Result<Result<u64, Failed>> {
         match &self.url {
-            Some(url) => Files { url, arguments: self.arguments }.knock(),
-            None => self.logins().map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.knock()),
+            Some(url) => Files { url, arguments: self.arguments }.probe_availability(),
+            None => self
+                .logins()
+                .map_or_else(|| Ok(Err(Failed::interrupted())), |one| one.probe_availability()),
         }
     }
 

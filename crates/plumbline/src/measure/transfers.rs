@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::files::ftp::{self, Way, Wish};
 use crate::files::tftp::{self, Errand};
 use crate::files::url::{Scheme, Url};
-use crate::meters::Board;
+use crate::meters::Registry;
 use anyhow::Result;
 use protocols::application::tftp::Mode;
 use protocols::time::Duration;
@@ -78,10 +78,10 @@ impl Files<'_> {
     /// # Errors
     ///
     /// Returns the errors of [`Files::measure`].
-    pub(super) fn knock(&self) -> Result<Result<u64, Failed>> {
+    pub(super) fn probe_availability(&self) -> Result<Result<u64, Failed>> {
         let began = Instant::now();
         match self.url.scheme {
-            Scheme::Ftp(..) => Ok(ftp::knock(self.url, &self.way())
+            Scheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.way())
                 .map(|found| opening_ns(&found.opening))
                 .map_err(Failed::of_files)),
             Scheme::Tftp(mode) => {
@@ -89,7 +89,7 @@ impl Files<'_> {
                     Ok(errand) => errand,
                     Err(failed) => return Ok(Err(failed)),
                 };
-                Ok(tftp::probe::knock(&errand)
+                Ok(tftp::probe::probe_availability(&errand)
                     .map(|_| nanos(began.elapsed()))
                     .map_err(Failed::of_files))
             }
@@ -209,7 +209,7 @@ impl Files<'_> {
             bytes_per_second: None,
             via: via.clone(),
             resolving: began.elapsed(),
-            board: Board::new(self.url.to_string()),
+            board: Registry::new(self.url.to_string()),
         }))
     }
 

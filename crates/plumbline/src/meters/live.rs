@@ -1,6 +1,6 @@
 //! Periodically updated display of the meters on a terminal.
 
-use super::caller;
+use super::client;
 use super::report::Report;
 use super::table::{Before, columns, foot, head};
 use anyhow::{Context, Result};
@@ -73,7 +73,7 @@ struct View {
 
 impl View {
     fn read(&mut self, path: &Path) {
-        match caller::ask(path) {
+        match client::ask(path) {
             Ok(report) => self.before = Some(std::mem::replace(&mut self.report, report)),
             // The last report stays visible.
             Err(_) => self.has_ended = true,

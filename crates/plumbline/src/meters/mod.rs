@@ -1,23 +1,23 @@
 //! `plumb meters`: displays the meters of a running plumb; also the server part in the running
 //! plumb.
 //!
-//! A long-running command has a [`Board`] with the sheets of its meters and a [`Door`] that serves
+//! A long-running command has a [`Registry`] with the sheets of its meters and a [`MeterServer`] that serves
 //! them: a socket in a directory that only its user may enter. The working threads write the sheets
 //! all the time, and the thread of the server reads them on request. No working thread is stopped,
 //! woken or queried for that.
 
-mod board;
-mod caller;
-mod door;
+mod client;
 mod live;
-mod place;
+mod registry;
 mod report;
+mod server;
+mod socket_path;
 mod table;
 
-pub(crate) use board::{Board, Shown};
-pub(crate) use caller::ask_process;
-pub(crate) use door::Door;
+pub(crate) use client::ask_process;
+pub(crate) use registry::{Registry, Shown};
 pub(crate) use report::Report;
+pub(crate) use server::MeterServer;
 
 use crate::exit::{self, Failure};
 use anyhow::{Context, Result, anyhow};
@@ -32,10 +32,10 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(1);
 
 /// Serves the meters of `board` once the run has lasted [`LONG`], until the future is dropped.
-pub(crate) async fn show_long_run(board: Arc<Board>) {
+pub(crate) async fn show_long_run(board: Arc<Registry>) {
     tokio::time::sleep(LONG).await;
     // Ignored: the command runs without published meters.
-    let _door = Door::open(&board);
+    let _door = MeterServer::open(&board);
     std::future::pending::<()>().await;
 }
 
@@ -98,12 +98,12 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let running = caller::running();
+    let running = client::running();
     if arguments.list {
         return list(&running, arguments.json).map_err(|error| complain(&error));
     }
     let path = choose(arguments.pid, &running, arguments.json)?;
-    let first = caller::ask(&path).map_err(|error| {
+    let first = client::ask(&path).map_err(|error| {
         exit::complain(&error);
         Failure::NothingMeasured
     })?;
@@ -187,7 +187,7 @@ fn write_all(
         write(&text)?;
         let Some(every) = every else { return Ok(()) };
         std::thread::sleep(every);
-        match caller::ask(path) {
+        match client::ask(path) {
             Ok(next) => report = next,
             Err(_) => return Ok(()),
         }

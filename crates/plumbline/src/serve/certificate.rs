@@ -4,7 +4,7 @@
 //! readable by its owner only, so that clients that pin it at first use find the same one again.
 
 use crate::carry::fingerprint;
-use crate::state::state_folder;
+use crate::state_dir::state_folder;
 use anyhow::{Context, Result};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::fs::{self, OpenOptions};

@@ -117,7 +117,7 @@ impl<S: AsyncWrite + Unpin, M: Metered> AsyncWrite for Charged<S, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meters::Board;
+    use crate::meters::Registry;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     struct House(RefCell<Bench>);
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_on_a_stream_charges_each_to_its_own_account_and_the_wait_to_none() {
-        let board = Board::new("serve");
+        let board = Registry::new("serve");
         let house = Rc::new(House(RefCell::new(Bench::shown_on(&board, "test").unwrap())));
         let (near, mut far) = duplex(64);
         let below = Charged::new(near, Rc::clone(&house), Account::Interrupt);

@@ -4,7 +4,7 @@ use super::admission::Rules;
 use super::certificate::Files;
 use super::console::{ConsoleFile, Settings as Console};
 use super::entrance::StartTls;
-use super::spelling;
+use super::suggest;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -78,7 +78,7 @@ impl File {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read configuration file {name}"))?;
         toml::from_str(&text)
-            .map_err(|error| spelling::explained(&error))
+            .map_err(|error| suggest::explained(&error))
             .with_context(|| format!("invalid configuration file {name}"))
     }
 }

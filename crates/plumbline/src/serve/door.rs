@@ -1,7 +1,7 @@
 //! Listeners of the login server: a kernel socket or a port of the user-space host, each in
 //! cleartext or in TLS.
 
-use super::Shop;
+use super::LoginServer;
 use super::entrance::{Arrival, Entrance, receive};
 use super::log::Event;
 use anyhow::Result;
@@ -72,7 +72,7 @@ impl Door {
 
     /// Accepts connections until the listener fails. Returns the error; only a listener of the
     /// user-space host fails.
-    pub(super) async fn attend(self, entrance: Entrance, shop: Rc<Shop>) -> io::Error {
+    pub(super) async fn attend(self, entrance: Entrance, shop: Rc<LoginServer>) -> io::Error {
         loop {
             let (arrival, peer) = match (self.accept().await, &self) {
                 (Ok(accepted), _) => accepted,

@@ -5,7 +5,7 @@
 //! injects data into the cleartext part reaches only a session that is discarded, and data injected
 //! after FOLLOWS is read by TLS, which rejects it. A new session begins inside TLS.
 
-use super::Shop;
+use super::LoginServer;
 use super::charged::{Charged, Metered};
 use super::console::{Console, Visit};
 use super::ending::Ending;
@@ -67,7 +67,7 @@ pub(super) async fn receive(
     arrival: Arrival,
     peer: SocketAddr,
     entrance: &Entrance,
-    shop: &Rc<Shop>,
+    shop: &Rc<LoginServer>,
 ) -> Result<()> {
     match (arrival, entrance.start_tls) {
         (Arrival::Kernel(stream), None) => {
@@ -96,7 +96,7 @@ async fn in_tls<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     peer: SocketAddr,
     entrance: &Entrance,
-    shop: &Rc<Shop>,
+    shop: &Rc<LoginServer>,
 ) -> Result<()> {
     let acceptor = entrance.acceptor.as_ref().context("no TLS certificate")?;
     let stream = Charged::new(stream, Rc::clone(shop), Account::Interrupt);
@@ -115,7 +115,7 @@ async fn hold_socket(
     peer: SocketAddr,
     start_tls: StartTls,
     entrance: &Entrance,
-    shop: &Rc<Shop>,
+    shop: &Rc<LoginServer>,
 ) -> Result<Option<(std::net::TcpStream, Vec<u8>)>> {
     let to_stream = |(wire, rest): (Socket, Vec<u8>)| (wire.into_stream(), rest);
     let console = entrance.console.as_ref();
@@ -137,7 +137,7 @@ async fn hold<W: Wire>(
     peer: SocketAddr,
     start_tls: StartTls,
     console: Option<&Rc<Console>>,
-    shop: &Rc<Shop>,
+    shop: &Rc<LoginServer>,
 ) -> Result<Option<(W, Vec<u8>)>> {
     let begun = std::time::Instant::now();
     let shop = Rc::clone(shop);

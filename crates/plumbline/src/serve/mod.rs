@@ -11,7 +11,6 @@ mod admission;
 mod certificate;
 mod charged;
 mod check;
-mod clerk;
 mod configuration;
 mod console;
 mod dialogue;
@@ -29,25 +28,25 @@ mod metrics;
 mod own;
 mod program;
 mod reaper;
-mod register;
 mod session;
 mod source;
-mod spelling;
+mod suggest;
 mod tftp;
 mod throttle;
+mod transfer_log;
+mod user_file;
 mod users;
 mod watch;
 mod wire;
 
 use crate::carry::{self, Bench, Lent, Via};
 use crate::exit::{self, Failure};
-use crate::meters::{self, Board};
+use crate::meters::{self, Registry};
 use crate::stats::journal_folder;
-use crate::transfers::Keeping;
+use crate::transfer_recorder::Keeping;
 use admission::Admission;
 use anyhow::{Context, Result, bail};
 use charged::Metered;
-use clerk::Clerk;
 use configuration::{Configuration, File};
 use console::{Console, ConsoleFile};
 use door::Door;
@@ -72,6 +71,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
+use transfer_log::TransferLog;
 use users::Users;
 use watch::Waiter;
 
@@ -206,7 +206,7 @@ impl House {
 }
 
 /// State shared by the sessions of one thread.
-struct Shop {
+struct LoginServer {
     house: Arc<House>,
     bench: RefCell<Bench>,
     scratch: RefCell<Vec<u8>>,
@@ -215,7 +215,7 @@ struct Shop {
     executor: Option<Executor<Self>>,
 }
 
-impl Deref for Shop {
+impl Deref for LoginServer {
     type Target = House;
 
     fn deref(&self) -> &House {
@@ -223,7 +223,7 @@ impl Deref for Shop {
     }
 }
 
-impl Shop {
+impl LoginServer {
     fn new(house: Arc<House>, bench: Bench, waiter: Waiter) -> Self {
         let (bench, scratch) = (RefCell::new(bench), RefCell::new(vec![0; SCRATCH_LEN]));
         Self { house, bench, scratch, waiter, executor: None }
@@ -231,7 +231,7 @@ impl Shop {
 
     /// Creates the state of this thread, and starts the thread of cleartext logins on kernel
     /// sockets if they are configured.
-    fn open(house: House, board: &Arc<Board>) -> Result<Self> {
+    fn open(house: House, board: &Arc<Registry>) -> Result<Self> {
         let house = Arc::new(house);
         let has_executor = house.via == Via::Kernel && !house.configuration.listen.is_empty();
         let bench = Bench::shown_on(board, "logins")?;
@@ -264,13 +264,13 @@ impl Shop {
     }
 }
 
-impl Metered for Shop {
+impl Metered for LoginServer {
     fn metered_bench(&self) -> &RefCell<Bench> {
         &self.bench
     }
 }
 
-impl executor::Shared for Shop {
+impl executor::Shared for LoginServer {
     fn waits(&self) {
         self.bench.borrow_mut().meter.enter(Account::Outside);
     }
@@ -311,9 +311,9 @@ struct Prepared {
     house: Option<House>,
     files: Option<tftp::Server>,
     ftp: Option<ftp::Server>,
-    clerk: Rc<Clerk>,
+    transfer_log: Rc<TransferLog>,
     metrics: Option<metrics::Place>,
-    board: Arc<Board>,
+    board: Arc<Registry>,
     has_meters_socket: bool,
     arguments: Arguments,
 }
@@ -330,13 +330,13 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let log = Log { is_json: arguments.json, is_quiet: arguments.quiet };
     let keeps = !arguments.keeping.no_record && file.record.unwrap_or(true);
     let folder = (keeps && (settings.is_some() || ftp.is_some())).then(journal_folder);
-    let clerk = Rc::new(Clerk::new(folder.as_deref(), log));
-    let board = Board::new("serve");
+    let transfer_log = Rc::new(TransferLog::new(folder.as_deref(), log));
+    let board = Registry::new("serve");
     let has_meters_socket = !arguments.no_meters_socket && file.meters_socket.unwrap_or(true);
     let files =
-        settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&clerk), &board));
+        settings.map(|settings| tftp::Server::new(settings, log, Rc::clone(&transfer_log), &board));
     let files = files.transpose()?;
-    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&clerk), &board));
+    let ftp = ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&transfer_log), &board));
     let ftp = ftp.transpose()?;
     let metrics = arguments.metrics.or(file.metrics).map(|at| {
         let configured = file.metrics_hosts.iter().chain(&arguments.metrics_host);
@@ -346,7 +346,7 @@ fn prepare(arguments: &Arguments) -> Result<Prepared> {
     let wants_logins = arguments.wants_logins(&file, has_files);
     let house = wants_logins.then(|| prepare_logins(arguments, file)).transpose()?;
     let arguments = arguments.clone();
-    Ok(Prepared { house, files, ftp, clerk, metrics, board, has_meters_socket, arguments })
+    Ok(Prepared { house, files, ftp, transfer_log, metrics, board, has_meters_socket, arguments })
 }
 
 /// Merges the configuration file and the command-line flags for FTP.
@@ -414,7 +414,7 @@ fn hash_password() -> Result<()> {
     if password.is_empty() {
         bail!("no password on standard input");
     }
-    let hash = register::hash(&password);
+    let hash = user_file::hash(&password);
     password.fill(0);
     use io::Write;
     writeln!(io::stdout(), "{}", hash?).context("cannot write to standard output")
@@ -487,7 +487,7 @@ fn service(configuration: &Configuration) -> Result<Service> {
 /// Runs all servers: cleartext logins on kernel sockets in a second thread, everything else in this
 /// one.
 fn serve(prepared: Prepared) -> Result<()> {
-    let Prepared { house, files, ftp, clerk, metrics, board, has_meters_socket, arguments } =
+    let Prepared { house, files, ftp, transfer_log, metrics, board, has_meters_socket, arguments } =
         prepared;
     if let Some(house) = &house {
         let sessions = u64::try_from(house.configuration.rules.sessions_max).unwrap_or(u64::MAX);
@@ -501,7 +501,7 @@ fn serve(prepared: Prepared) -> Result<()> {
     let _door = has_meters_socket.then(|| show_meters(&board, log));
     // A separate task: `block_on` polls its own future whenever any task is woken.
     let ended = local.block_on(&runtime, async {
-        let shop = house.map(|house| Shop::open(house, &board)).transpose()?;
+        let shop = house.map(|house| LoginServer::open(house, &board)).transpose()?;
         let served = Served {
             host: own_host(&arguments.via, shop.as_ref(), files.as_ref(), ftp.as_ref())?,
             shop: shop.map(Rc::new),
@@ -509,10 +509,10 @@ fn serve(prepared: Prepared) -> Result<()> {
             ftp: ftp.map(Rc::new),
         };
         if let Some(metrics) = metrics {
-            tell_metrics(metrics, &clerk, &served, log).await?;
+            tell_metrics(metrics, &transfer_log, &served, log).await?;
         }
         let ended = tokio::task::spawn_local(attend(served, arguments, board, log)).await?;
-        clerk.close();
+        transfer_log.close();
         ended
     });
     drop(local);
@@ -522,8 +522,8 @@ fn serve(prepared: Prepared) -> Result<()> {
 }
 
 /// Opens the meter socket. Without a place for it, the server runs without it and logs the reason.
-fn show_meters(board: &Arc<Board>, log: Log) -> Option<meters::Door> {
-    let opened = meters::Door::open(board);
+fn show_meters(board: &Arc<Registry>, log: Log) -> Option<meters::MeterServer> {
+    let opened = meters::MeterServer::open(board);
     let opened = opened.map_err(|error| log.say(&Event::NoMeters { why: error.to_string() }));
     opened.ok()
 }
@@ -531,7 +531,7 @@ fn show_meters(board: &Arc<Board>, log: Log) -> Option<meters::Door> {
 /// Creates the user-space host named by `via` for all servers; `None` for the kernel's network.
 fn own_host(
     via: &Via,
-    shop: Option<&Shop>,
+    shop: Option<&LoginServer>,
     files: Option<&tftp::Server>,
     ftp: Option<&ftp::Server>,
 ) -> Result<Option<Host>> {
@@ -549,7 +549,7 @@ fn own_host(
 struct Served {
     /// User-space host that carries the connections; `None` for the kernel's network.
     host: Option<Host>,
-    shop: Option<Rc<Shop>>,
+    shop: Option<Rc<LoginServer>>,
     files: Option<Rc<tftp::Server>>,
     ftp: Option<Rc<ftp::Server>>,
 }
@@ -557,11 +557,11 @@ struct Served {
 /// Opens the metrics endpoint.
 async fn tell_metrics(
     place: metrics::Place,
-    clerk: &Rc<Clerk>,
+    transfer_log: &Rc<TransferLog>,
     served: &Served,
     log: Log,
 ) -> Result<()> {
-    let clerk = Rc::clone(clerk);
+    let transfer_log = Rc::clone(transfer_log);
     let (shop, files, ftp) = (served.shop.clone(), served.files.clone(), served.ftp.clone());
     let text = move || {
         let traffic = [
@@ -570,7 +570,7 @@ async fn tell_metrics(
             ftp.as_ref().map(|ftp| ftp.traffic()),
         ];
         let traffic: Vec<_> = traffic.into_iter().flatten().collect();
-        clerk.metrics().text(&traffic)
+        transfer_log.metrics().text(&traffic)
     };
     let (at, attended) = metrics::serve(place, text).await?;
     log.say(&Event::Metrics { at });
@@ -579,7 +579,12 @@ async fn tell_metrics(
 }
 
 /// Runs the servers until the process is told to end, or one of them fails.
-async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Log) -> Result<()> {
+async fn attend(
+    served: Served,
+    arguments: Arguments,
+    board: Arc<Registry>,
+    log: Log,
+) -> Result<()> {
     let Served { host, shop, files, ftp } = &served;
     let _shown = host.as_ref().map(|host| board.show_sheet("our own host", host.meter_sheet()));
     let mut services = JoinSet::new();
@@ -613,11 +618,11 @@ async fn attend(served: Served, arguments: Arguments, board: Arc<Board>, log: Lo
     ended
 }
 
-async fn listen(shop: Rc<Shop>, host: Option<Host>) -> Result<()> {
+async fn listen(shop: Rc<LoginServer>, host: Option<Host>) -> Result<()> {
     let configuration = &shop.configuration;
     let mut doors = JoinSet::new();
-    let mut building = Building { shop: &shop, host: host.as_ref(), acceptor: None };
-    let logins = Places {
+    let mut building = Listeners { shop: &shop, host: host.as_ref(), acceptor: None };
+    let logins = ListenAddresses {
         listen: &configuration.listen,
         listen_tls: &configuration.listen_tls,
         start_tls: configuration.start_tls,
@@ -626,7 +631,7 @@ async fn listen(shop: Rc<Shop>, host: Option<Host>) -> Result<()> {
     for settings in &configuration.consoles {
         let console = Rc::new(Console::new(settings.clone()));
         tokio::task::spawn_local(console::tend(Rc::clone(&console), Rc::clone(&shop)));
-        let places = Places {
+        let places = ListenAddresses {
             listen: &settings.listen,
             listen_tls: &settings.listen_tls,
             start_tls: settings.start_tls,
@@ -638,24 +643,24 @@ async fn listen(shop: Rc<Shop>, host: Option<Host>) -> Result<()> {
 }
 
 /// Listen addresses of one service.
-struct Places<'a> {
+struct ListenAddresses<'a> {
     listen: &'a [SocketAddr],
     listen_tls: &'a [SocketAddr],
     start_tls: Option<StartTls>,
 }
 
 /// Opens listeners that share one certificate.
-struct Building<'a> {
-    shop: &'a Rc<Shop>,
+struct Listeners<'a> {
+    shop: &'a Rc<LoginServer>,
     host: Option<&'a Host>,
     acceptor: Option<TlsAcceptor>,
 }
 
-impl Building<'_> {
+impl Listeners<'_> {
     /// Opens the listeners of one service.
     fn open(
         &mut self,
-        places: &Places<'_>,
+        places: &ListenAddresses<'_>,
         console: Option<&Rc<Console>>,
         doors: &mut JoinSet<io::Error>,
     ) -> Result<()> {

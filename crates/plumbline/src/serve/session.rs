@@ -12,7 +12,7 @@
 
 mod half_duplex;
 
-use super::Shop;
+use super::LoginServer;
 use super::dialogue::{Claim, Dialogue};
 use super::ending::Ending;
 use super::entrance::StartTls;
@@ -105,7 +105,7 @@ pub(super) struct Traffic {
 pub(super) struct Session<W> {
     wire: W,
     peer: SocketAddr,
-    shop: Rc<Shop>,
+    shop: Rc<LoginServer>,
     telnet: Telnet,
     near: Near,
     /// Output that did not fit into the Telnet engine's buffer.
@@ -138,7 +138,12 @@ pub(super) struct Session<W> {
 }
 
 impl<W: Wire> Session<W> {
-    pub(super) fn new(wire: W, peer: SocketAddr, shop: Rc<Shop>, start_tls: StartTls) -> Self {
+    pub(super) fn new(
+        wire: W,
+        peer: SocketAddr,
+        shop: Rc<LoginServer>,
+        start_tls: StartTls,
+    ) -> Self {
         let now = Instant::now();
         let mut allows = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
         if start_tls != StartTls::Off {

@@ -8,7 +8,7 @@
 //! ```
 
 use super::dialogue::name_in;
-use super::register;
+use super::user_file;
 use anyhow::{Result, bail};
 use serde::Deserialize;
 
@@ -24,9 +24,9 @@ pub(super) struct Account {
 }
 
 /// All users of the login server.
-pub(super) type Users = register::Register<Account>;
+pub(super) type Users = user_file::UserFile<Account>;
 
-impl register::Account for Account {
+impl user_file::Account for Account {
     fn password(&self) -> &str {
         &self.password
     }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn an_account_with_a_bad_name_or_an_empty_program_is_refused() {
-        let hash = register::hash(b"x").unwrap();
+        let hash = user_file::hash(b"x").unwrap();
         assert!(Users::parse(&format!("[a]\npassword = \"{hash}\"\nexec = [\"true\"]\n")).is_ok());
         assert!(Users::parse(&format!("[\"-f\"]\npassword = \"{hash}\"\n")).is_err());
         assert!(Users::parse(&format!("[a]\npassword = \"{hash}\"\nexec = []\n")).is_err());

@@ -12,7 +12,7 @@ mod tables;
 mod tests;
 
 use crate::exit::{self, Failure, complain};
-use crate::state::state_folder;
+use crate::state_dir::state_folder;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Choice;
 use grid::Grid;

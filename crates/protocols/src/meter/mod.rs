@@ -9,16 +9,16 @@
 //! a table of [`Costs`] gives its cost on the simulated machine. With a real clock the same call
 //! counts the units, so that a cost per unit can be computed afterwards.
 //!
-//! The figures are stored in a [`Sheet`] that other threads may read at any time.
+//! The figures are stored in a [`CounterBlock`] that other threads may read at any time.
 
 mod counters;
 mod distribution;
-mod sheet;
+mod shared_counters;
 mod snapshot;
 
 pub use counters::{Account, Counter, Quantity, Work};
 pub use distribution::Distribution;
-pub use sheet::Sheet;
+pub use shared_counters::CounterBlock;
 pub use snapshot::{Hundred, Snapshot};
 
 use crate::planted::{Bug, is_planted};
@@ -72,13 +72,13 @@ pub struct Meter {
     mark: u64,
     /// The reading at which `current` was entered.
     entered: u64,
-    sheet: Arc<Sheet>,
+    sheet: Arc<CounterBlock>,
 }
 
 impl Clone for Meter {
     fn clone(&self) -> Self {
         // The clone has figures of its own from now on.
-        Self { sheet: Arc::new(Sheet::clone(&self.sheet)), ..*self }
+        Self { sheet: Arc::new(CounterBlock::clone(&self.sheet)), ..*self }
     }
 }
 
@@ -97,7 +97,7 @@ impl Meter {
             current: Account::Outside,
             mark: started,
             entered: started,
-            sheet: Arc::new(Sheet::new(started, has_clock)),
+            sheet: Arc::new(CounterBlock::new(started, has_clock)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Meter {
 
     /// Returns the figures, for other threads to read while this meter runs.
     #[must_use]
-    pub fn sheet(&self) -> Arc<Sheet> {
+    pub fn sheet(&self) -> Arc<CounterBlock> {
         Arc::clone(&self.sheet)
     }
 

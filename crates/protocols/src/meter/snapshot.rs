@@ -1,7 +1,7 @@
 //! The figures of a meter at one moment, and the sum of several.
 
 use super::distribution::Distribution;
-use super::sheet::Sheet;
+use super::shared_counters::CounterBlock;
 use super::{Account, Counter, Quantity, Work};
 
 /// Totals at the end of a transaction whose number is a multiple of a hundred, or the difference of
@@ -121,7 +121,7 @@ impl Snapshot {
 
     /// Adds the figures of a meter at its clock reading `now`. The current visit is charged until
     /// then. Its last hundred is added too.
-    pub fn add_sheet(&mut self, sheet: &Sheet, now: u64) {
+    pub fn add_sheet(&mut self, sheet: &CounterBlock, now: u64) {
         sheet.add_to(self, now);
     }
 

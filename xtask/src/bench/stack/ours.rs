@@ -17,7 +17,7 @@ use os::interface::Interface;
 use os::packet_socket::{self, PacketSocket};
 use os::schedule;
 use os::tun::{self, Tun};
-use os::waiting::Wait;
+use os::wait_strategy::Wait;
 use protocols::Cx;
 use protocols::chance::Chance;
 use protocols::internet::slaac::Secret;

@@ -13,7 +13,7 @@ use crate::files::arguments::{Get, How, Links, Put};
 use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::files::url::{Scheme, Url, UrlType};
-use crate::transfers::{Record, spent, summary, timed};
+use crate::transfer_recorder::{Record, spent, summary, timed};
 use anyhow::Context;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::LocalName;

@@ -1,7 +1,7 @@
 //! Context of each FTP command: server, account, runtime and signals.
 
 use super::account::Account;
-use super::dialogue::{Caller, Stopper};
+use super::dialogue::{Caller, CancellationToken};
 use super::mover::Watch;
 use super::options::Reach;
 use super::session::Shared;
@@ -10,8 +10,8 @@ use crate::carry::{self, Trust};
 use crate::exit;
 use crate::files::progress::Progress;
 use crate::files::url::{Scheme, Url};
-use crate::meters::{self, Board};
-use crate::transfers::Recorder;
+use crate::meters::{self, Registry};
+use crate::transfer_recorder::Recorder;
 use anyhow::Result;
 use protocols::application::ftp::user::{TlsUse, UserSettings};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -134,7 +134,7 @@ fn caller(
     let resolving = began.elapsed();
     let addresses = found.map_err(|none| Trouble::NoAddress(none.to_string()))?;
     let host = carry::host(&reach.via, CONNECTIONS, carry::FILES)?;
-    let board = Board::new(url.to_string());
+    let board = Registry::new(url.to_string());
     let timeout = Duration::from_secs(reach.timeout.into());
     let mut settings = UserSettings::new(account.user, account.password);
     settings.account = account.account;
@@ -145,7 +145,7 @@ fn caller(
         TlsUse::Never => None,
         _ => Some(Trust::new(&url.target.host, url.target.port, reach.ca.as_deref())?),
     };
-    let (stopper, stop) = Stopper::new();
+    let (stopper, stop) = CancellationToken::new();
     Ok(Caller {
         target: url.target.clone(),
         addresses,

@@ -15,7 +15,7 @@ use super::wire::Carrier;
 use crate::carry::{self, Refusal, Target, Trust, TrustedBy};
 use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::transfers::{Record, Recorder};
+use crate::transfer_recorder::{Record, Recorder};
 use protocols::application::ftp::Name;
 use protocols::application::ftp::listing::{Collector, Dialect, Unread};
 use protocols::application::ftp::user::{
@@ -36,13 +36,13 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 
 /// Cancels the operations in progress.
 #[derive(Debug)]
-pub(super) struct Stopper {
+pub(super) struct CancellationToken {
     wanted: watch::Sender<bool>,
     /// Whether no further operation may start.
     is_final: AtomicBool,
 }
 
-impl Stopper {
+impl CancellationToken {
     pub(super) fn new() -> (Self, watch::Receiver<bool>) {
         let (wanted, stop) = watch::channel(false);
         (Self { wanted, is_final: AtomicBool::new(false) }, stop)
@@ -83,7 +83,7 @@ pub(super) struct Caller {
     /// Properties of the server that any session has learned.
     pub(super) lessons: Mutex<Lessons>,
     /// Cancels the operations of all sessions.
-    pub(super) stopper: Arc<Stopper>,
+    pub(super) stopper: Arc<CancellationToken>,
     /// Maximum number of attempts per operation.
     pub(super) attempts: u32,
     /// Whether insufficient storage on the server is retried too.

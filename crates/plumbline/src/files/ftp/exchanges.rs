@@ -1,6 +1,6 @@
 //! Commands and replies of a control connection, with the time of each.
 
-use crate::transfers::nanos;
+use crate::transfer_recorder::nanos;
 use records::verdict;
 use std::time::Instant;
 

@@ -12,8 +12,8 @@ use super::link::{Canceller, Plain};
 use super::mover::Moved;
 use super::probe::Spans;
 use super::trouble::Trouble;
-use crate::transfers::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
-use os::switches::Switches;
+use crate::transfer_recorder::{self, DataTls, Record, TICK, nanos, of_kernel, of_own, of_settled};
+use os::context_switches::ContextSwitches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::Counts;
 use protocols::application::ftp::listing::Entry;
@@ -44,7 +44,7 @@ pub(super) struct Opening {
 #[derive(Debug)]
 pub(super) struct Facts {
     pub(super) opening: Opening,
-    session: transfers::Session,
+    session: transfer_recorder::Session,
     steps: Steps,
     exchanges: Exchanges,
 }
@@ -69,7 +69,7 @@ pub(super) struct DataFacts {
     pub(super) ended: Option<Instant>,
     pub(super) cpu: Duration,
     /// Context switches of the thread, if it did nothing else.
-    pub(super) switches: Option<Switches>,
+    pub(super) switches: Option<ContextSwitches>,
     /// Run-queue wait of the thread.
     pub(super) run_queue_wait: Option<Duration>,
     /// System calls that moved bytes, if all of them were counted.
@@ -89,7 +89,7 @@ pub(super) struct DataFacts {
 }
 
 impl Facts {
-    pub(super) fn new(session: transfers::Session) -> Self {
+    pub(super) fn new(session: transfer_recorder::Session) -> Self {
         Self {
             opening: Opening::default(),
             session,
@@ -424,7 +424,7 @@ impl Dialogue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfers::Recorder;
+    use crate::transfer_recorder::Recorder;
 
     #[test]
     fn the_verbs_that_are_sent_say_what_is_asked_for_and_names_do_not() {

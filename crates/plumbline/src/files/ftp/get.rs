@@ -17,7 +17,7 @@ use super::sample::Sample;
 use super::trouble::Trouble;
 use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::transfers::Record;
+use crate::transfer_recorder::Record;
 use anyhow::{Context, anyhow};
 use os::jail::{Draft, Existing, Jail, sweep};
 use protocols::application::ftp::user::Task;

@@ -7,7 +7,7 @@
 use super::secured::Secured;
 use super::wire::Carrier;
 use crate::carry::TlsClient;
-use crate::transfers::DataTls;
+use crate::transfer_recorder::DataTls;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 /// Capacity of a pipe in bytes.
-pub(super) const CHUTE_BYTES: usize = 1 << 20;
+pub(super) const SPLICE_PIPE_BYTES: usize = 1 << 20;
 /// Maximum number of bytes per `sendfile(2)` call.
 const SENDFILE_BYTES: usize = 8 << 20;
 /// Maximum number of bytes read after the end of an upload: session tickets and close_notify.
@@ -27,19 +27,19 @@ const FAREWELL_MAX_BYTES: usize = 64 * 1024;
 
 /// A pipe through which the kernel moves received data into a file, without a copy to user space.
 #[derive(Debug)]
-pub(super) struct Chute {
+pub(super) struct SplicePipe {
     from: OwnedFd,
     to: OwnedFd,
     /// Bytes in the pipe.
     held_bytes: usize,
 }
 
-impl Chute {
+impl SplicePipe {
     /// Creates a pipe, or returns `None` if the kernel refuses.
     pub(super) fn new() -> Option<Self> {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         // A smaller pipe only needs more calls.
-        _ = fcntl_setpipe_size(&to, CHUTE_BYTES);
+        _ = fcntl_setpipe_size(&to, SPLICE_PIPE_BYTES);
         Some(Self { from, to, held_bytes: 0 })
     }
 
@@ -182,14 +182,18 @@ impl Link {
         }
     }
 
-    /// Moves received data into `chute`, which is empty, or returns `None` if the kernel alone
+    /// Moves received data into `splice_pipe`, which is empty, or returns `None` if the kernel alone
     /// cannot do that. Moves at least one byte and at most `at_most`; 0 at the end of the stream.
-    pub(super) fn pour(&self, chute: &mut Chute, at_most: usize) -> Option<io::Result<usize>> {
+    pub(super) fn pour(
+        &self,
+        splice_pipe: &mut SplicePipe,
+        at_most: usize,
+    ) -> Option<io::Result<usize>> {
         let Self::Clear(Plain::Kernel(stream)) = self else { return None };
         loop {
-            match splice(stream, None, &chute.to, None, at_most, SpliceFlags::empty()) {
+            match splice(stream, None, &splice_pipe.to, None, at_most, SpliceFlags::empty()) {
                 Ok(count) => {
-                    chute.held_bytes = count;
+                    splice_pipe.held_bytes = count;
                     return Some(Ok(count));
                 }
                 Err(rustix::io::Errno::INTR) => {}

@@ -13,7 +13,7 @@ use crate::exit;
 use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::files::url::{Scheme, Url, UrlType};
-use crate::transfers::{Record, timed};
+use crate::transfer_recorder::{Record, timed};
 use anyhow::Context;
 use os::jail::Existing;
 use protocols::application::ftp::listing::{Entry, Kind};

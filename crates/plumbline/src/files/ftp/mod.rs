@@ -49,5 +49,7 @@ pub(crate) use manage::{
 pub(crate) use mirror::{MIRROR_ABOUT, Mirror, mirror};
 pub(super) use options::{Moving, Reach, TypeWish, type_wish, word_format};
 pub(super) use probe::pattern_file;
-pub(crate) use probe::{Found, Moment, Reached, Refused, Spans, Way, Wish, knock, probe};
+pub(crate) use probe::{
+    Found, Moment, Reached, Refused, Spans, Way, Wish, probe, probe_availability,
+};
 pub(crate) use shell::{SHELL_ABOUT, Shell, shell};

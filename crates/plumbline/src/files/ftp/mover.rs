@@ -1,13 +1,13 @@
 //! Transfer of the bytes of one data connection, in a blocking thread.
 
 use super::facts::{DataFacts, add_since};
-use super::link::{CHUTE_BYTES, Chute, Link, Plain};
+use super::link::{Link, Plain, SPLICE_PIPE_BYTES, SplicePipe};
 use crate::files::pace::Pace;
-use crate::transfers::{nanos, of_info};
+use crate::transfer_recorder::{nanos, of_info};
 use os::clock::{Monotonic, thread_cpu_time};
+use os::context_switches::ContextSwitches;
 use os::schedule::thread_run_queue_wait;
 use os::socket::TcpInfo;
-use os::switches::Switches;
 use protocols::application::ftp::Representation;
 use protocols::application::ftp::data::{Decoded, Decoder, Encoder};
 use protocols::application::ftp::listing::Collector;
@@ -29,7 +29,7 @@ const WORKED_PIECE_BYTES: usize = 128 * 1024;
 /// Minimum number of bytes read at a time.
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 /// File size from which received data goes through a kernel pipe (`splice(2)`).
-const WORTH_A_CHUTE_BYTES: u64 = 256 * 1024;
+const SPLICE_MIN_BYTES: u64 = 256 * 1024;
 /// Maximum number of bytes of a file kept in memory for a comparison.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
@@ -243,7 +243,8 @@ fn malformed(why: &str) -> Broken {
 impl Mover {
     /// Runs the transfer to its end.
     pub(super) fn run(mut self) -> Moved {
-        let (began, cpu, switches) = (Instant::now(), thread_cpu_time(), Switches::of_thread());
+        let (began, cpu, switches) =
+            (Instant::now(), thread_cpu_time(), ContextSwitches::of_thread());
         let waited = thread_run_queue_wait();
         let mut ended = Moved::nothing();
         ended.result = match self.link.begin() {
@@ -278,7 +279,7 @@ impl Mover {
             thread_run_queue_wait().zip(waited).map(|(now, before)| now.saturating_sub(before));
         // The thread does nothing else during the transfer.
         ended.data.switches =
-            Switches::of_thread().zip(switches).map(|(now, before)| now.since(before));
+            ContextSwitches::of_thread().zip(switches).map(|(now, before)| now.since(before));
         if let Link::Tls(secured) = &self.link {
             ended.data.crypto = Some(secured.spent());
         }
@@ -317,18 +318,18 @@ impl Mover {
 
     /// Lets the kernel move the received data into the file. Returns whether it moved everything.
     fn receive_whole(&mut self, ended: &mut Moved) -> Result<bool, Broken> {
-        let is_small = self.expected_bytes.is_some_and(|size| size < WORTH_A_CHUTE_BYTES);
+        let is_small = self.expected_bytes.is_some_and(|size| size < SPLICE_MIN_BYTES);
         let Near::Into { file, at, enough: None, most } = &self.near else { return Ok(false) };
         let most = *most;
         if is_small || !self.representation.passes_through() {
             return Ok(false);
         }
         let (file, at) = (file.try_clone().map_err(ours)?, *at);
-        let Some(mut chute) = Chute::new() else { return Ok(false) };
-        let at_most = self.piece_len().min(CHUTE_BYTES);
+        let Some(mut splice_pipe) = SplicePipe::new() else { return Ok(false) };
+        let at_most = self.piece_len().min(SPLICE_PIPE_BYTES);
         loop {
             let began = Instant::now();
-            let poured = self.link.pour(&mut chute, at_most);
+            let poured = self.link.pour(&mut splice_pipe, at_most);
             add_since(&mut ended.data.waiting, began);
             ended.data.count_call();
             let count = match poured {
@@ -341,15 +342,15 @@ impl Mover {
             self.count(count)?;
             check_most(most, ended.file_bytes, count)?;
             let began = Instant::now();
-            while chute.held_bytes() > 0 {
+            while splice_pipe.held_bytes() > 0 {
                 ended.data.count_call();
-                match chute.empty_into(&file, at.map(|at| at + ended.file_bytes)) {
+                match splice_pipe.empty_into(&file, at.map(|at| at + ended.file_bytes)) {
                     Ok(0) => return Err(ours(ErrorKind::WriteZero.into())),
                     Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     // The file system does not support `splice`.
                     Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                        let bytes = chute.into_bytes().map_err(ours)?;
+                        let bytes = splice_pipe.into_bytes().map_err(ours)?;
                         self.near.put(&bytes, ended)?;
                         return Ok(false);
                     }

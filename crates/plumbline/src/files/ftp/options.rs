@@ -5,7 +5,7 @@ use super::trouble::Trouble;
 use crate::carry::{Family, Via};
 use crate::files::hosts::HostSettings;
 use crate::files::url::{Scheme, Url, UrlType};
-use crate::transfers::Keeping;
+use crate::transfer_recorder::Keeping;
 use anyhow::{Context, Result, bail};
 use os::jail::Existing;
 use protocols::application::ftp::{

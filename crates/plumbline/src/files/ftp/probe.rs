@@ -16,7 +16,7 @@ use crate::carry::{Family, Via};
 use crate::exit;
 use crate::files::shown::shown;
 use crate::files::url::Url;
-use crate::transfers::{Keeping, Record, nanos};
+use crate::transfer_recorder::{Keeping, Record, nanos};
 use os::schedule::{run_queue_wait, thread_run_queue_wait};
 use os::tcp_counters::duplicate_segments_in;
 use protocols::application::ftp::listing::{Entry, Kind};
@@ -150,7 +150,7 @@ pub(crate) struct Found {
 /// # Errors
 ///
 /// Returns [`Refused`] if the server cannot be reached or rejects the login.
-pub(crate) fn knock(url: &Url, way: &Way) -> Result<Found, Refused> {
+pub(crate) fn probe_availability(url: &Url, way: &Way) -> Result<Found, Refused> {
     run(url, way, None, async |caller| {
         let mut dialogue = Dialogue::new(&caller);
         dialogue.ready().await?;

@@ -18,7 +18,7 @@ use super::remote::name_of;
 use super::trouble::Trouble;
 use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::transfers::Record;
+use crate::transfer_recorder::Record;
 use anyhow::Context;
 use os::jail::Existing;
 use protocols::application::ftp::user::{StoreKind, Task};

@@ -2,7 +2,7 @@
 
 use super::link::Plain;
 use crate::carry::{RecordLayer, Saying, Turn};
-use crate::transfers::DataTls;
+use crate::transfer_recorder::DataTls;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;

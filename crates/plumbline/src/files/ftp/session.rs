@@ -12,7 +12,7 @@ use super::small::{Incoming, send_at_once};
 use super::wire::{Carrier, Control};
 use crate::carry::{Bench, Refusal, TlsClient, TrustedBy};
 use crate::files::pace::Pace;
-use crate::meters::Board;
+use crate::meters::Registry;
 use os::host::{Host, Listener};
 use os::socket::TcpInfo;
 use protocols::application::ftp::user::{
@@ -60,8 +60,8 @@ pub(super) struct Shared {
     pub(super) stop: watch::Receiver<bool>,
     /// Whether the server's replies are printed.
     pub(super) is_verbose: Arc<AtomicBool>,
-    /// Board on which the meters are displayed.
-    pub(super) board: Arc<Board>,
+    /// Registry on which the meters are displayed.
+    pub(super) board: Arc<Registry>,
 }
 
 /// Result of a task, with its transferred data.

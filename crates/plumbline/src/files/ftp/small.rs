@@ -3,7 +3,7 @@
 
 use super::facts::{DataFacts, add_since};
 use super::mover::{Broken, Moved, Near, lost};
-use crate::transfers::timed;
+use crate::transfer_recorder::timed;
 use os::clock::thread_cpu_time;
 use rustix::net::{Shutdown, shutdown};
 use std::fs::File;

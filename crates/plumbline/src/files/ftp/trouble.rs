@@ -3,7 +3,7 @@
 use crate::carry::Refusal;
 use crate::exit;
 use crate::files::tftp::is_full;
-use crate::transfers::local_outcome;
+use crate::transfer_recorder::local_outcome;
 use protocols::application::ftp::Severity;
 use protocols::application::ftp::user::{DataFailure, Failure, Step, Why};
 use records::transfer::Outcome;

@@ -5,7 +5,7 @@
 
 use super::transfer::Facts;
 use super::trouble::Trouble;
-use crate::transfers::{Record, nanos};
+use crate::transfer_recorder::{Record, nanos};
 use protocols::application::tftp::{Direction, Mode};
 use records::transfer::{Command, Format, Outcome, Text, Type};
 

@@ -12,7 +12,7 @@ use crate::exit;
 use crate::files::ftp::{Reached, Refused, pattern_file};
 use crate::files::local::{Sink, Source};
 use crate::files::shown::shown;
-use crate::transfers::{Recorder, nanos};
+use crate::transfer_recorder::{Recorder, nanos};
 use anyhow::Result;
 use os::schedule::run_queue_wait;
 use records::accuracy::{Accuracy, Comparison, pattern};
@@ -67,7 +67,7 @@ pub(crate) struct Found {
 /// # Errors
 ///
 /// Returns [`Refused`] if the file cannot be read.
-pub(crate) fn knock(errand: &Errand) -> Result<Found, Refused> {
+pub(crate) fn probe_availability(errand: &Errand) -> Result<Found, Refused> {
     in_runtime(async {
         let sink = nowhere()?;
         let stop = Arc::new(Stop::default());

@@ -9,7 +9,7 @@ use super::wire::Wire;
 use crate::carry::Bench;
 use crate::files::local::{PIECE_BYTES, Piece, Sink, Source};
 use crate::files::pace::Pace;
-use crate::transfers::timed;
+use crate::transfer_recorder::timed;
 use os::datagram::Inbox;
 use protocols::Instant;
 use protocols::application::tftp::{

@@ -3,7 +3,7 @@
 use super::transfer::Facts;
 use crate::exit;
 use crate::files::shown::shown;
-use crate::transfers::local_outcome;
+use crate::transfer_recorder::local_outcome;
 use protocols::application::tftp::{Direction, ErrorCode, Failure, Fault};
 use records::figures::count;
 use records::transfer::Outcome;

@@ -14,8 +14,8 @@ use crate::carry::{self, Bench, Via};
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
 use crate::files::shown::shown;
-use crate::meters::Board;
-use crate::transfers::{Record, Recorder, nanos};
+use crate::meters::Registry;
+use crate::transfer_recorder::{Record, Recorder, nanos};
 use anyhow::Result;
 use os::host::Host;
 use protocols::application::tftp::{
@@ -46,8 +46,8 @@ pub(crate) struct Errand {
     pub(crate) via: Via,
     /// Duration of the name resolution.
     pub(crate) resolving: Duration,
-    /// Board on which the meters are displayed.
-    pub(crate) board: Arc<Board>,
+    /// Registry on which the meters are displayed.
+    pub(crate) board: Arc<Registry>,
 }
 
 /// Result of a transfer.

@@ -3,7 +3,7 @@
 
 use super::Console;
 use super::desk::{Id, Masks};
-use os::modem::{Purge, Wire};
+use os::modem_lines::{Purge, Wire};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, Serial, StopBits};
 use protocols::application::telnet::{ComPortCommand, Control};
 

@@ -1,10 +1,10 @@
 //! Task of a serial line: opens the device, carries data, and reopens the device after it was lost.
 
 use super::Console;
-use crate::serve::Shop;
+use crate::serve::LoginServer;
 use crate::serve::log::Event;
 use anyhow::{Context, Result};
-use os::modem::{Marks, ModemLines, Received};
+use os::modem_lines::{Marks, ModemLines, Received};
 use os::readiness::{self, Registered};
 use os::serial::Serial;
 use protocols::meter::Counter;
@@ -26,7 +26,7 @@ const BREAK: u8 = 0x10;
 const WRONG: u8 = 0x08;
 
 /// Runs the line indefinitely.
-pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<Shop>) {
+pub(in crate::serve) async fn tend(console: Rc<Console>, shop: Rc<LoginServer>) {
     let device = console.settings.device.display().to_string();
     let mut record = Record::new(&console);
     let mut last = String::new();
@@ -68,7 +68,7 @@ async fn carry(
     console: &Console,
     line: &Registered<Serial>,
     record: &mut Record,
-    shop: &Shop,
+    shop: &LoginServer,
 ) -> io::Error {
     let mut marks = Marks::default();
     let mut wires = tokio::time::interval(WIRES);
@@ -98,7 +98,7 @@ async fn read(
     line: &Registered<Serial>,
     marks: &mut Marks,
     record: &mut Record,
-    shop: &Shop,
+    shop: &LoginServer,
 ) -> io::Result<()> {
     let mut guard = line.readable().await?;
     let mut bytes = [0; READ_LEN];
@@ -177,7 +177,7 @@ impl Record {
     }
 
     /// Appends `data`. If writing fails, logs the error and stops recording.
-    fn keep(&mut self, data: &[u8], shop: &Shop) {
+    fn keep(&mut self, data: &[u8], shop: &LoginServer) {
         let kept = match &mut self.file {
             Some(Ok(file)) => file.write_all(data),
             Some(Err(error)) => Err(std::mem::replace(error, ErrorKind::Other.into())),

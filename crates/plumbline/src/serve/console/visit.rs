@@ -8,7 +8,7 @@
 use super::Console;
 use super::desk::{Id, Masks, Typed};
 use super::escape::{Escape, HELP, Key, Wish};
-use crate::serve::Shop;
+use crate::serve::LoginServer;
 use crate::serve::ending::Ending;
 use crate::serve::entrance::StartTls;
 use crate::serve::log::Event as Logged;
@@ -64,7 +64,7 @@ enum Woken {
 pub(in crate::serve) struct Visit<W> {
     wire: W,
     peer: SocketAddr,
-    shop: Rc<Shop>,
+    shop: Rc<LoginServer>,
     console: Rc<Console>,
     telnet: Telnet,
     stage: Stage,
@@ -86,7 +86,7 @@ impl<W: Wire> Visit<W> {
     pub(in crate::serve) fn new(
         wire: W,
         peer: SocketAddr,
-        shop: Rc<Shop>,
+        shop: Rc<LoginServer>,
         console: Rc<Console>,
         start_tls: StartTls,
     ) -> Self {

@@ -5,7 +5,7 @@
 //! the task and the commit of an upload; that of the control connection belongs to the session.
 
 use super::upload::Upload;
-use crate::transfers::{DataTls, Record, nanos, of_kernel};
+use crate::transfer_recorder::{DataTls, Record, nanos, of_kernel};
 use protocols::Instant;
 use protocols::application::ftp::data::Counts;
 use protocols::application::ftp::listing::ListForm;

@@ -11,7 +11,7 @@
 use super::space::Space;
 use super::tree::file_error;
 use super::upload::Upload;
-use os::file_rights::FileRights;
+use os::fs_credentials::FileRights;
 use os::jail::{Existing, Jail};
 use protocols::application::ftp::Timestamp;
 use protocols::application::ftp::server::FileError;

@@ -61,12 +61,12 @@ pub(super) use system::prove as prove_system_user;
 
 use super::admission::Admission;
 use super::charged::Metered;
-use super::clerk::Clerk;
 use super::fair_queue::{FairQueue, Limits};
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
+use super::transfer_log::TransferLog;
 use crate::carry::{Bench, Lent};
-use crate::meters::Board;
+use crate::meters::Registry;
 use anyhow::{Context, Result};
 use configuration::Protection;
 use host::Certificates;
@@ -134,7 +134,7 @@ pub(super) struct Server {
     /// Number of passive ports held by each source.
     port_shares: RefCell<HashMap<IpAddr, usize>>,
     log: Log,
-    clerk: Rc<Clerk>,
+    transfer_log: Rc<TransferLog>,
 }
 
 impl Metered for Server {
@@ -166,8 +166,8 @@ impl Server {
     pub(super) fn new(
         settings: Settings,
         log: Log,
-        clerk: Rc<Clerk>,
-        board: &Arc<Board>,
+        transfer_log: Rc<TransferLog>,
+        board: &Arc<Registry>,
     ) -> Result<Self> {
         settings.look_at_roots()?;
         let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
@@ -206,7 +206,7 @@ impl Server {
             closing: watch::Sender::new(false),
             port_shares: RefCell::default(),
             log,
-            clerk,
+            transfer_log,
         })
     }
 

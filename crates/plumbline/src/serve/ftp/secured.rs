@@ -12,7 +12,7 @@ use super::socket::Socket;
 use super::{Server, tickets};
 use crate::carry::{RecordLayer, Saying, Turn};
 use crate::serve::charged::Metered;
-use crate::transfers::DataTls;
+use crate::transfer_recorder::DataTls;
 use protocols::meter::Account;
 use std::fmt;
 use std::io::{self, ErrorKind};

@@ -24,7 +24,7 @@ use super::work::open;
 use super::{Entrance, Server, Tls};
 use crate::files::pace::Pace;
 use crate::serve::charged::Metered;
-use crate::transfers::{self, Record, timed};
+use crate::transfer_recorder::{self, Record, timed};
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::Instant as Moment;
 use protocols::application::ftp::server::{
@@ -151,7 +151,7 @@ pub(super) struct Session {
     markers: Post<Marker>,
     closing: watch::Receiver<bool>,
     /// Numbers the transfer records.
-    record_session: transfers::Session,
+    record_session: transfer_recorder::Session,
     /// Timing of TLS and login, for the records.
     opening: Opening,
     data_asked_at: Option<Moment>,
@@ -198,7 +198,7 @@ impl Session {
         let settings = server.settings().of_session(has_tls, entrance.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.bench().cx());
         let tls = entrance.is_implicit_tls.then(|| clock.now() - began);
-        let record_session = server.clerk.session();
+        let record_session = server.transfer_log.session();
         let closing = server.closing.subscribe();
         Ok(Self {
             server,
@@ -548,7 +548,7 @@ impl Session {
         };
         tree.selected = self.selected.take();
         transfer.representation = tree.representation(&transfer.path, transfer.representation);
-        let mut record = self.server.clerk.begin(Some(facts::command_of(&kind)));
+        let mut record = self.server.transfer_log.begin(Some(facts::command_of(&kind)));
         facts::note_request(&mut record, &transfer);
         let ledger: Rc<Ledger> = Rc::default();
         self.running = Some(Box::new(Running {

@@ -5,12 +5,12 @@
 //! too long. Name and password are passed through a pipe and never as program arguments. A
 //! logged-in user has a PAM session, which that process holds open.
 //!
-//! All file accesses of the user have the user's permissions ([`os::file_rights`]). By default the
+//! All file accesses of the user have the user's permissions ([`os::fs_credentials`]). By default the
 //! server rejects users whose shell is not in `/etc/shells`, users in `/etc/ftpusers`, and root.
 
 use anyhow::{Context, Result};
 use os::clock::Monotonic;
-use os::file_rights::FileRights;
+use os::fs_credentials::FileRights;
 use os::jail::Jail;
 use os::pam::{self, PamError};
 use os::process::Program;

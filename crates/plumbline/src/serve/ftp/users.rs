@@ -12,7 +12,7 @@
 //! "/incoming" = "drop-box"
 //! ```
 
-use super::super::register;
+use super::super::user_file;
 use super::rights::{Access, Granted};
 use anyhow::{Result, anyhow};
 use serde::Deserialize;
@@ -37,9 +37,9 @@ pub(super) struct Account {
 }
 
 /// All users of the FTP server.
-pub(super) type Users = register::Register<Account>;
+pub(super) type Users = user_file::UserFile<Account>;
 
-impl register::Account for Account {
+impl user_file::Account for Account {
     fn password(&self) -> &str {
         &self.password
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_user_has_a_root_and_rights_of_his_own() {
-        let hash = register::hash(b"secret").unwrap();
+        let hash = user_file::hash(b"secret").unwrap();
         let text = format!("[ann]\npassword = \"{hash}\"\nroot = \"/srv/ann\"\n");
         let users = Users::parse(&text).unwrap();
         let (_, ann) = users.prove(Some("ann"), b"secret").unwrap();

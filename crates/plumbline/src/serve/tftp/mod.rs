@@ -22,13 +22,13 @@ mod request;
 pub(super) use configuration::{Arguments, Settings, Table};
 
 use super::admission::{Admission, Refusal};
-use super::clerk::Clerk;
 use super::folder::Rights;
 use super::log::Log;
 use super::metrics::{Protocol, Traffic};
 use super::source::source;
+use super::transfer_log::TransferLog;
 use crate::files::tftp::{Stop, Wire};
-use crate::meters::Board;
+use crate::meters::Registry;
 use anyhow::{Context, Result};
 use door::Door;
 use log::Event;
@@ -59,9 +59,9 @@ pub(super) struct Server {
     /// Running transfers by the client's address and port.
     transfers: RefCell<HashMap<SocketAddr, Rc<Running>>>,
     log: Log,
-    clerk: Rc<Clerk>,
-    /// Board that displays the meters of the transfers.
-    board: Arc<Board>,
+    transfer_log: Rc<TransferLog>,
+    /// Registry that displays the meters of the transfers.
+    board: Arc<Registry>,
     /// User-space host that carries the transfers; `None` for the kernel's network.
     host: OnceCell<Host>,
 }
@@ -99,8 +99,8 @@ impl Server {
     pub(super) fn new(
         settings: Settings,
         log: Log,
-        clerk: Rc<Clerk>,
-        board: &Arc<Board>,
+        transfer_log: Rc<TransferLog>,
+        board: &Arc<Registry>,
     ) -> Result<Self> {
         let root = settings.root.display();
         let jail = Jail::open(&settings.root)
@@ -119,7 +119,7 @@ impl Server {
             is_root: os::user::is_root(),
             transfers: RefCell::default(),
             log,
-            clerk,
+            transfer_log,
             board: Arc::clone(board),
             host: OnceCell::new(),
         })

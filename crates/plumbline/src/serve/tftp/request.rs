@@ -7,7 +7,7 @@ use crate::carry::Bench;
 use crate::files::local::{Sink, Source};
 use crate::files::pace::Pace;
 use crate::files::tftp::{Facts, Terms, Transfer, Trouble, Work};
-use crate::transfers::nanos;
+use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use os::jail::Existing;
 use protocols::application::tftp::{
@@ -150,7 +150,7 @@ async fn run(
     file: OpenFile,
     running: &Running,
 ) -> Result<(Facts, Option<Trouble>)> {
-    let mut record = server.clerk.begin(None);
+    let mut record = server.transfer_log.begin(None);
     record.note_request(request.direction, request.mode, &request.name);
     let wire = server.wire(at, from)?;
     let bench = Bench::shown_on(&server.board, "TFTP")?;
@@ -191,9 +191,9 @@ async fn run(
     };
     let (facts, trouble, _) = transfer.run(Arc::clone(&running.stop), note).await?;
     record.transfer.cpu.cpu_ns = facts.cpu.map(nanos);
-    record.transfer.host = server.clerk.host();
+    record.transfer.host = server.transfer_log.host();
     record.note_facts(&facts, trouble.as_ref(), &request.name);
-    server.clerk.keep(&record);
+    server.transfer_log.keep(&record);
     Ok((facts, trouble))
 }
 

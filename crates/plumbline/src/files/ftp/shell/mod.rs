@@ -29,7 +29,7 @@ use crate::exit;
 use crate::files::progress::say;
 use crate::files::shown::shown;
 use crate::files::url::Url;
-use crate::state::state_folder;
+use crate::state_dir::state_folder;
 use commands::{Group, Line, find, unknown};
 use completion::Known;
 use moving::flags;

@@ -8,7 +8,7 @@ use super::super::trouble::Trouble;
 use super::{Answer, Desk};
 use crate::files::progress::say;
 use crate::files::shown::shown;
-use crate::transfers::{Record, summary};
+use crate::transfer_recorder::{Record, summary};
 use os::jail::Existing;
 use protocols::application::ftp::LocalName;
 use protocols::application::ftp::listing::Pattern;

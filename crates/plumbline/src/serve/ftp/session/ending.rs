@@ -42,7 +42,7 @@ impl Session {
         self.engine.peer_closed(&mut self.server.bench().cx());
     }
 
-    /// Places an upload revocably, because its client may have died.
+    /// ListenAddresses an upload revocably, because its client may have died.
     pub(super) fn place(&mut self, id: TransferId) {
         let can_tell = self.control.is_acknowledged().is_some();
         let Some(running) = self.running_of(id) else { return };

@@ -4,7 +4,7 @@ use super::Session;
 use crate::serve::ftp::facts::{self, Ledger, Steps};
 use crate::serve::ftp::log::Event;
 use crate::serve::ftp::work::why_of;
-use crate::transfers::{Record, nanos};
+use crate::transfer_recorder::{Record, nanos};
 use protocols::application::ftp::server::Finished;
 use records::transfer::Text;
 
@@ -59,11 +59,13 @@ impl Session {
         if self.record_session.number(record) {
             record.transfer.time.ns_ctl_tls = self.opening.tls.map(nanos);
             record.transfer.time.ns_login = self.opening.login.map(nanos);
-            record.transfer.host = self.server.clerk.host();
+            record.transfer.host = self.server.transfer_log.host();
         }
         match ledger.unsettled.take() {
-            Some((stream, since)) => self.server.clerk.keep_settled(record.clone(), stream, since),
-            None => self.server.clerk.keep(record),
+            Some((stream, since)) => {
+                self.server.transfer_log.keep_settled(record.clone(), stream, since);
+            }
+            None => self.server.transfer_log.keep(record),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3));
 
 /// Delivers a SYN for `local`, and returns the answer, if there is one.
-fn knock(script: &mut Script, local: IpAddr) -> Option<(internet::Header, Flags)> {
+fn send_syn(script: &mut Script, local: IpAddr) -> Option<(internet::Header, Flags)> {
     let header = Header {
         source_port: 4000,
         destination_port: PORT,
@@ -33,9 +33,9 @@ fn next(script: &mut Script) -> Option<(internet::Header, Flags)> {
 fn a_passive_open_at_one_address_is_not_for_another() {
     let mut script = Script::new();
     script.tcp.listen_at(SocketAddr::new(SERVER, PORT), PLAIN).unwrap();
-    let (_, flags) = knock(&mut script, SERVER).unwrap();
+    let (_, flags) = send_syn(&mut script, SERVER).unwrap();
     assert_eq!(flags, SYN_ACK);
-    let (_, flags) = knock(&mut script, OTHER).unwrap();
+    let (_, flags) = send_syn(&mut script, OTHER).unwrap();
     assert_eq!(flags, RST_ACK);
     script.tcp.stop_listening_at(SocketAddr::new(SERVER, PORT));
     assert_eq!(script.tcp.connections(), 0);
@@ -49,7 +49,7 @@ fn a_passive_open_at_one_address_goes_before_one_at_all() {
     script.tcp.listen(PORT, PLAIN).unwrap();
     script.tcp.listen_at(SocketAddr::new(SERVER, PORT), special).unwrap();
     for (local, mss) in [(SERVER, 100), (OTHER, 1460)] {
-        knock(&mut script, local).unwrap();
+        send_syn(&mut script, local).unwrap();
         let ends = (SocketAddr::new(local, PORT), SocketAddr::new(CLIENT, 4000));
         let (_, connection) = script.tcp.table.find(ends).unwrap();
         assert_eq!(connection.receive_mss(), mss);
@@ -85,7 +85,7 @@ fn all_segments_of_a_passive_open_leave_from_the_address_that_was_called() {
     let mut script = Script::new();
     script.tcp.listen(PORT, PLAIN).unwrap();
     for local in [OTHER, SERVER] {
-        let (lower, flags) = knock(&mut script, local).unwrap();
+        let (lower, flags) = send_syn(&mut script, local).unwrap();
         assert_eq!((lower.source, lower.destination, flags), (local, CLIENT, SYN_ACK));
     }
 }

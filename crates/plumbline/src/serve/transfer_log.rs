@@ -9,7 +9,7 @@
 
 use super::log::{Event, Log};
 use super::metrics::Metrics;
-use crate::transfers::{Record, Recorder, Session, TICK, nanos, of_settled};
+use crate::transfer_recorder::{Record, Recorder, Session, TICK, nanos, of_settled};
 use records::transfer::{Command, Host, Outcome, Role, Stack, Tcp};
 use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ struct Unsettled {
 
 /// Writer of transfer records.
 #[derive(Debug)]
-pub(super) struct Clerk {
+pub(super) struct TransferLog {
     recorder: Recorder,
     metrics: RefCell<Metrics>,
     unsettled: RefCell<Vec<Unsettled>>,
@@ -49,7 +49,7 @@ pub(super) struct Clerk {
     refusals: Cell<(f64, Instant)>,
 }
 
-impl Clerk {
+impl TransferLog {
     /// Creates a writer for records in `folder`, or one that only counts metrics if it is `None`.
     pub(super) fn new(folder: Option<&Path>, log: Log) -> Self {
         // This is an error, so it is logged in quiet mode too.
@@ -138,14 +138,14 @@ impl Clerk {
         if self.is_due.replace(true) {
             return;
         }
-        let clerk = Rc::clone(self);
+        let transfer_log = Rc::clone(self);
         tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(SOON).await;
-                clerk.settle();
-                clerk.recorder.flush();
-                if clerk.unsettled.borrow().is_empty() {
-                    break clerk.is_due.set(false);
+                transfer_log.settle();
+                transfer_log.recorder.flush();
+                if transfer_log.unsettled.borrow().is_empty() {
+                    break transfer_log.is_due.set(false);
                 }
             }
         });
@@ -194,22 +194,23 @@ mod tests {
     #[tokio::test]
     async fn of_a_file_that_has_not_arrived_no_time_is_told() {
         let seed = os::entropy::seed().unwrap();
-        let folder = std::env::temp_dir().join(format!("plumb-clerk-{seed:x}"));
-        let clerk = Rc::new(Clerk::new(Some(&folder), Log { is_json: false, is_quiet: true }));
+        let folder = std::env::temp_dir().join(format!("plumb-transfer-log-{seed:x}"));
+        let transfer_log =
+            Rc::new(TransferLog::new(Some(&folder), Log { is_json: false, is_quiet: true }));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let _far = listener.accept().unwrap();
         near.set_nonblocking(true).unwrap();
         // Nothing reads the stream, so that some data stays in the send buffer.
         while near.write(&[0; 65_536]).is_ok() {}
-        let mut record = clerk.begin(Some(Command::Retr));
+        let mut record = transfer_log.begin(Some(Command::Retr));
         record.transfer.time.ns_transfer = Some(4_711);
         let here = tokio::task::LocalSet::new();
         let _entered = here.enter();
-        clerk.keep_settled(record.clone(), near.into(), Instant::now());
-        clerk.close();
-        clerk.keep(&record);
-        clerk.close();
+        transfer_log.keep_settled(record.clone(), near.into(), Instant::now());
+        transfer_log.close();
+        transfer_log.keep(&record);
+        transfer_log.close();
         let segment = records::journal::segments(&folder).unwrap().remove(0);
         let text = std::fs::read_to_string(segment.path).unwrap();
         let told: Vec<bool> = text.lines().map(|line| line.contains("4711")).collect();
@@ -221,24 +222,25 @@ mod tests {
     #[tokio::test]
     async fn records_of_refused_transfers_are_limited_and_counted() {
         let seed = os::entropy::seed().unwrap();
-        let folder = std::env::temp_dir().join(format!("plumb-clerk-{seed:x}"));
-        let clerk = Rc::new(Clerk::new(Some(&folder), Log { is_json: false, is_quiet: true }));
+        let folder = std::env::temp_dir().join(format!("plumb-transfer-log-{seed:x}"));
+        let transfer_log =
+            Rc::new(TransferLog::new(Some(&folder), Log { is_json: false, is_quiet: true }));
         let here = tokio::task::LocalSet::new();
         let _entered = here.enter();
-        let mut record = clerk.begin(Some(Command::Retr));
+        let mut record = transfer_log.begin(Some(Command::Retr));
         record.transfer.result.outcome = Some(Outcome::Refused);
         // Fewer tokens than the limit are refilled meanwhile.
-        (0..3000).for_each(|_| clerk.keep(&record));
+        (0..3000).for_each(|_| transfer_log.keep(&record));
         record.transfer.result.outcome = Some(Outcome::Complete);
-        clerk.keep(&record);
-        clerk.close();
+        transfer_log.keep(&record);
+        transfer_log.close();
         let segment = records::journal::segments(&folder).unwrap().remove(0);
         let text = std::fs::read_to_string(segment.path).unwrap();
         let refused = text.lines().filter(|line| line.contains("refused")).count();
         assert!((1000..2000).contains(&refused), "{refused}");
         assert!(text.lines().last().unwrap().contains("complete"));
         let left_out = 3000 - refused;
-        let metrics = clerk.metrics().text(&[]);
+        let metrics = transfer_log.metrics().text(&[]);
         let line = format!("plumb_transfer_records_left_out_total{{}} {left_out}");
         assert!(metrics.contains(&line), "{metrics}");
         std::fs::remove_dir_all(&folder).unwrap();

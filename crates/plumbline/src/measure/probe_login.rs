@@ -64,7 +64,7 @@ enum Stage {
 }
 
 /// A session that probes a login.
-pub(super) struct Knock {
+pub(super) struct LoginProbe {
     console: Console,
     question: Question,
     is_line: bool,
@@ -75,7 +75,7 @@ pub(super) struct Knock {
     answer: Answer,
 }
 
-impl Knock {
+impl LoginProbe {
     /// Creates a session with Telnet.
     pub(super) fn new(question: Question, interrupts: Option<UnixStream>) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl Knock {
 
     /// Creates a session for a serial line.
     pub(super) fn on_line(question: Question, interrupts: Option<UnixStream>) -> Self {
-        let knock = Self::new(question, interrupts);
-        Self { console: Console::on_line(), is_line: true, ..knock }
+        let probe = Self::new(question, interrupts);
+        Self { console: Console::on_line(), is_line: true, ..probe }
     }
 
     /// Returns the result.
@@ -211,7 +211,7 @@ fn compared(from: u64, keys: u64, echo: &[u8]) -> Accuracy {
     comparison.finish()
 }
 
-impl Stream for Knock {
+impl Stream for LoginProbe {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.answer.since = Some(cx.now);
         self.console.start(cx);
@@ -258,7 +258,7 @@ impl Stream for Knock {
     }
 }
 
-impl Session for Knock {
+impl Session for LoginProbe {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         self.interrupts.iter().map(AsFd::as_fd).collect()
     }
@@ -308,23 +308,23 @@ mod tests {
     fn typed_to(keys: u64, echo: impl Fn(u8) -> Vec<u8>) -> Answer {
         let patience = Duration::from_secs(5);
         let question = Question { keys, patience, prompts: Prompts::default() };
-        let mut knock = Knock::on_line(question, None);
+        let mut probe = LoginProbe::on_line(question, None);
         let (mut meter, mut chance) = (Meter::new(Clock::None), Chance::from_seed(1));
         let mut now = Instant::ZERO;
         let mut cx = Cx { now, chance: &mut chance, meter: &mut meter };
-        knock.opened(&mut cx);
-        while !knock.is_over() {
-            let keys = knock.output().to_vec();
-            knock.sent(keys.len());
+        probe.opened(&mut cx);
+        while !probe.is_over() {
+            let keys = probe.output().to_vec();
+            probe.sent(keys.len());
             let answer: Vec<u8> = keys.into_iter().flat_map(&echo).collect();
             now = now + Duration::from_millis(1);
             if answer.is_empty() {
-                now = knock.deadline().map_or(now, |deadline| now.max(deadline));
+                now = probe.deadline().map_or(now, |deadline| now.max(deadline));
             }
             cx.now = now;
-            if answer.is_empty() { knock.run(&mut cx) } else { knock.receive(&answer, &mut cx) }
+            if answer.is_empty() { probe.run(&mut cx) } else { probe.receive(&answer, &mut cx) }
         }
-        knock.into_answer()
+        probe.into_answer()
     }
 
     fn echoed(key: u8) -> Vec<u8> {

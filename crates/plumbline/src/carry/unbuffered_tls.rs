@@ -343,5 +343,5 @@ fn append(
 }
 
 #[cfg(test)]
-#[path = "record_layer_tests.rs"]
+#[path = "unbuffered_tls_tests.rs"]
 mod tests;

@@ -19,10 +19,10 @@
 //! The result of a wait contains the time spent spinning and sleeping. The caller charges it to its
 //! meter's `Account::Outside`.
 
-use crate::alarm::Alarm;
 use crate::clock::Monotonic;
 use crate::device::Device;
 use crate::exchange::Exchange;
+use crate::read_timer::Alarm;
 use crate::readiness::{self, PollFd, PollFlags};
 use crate::vnet::Received;
 use protocols::Instant;

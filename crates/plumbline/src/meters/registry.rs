@@ -3,14 +3,14 @@
 
 use super::report::{Figures, Group, Readings, Report};
 use os::clock::Calibration;
-use protocols::meter::{Meter, Sheet, Snapshot};
+use protocols::meter::{CounterBlock, Meter, Snapshot};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The meters of one process.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct Registry {
     command: String,
     began: Instant,
     calibration: Calibration,
@@ -20,11 +20,11 @@ pub(crate) struct Board {
 #[derive(Debug, Default)]
 struct Entries {
     next: u64,
-    live: BTreeMap<u64, (&'static str, Arc<Sheet>)>,
+    live: BTreeMap<u64, (&'static str, Arc<CounterBlock>)>,
     ended: BTreeMap<&'static str, (u64, Snapshot)>,
 }
 
-impl Board {
+impl Registry {
     /// Creates a registry without meters; `command` describes the command that runs.
     pub(crate) fn new(command: impl Into<String>) -> Arc<Self> {
         Arc::new(Self {
@@ -42,9 +42,13 @@ impl Board {
         self.show_sheet(name, meter.sheet())
     }
 
-    /// Like [`Board::show`], for the sheet of a meter that is located elsewhere.
+    /// Like [`Registry::show`], for the sheet of a meter that is located elsewhere.
     #[must_use]
-    pub(crate) fn show_sheet(self: &Arc<Self>, name: &'static str, sheet: Arc<Sheet>) -> Shown {
+    pub(crate) fn show_sheet(
+        self: &Arc<Self>,
+        name: &'static str,
+        sheet: Arc<CounterBlock>,
+    ) -> Shown {
         let mut entries = self.entries();
         let number = entries.next;
         entries.next += 1;
@@ -97,7 +101,7 @@ impl Board {
 /// Registration of a meter.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    board: Arc<Board>,
+    board: Arc<Registry>,
     number: u64,
 }
 
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_meter_that_has_ended_stays_in_the_sum_and_is_counted_once() {
-        let board = Board::new("serve");
+        let board = Registry::new("serve");
         let mut meters = [metered(), metered()];
         let [first, second] = &mut meters;
         let shown = board.show("sessions", first);
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn meters_of_different_names_are_told_apart_and_added_up() {
-        let board = Board::new("serve");
+        let board = Registry::new("serve");
         let mut meters = [metered(), metered()];
         let [logins, files] = &mut meters;
         let _shown = (board.show("logins", logins), board.show("files", files));

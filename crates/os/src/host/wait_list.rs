@@ -10,13 +10,13 @@ use tokio::task::coop;
 
 /// Tasks that wait for one event.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct WaitList {
     call: Arc<Notify>,
     /// A task has found nothing since the last notification.
     is_waiting: bool,
 }
 
-impl Crowd {
+impl WaitList {
     /// Returns the notifier that the waiting tasks listen to.
     pub(super) fn call(&self) -> Arc<Notify> {
         self.call.clone()

@@ -5,9 +5,9 @@
 //! document. Only the same user and root receive one: the directory excludes other users, and the
 //! kernel reports the user of each client.
 
-use super::board::Board;
-use super::place;
+use super::registry::Registry;
 use super::report::Readings;
+use super::socket_path;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,24 +29,24 @@ const STACK_BYTES: usize = 512 * 1024;
 
 /// The server. Dropping it stops the thread and removes the socket.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct MeterServer {
     path: PathBuf,
     bell: Arc<OwnedFd>,
 }
 
-impl Door {
+impl MeterServer {
     /// Starts to serve the meters of `board`.
     ///
     /// # Errors
     ///
     /// Returns an error if no directory for the socket can be created, or the error of the kernel.
-    pub(crate) fn open(board: &Arc<Board>) -> io::Result<Self> {
-        Self::open_in(&place::folders(), board)
+    pub(crate) fn open(board: &Arc<Registry>) -> io::Result<Self> {
+        Self::open_in(&socket_path::folders(), board)
     }
 
-    fn open_in(folders: &[PathBuf], board: &Arc<Board>) -> io::Result<Self> {
-        let folder = place::make_one(folders)?;
-        let (listener, path) = place::listen(&folder, std::process::id())?;
+    fn open_in(folders: &[PathBuf], board: &Arc<Registry>) -> io::Result<Self> {
+        let folder = socket_path::make_one(folders)?;
+        let (listener, path) = socket_path::listen(&folder, std::process::id())?;
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let door = Self { path, bell: Arc::clone(&bell) };
         listener.set_nonblocking(true)?;
@@ -57,7 +57,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for MeterServer {
     fn drop(&mut self) {
         _ = fs::remove_file(&self.path);
         // The thread is not joined, because a client may be slow to read.
@@ -66,7 +66,7 @@ impl Drop for Door {
 }
 
 /// Answers clients one after the other until `bell` is signaled.
-fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
+fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Registry) {
     let mut readings = Readings::default();
     loop {
         let mut waited = [PollFd::new(listener, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
@@ -94,7 +94,7 @@ fn attend(listener: &UnixListener, bell: &OwnedFd, board: &Board) {
     }
 }
 
-fn answer(stream: &UnixStream, board: &Board, readings: Readings) -> io::Result<()> {
+fn answer(stream: &UnixStream, board: &Registry, readings: Readings) -> io::Result<()> {
     let until = Instant::now() + PATIENCE;
     if !is_welcome(os::socket::peer_user(stream)?, rustix::process::geteuid().as_raw()) {
         return Ok(());
@@ -128,7 +128,7 @@ fn is_welcome(peer: u32, own: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller;
+    use super::super::client;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -137,9 +137,9 @@ mod tests {
         std::env::temp_dir().join(format!("plumb-door-{name}-{}", std::process::id()))
     }
 
-    fn open(name: &str) -> (Door, Arc<Board>) {
-        let board = Board::new(name);
-        (Door::open_in(&[folder(name)], &board).unwrap(), board)
+    fn open(name: &str) -> (MeterServer, Arc<Registry>) {
+        let board = Registry::new(name);
+        (MeterServer::open_in(&[folder(name)], &board).unwrap(), board)
     }
 
     fn connect(path: &Path) -> UnixStream {
@@ -151,14 +151,14 @@ mod tests {
     #[test]
     fn who_asks_gets_the_report_of_this_process() {
         let (door, _board) = open("asks");
-        let report = caller::ask(&door.path).unwrap();
+        let report = client::ask(&door.path).unwrap();
         assert_eq!((report.pid, report.command.as_str()), (std::process::id(), "asks"));
     }
 
     #[test]
     fn a_reading_reports_what_those_before_it_cost_their_thread() {
         let (door, _board) = open("cost");
-        let readings = || caller::ask(&door.path).unwrap().readings.unwrap();
+        let readings = || client::ask(&door.path).unwrap().readings.unwrap();
         assert_eq!(readings(), Readings::default());
         let second = readings();
         assert_eq!(second.count, 1);
@@ -195,7 +195,7 @@ mod tests {
         let mut answer = Vec::new();
         // Unread data resets the connection, perhaps before the answer is read.
         _ = stream.read_to_end(&mut answer);
-        assert!(caller::ask(&door.path).is_ok());
+        assert!(client::ask(&door.path).is_ok());
     }
 
     // attack row 115
@@ -205,7 +205,7 @@ mod tests {
         let _silent = connect(&door.path);
         let mut deaf = connect(&door.path);
         deaf.write_all(REQUEST).unwrap();
-        assert!(caller::ask(&door.path).is_ok());
+        assert!(client::ask(&door.path).is_ok());
     }
 
     // attack row 114

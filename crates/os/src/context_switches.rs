@@ -4,14 +4,14 @@ use libc::{RUSAGE_THREAD, getrusage, rusage};
 
 /// Counts of one thread since its start, or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Switches {
-    /// Switches because the thread waited for something.
+pub struct ContextSwitches {
+    /// ContextSwitches because the thread waited for something.
     pub voluntary: u64,
-    /// Switches because another thread was scheduled instead.
+    /// ContextSwitches because another thread was scheduled instead.
     pub involuntary: u64,
 }
 
-impl Switches {
+impl ContextSwitches {
     /// Returns the counts of the calling thread; `None` if the kernel does not count them.
     #[must_use]
     pub fn of_thread() -> Option<Self> {
@@ -53,9 +53,9 @@ mod tests {
                 answer.send(()).unwrap();
             }
         });
-        let before = Switches::of_thread().unwrap();
+        let before = ContextSwitches::of_thread().unwrap();
         // With two processors some of the replies may be ready before this thread waits for them.
-        while Switches::of_thread().unwrap().since(before).voluntary == 0 {
+        while ContextSwitches::of_thread().unwrap().since(before).voluntary == 0 {
             ask.send(()).unwrap();
             answered.recv().unwrap();
         }
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn of_two_moments_the_later_one_has_no_less() {
-        let before = Switches::of_thread().unwrap();
-        let after = Switches::of_thread().unwrap();
-        assert_eq!(before.since(after), Switches::default());
+        let before = ContextSwitches::of_thread().unwrap();
+        let after = ContextSwitches::of_thread().unwrap();
+        assert_eq!(before.since(after), ContextSwitches::default());
         assert!(after.voluntary >= before.voluntary && after.involuntary >= before.involuntary);
     }
 }

@@ -1,8 +1,8 @@
 //! Client that requests the meters of a running plumb.
 
-use super::door::REQUEST;
-use super::place;
 use super::report::Report;
+use super::server::REQUEST;
+use super::socket_path;
 use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns the processes of this user that publish their meters, with their sockets.
 pub(crate) fn running() -> Vec<(u32, PathBuf)> {
-    place::sockets(&place::folders())
+    socket_path::sockets(&socket_path::folders())
 }
 
 /// Requests the meters of process `pid`.

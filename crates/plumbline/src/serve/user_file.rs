@@ -8,7 +8,7 @@
 //!
 //! The file belongs to the user that runs the server; a file accessible to others is rejected.
 
-use super::spelling;
+use super::suggest;
 use anyhow::{Context, Result, bail};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
@@ -34,13 +34,13 @@ pub(super) trait Account: Clone + DeserializeOwned {
 
 /// All users of one server.
 #[derive(Debug)]
-pub(super) struct Register<A> {
+pub(super) struct UserFile<A> {
     accounts: BTreeMap<String, A>,
     /// Hash checked for unknown names, so that they take as long as known ones.
     nobodys: String,
 }
 
-impl<A: Account> Register<A> {
+impl<A: Account> UserFile<A> {
     /// Reads a file of users.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl<A: Account> Register<A> {
     /// Returns an error if the text is invalid.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let accounts: BTreeMap<String, A> =
-            toml::from_str(text).map_err(|error| spelling::explained(&error))?;
+            toml::from_str(text).map_err(|error| suggest::explained(&error))?;
         for (name, account) in &accounts {
             if PasswordHash::new(account.password()).is_err() {
                 bail!(
@@ -131,7 +131,7 @@ mod tests {
     fn only_the_right_password_of_the_right_user_proves() {
         let hash = hash(b"kon opelski").unwrap();
         let text = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\n");
-        let register = Register::<Person>::parse(&text).unwrap();
+        let register = UserFile::<Person>::parse(&text).unwrap();
         let (name, person) = register.prove(Some("mike"), b"kon opelski").unwrap();
         assert_eq!((name.as_str(), person.shelf), ("mike", 3));
         assert!(register.prove(Some("mike"), b"kon").is_none());
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn a_password_in_clear_and_a_column_that_nobody_knows_are_refused() {
         let clear = "[mike]\npassword = \"secret\"\nshelf = 3\n";
-        assert!(Register::<Person>::parse(clear).is_err());
+        assert!(UserFile::<Person>::parse(clear).is_err());
         let hash = hash(b"x").unwrap();
         let more = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
-        assert!(Register::<Person>::parse(&more).is_err());
+        assert!(UserFile::<Person>::parse(&more).is_err());
     }
 
     #[test]
@@ -155,10 +155,10 @@ mod tests {
         let path = std::env::temp_dir().join(format!("plumb-users-{}", std::process::id()));
         std::fs::write(&path, "").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let error = Register::<Person>::read(&path).unwrap_err();
+        let error = UserFile::<Person>::read(&path).unwrap_err();
         assert!(error.to_string().contains("chmod o-rwx"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(Register::<Person>::read(&path).is_ok());
+        assert!(UserFile::<Person>::read(&path).is_ok());
         std::fs::remove_file(&path).unwrap();
     }
 }

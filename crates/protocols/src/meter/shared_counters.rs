@@ -46,7 +46,7 @@ impl Clone for Figure {
 
 /// The figures of one meter, for readers in other threads.
 #[derive(Clone, Debug)]
-pub struct Sheet {
+pub struct CounterBlock {
     started: u64,
     /// Sequence number of the lock: odd while the accounts change.
     turn: Figure,
@@ -62,7 +62,7 @@ pub struct Sheet {
     pub(super) distributions: [Distribution; Quantity::COUNT],
 }
 
-impl Sheet {
+impl CounterBlock {
     pub(super) fn new(started: u64, has_clock: bool) -> Self {
         let mark = Figure::default();
         mark.set(started);
