@@ -122,6 +122,11 @@ fn packets_that_only_a_full_link_loses_are_dropped_by_its_queue() {
         line.cost_ns > 2_000 * MS && line.advice.contains("which the queue in front of it dropped"),
         "{line:?}"
     );
+    // An output of less than a second does not show by itself that it waits for the link.
+    let short: Vec<(u64, u64)> = arrivals.iter().copied().take(12).collect();
+    let long = std::mem::replace(&mut observed.transfers, vec![flow(&short, lost(9))]);
+    assert_eq!(kinds(&observed), [Kind::LineRate]);
+    observed.transfers = long;
     // Between single keys the queue is empty.
     observed.echo.as_mut().unwrap().counts = lost(1);
     assert!(

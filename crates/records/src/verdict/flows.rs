@@ -272,19 +272,23 @@ fn of_flow(mut view: View<'_>) -> Vec<Cause> {
         // A full link drops packets when its queue overflows.
         found.retain(|cause| !cause.kind.is_loss());
     }
-    if is_of_a_full_queue(&view) {
-        charge_the_link(&mut found);
+    if let Some(rate_bps) = rate_of_a_full_queue(&view) {
+        charge_the_link(&view, rate_bps, &mut found);
     }
     found
 }
 
 /// Adds the cost of repairing lost packets to that of the link whose queue dropped them.
-fn charge_the_link(found: &mut Vec<Cause>) {
+fn charge_the_link(view: &View<'_>, rate_bps: u64, found: &mut Vec<Cause>) {
     let is_line = |cause: &Cause| cause.kind == Kind::LineRate;
     let lost_ns =
         found.iter().filter(|cause| cause.kind.is_loss()).map(|cause| cause.cost_ns).max();
-    let (Some(lost_ns), true) = (lost_ns, found.iter().any(is_line)) else { return };
+    let Some(lost_ns) = lost_ns else { return };
     found.retain(|cause| !cause.kind.is_loss());
+    // A short output does not show by itself that it waits for the link.
+    if !found.iter().any(is_line) {
+        found.push(rates::link(view, rate_bps));
+    }
     for cause in found.iter_mut().filter(|cause| is_line(cause)) {
         cause.cost_ns = cause.cost_ns.saturating_add(lost_ns).min(cause.total_ns);
         cause.gain_ns = cause.gain_ns.saturating_add(lost_ns).min(cause.cost_ns);
@@ -304,20 +308,18 @@ const BUSY_PERCENT: u64 = 35;
 /// Minimum capacity of an overflowing queue, in full segments.
 const QUEUE_SEGMENTS: u64 = 5;
 
-/// Returns whether packets of a long output were dropped by the queue in front of the slowest link.
-/// Then the link sent for a large part of the time, the round-trip time during it shows a queue,
-/// and nothing was lost between single keys, when the queue was empty.
-fn is_of_a_full_queue(view: &View<'_>) -> bool {
-    if view.whole != Whole::Transfer || view.has_losses_at_rest {
-        return false;
-    }
-    let Some(rate_bps) = rates::seen_line_bps(view) else { return false };
+/// Returns the rate of the slowest link, bit/s, if the queue in front of it dropped packets of an
+/// output. Then the link sent for a large part of the time, the round-trip time during it shows a
+/// queue, and nothing was lost between single keys, when the queue was empty.
+fn rate_of_a_full_queue(view: &View<'_>) -> Option<u64> {
+    let rate_bps = rates::seen_line_bps(view)
+        .filter(|_| view.whole == Whole::Transfer && !view.has_losses_at_rest)?;
     let line_ns = serial_ns(view.flow.bytes, rate_bps);
     let mss_bytes = view.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
     let queue_ns = serial_ns(mss_bytes.saturating_mul(QUEUE_SEGMENTS), rate_bps);
     let queued_ns = view.path.rtt_under_load_ns.unwrap_or(0).saturating_sub(view.trip_or_zero());
-    queued_ns >= queue_ns
-        && line_ns.saturating_mul(100) >= view.flow.elapsed_ns.saturating_mul(BUSY_PERCENT)
+    let is_busy = line_ns.saturating_mul(100) >= view.flow.elapsed_ns.saturating_mul(BUSY_PERCENT);
+    (queued_ns >= queue_ns && is_busy).then_some(rate_bps)
 }
 
 /// Returns the costs of the local processor, by activity.

@@ -241,9 +241,14 @@ pub(super) fn line(view: &View<'_>) -> Option<Cause> {
         return (is_incoming && view.trip_ns.is_some())
             .then(|| view.cause(Kind::FarHost, line_ns, "The far program", advice));
     }
+    Some(link(view, rate))
+}
+
+/// Returns the time that a link of `rate_bps` takes for the flow, as a cause.
+pub(super) fn link(view: &View<'_>, rate_bps: u64) -> Cause {
     let advice = format!(
         "the slowest link carries {} bit/s of data; nothing but a faster one helps",
-        count(rate)
+        count(rate_bps)
     );
-    Some(view.cause(Kind::LineRate, line_ns, "The line", advice))
+    view.cause(Kind::LineRate, serial_ns(view.flow.bytes, rate_bps), "The line", advice)
 }

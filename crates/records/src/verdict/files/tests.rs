@@ -555,3 +555,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_window_of_blocks_that_overflows_a_queue_each_time_is_charged_to_the_link() {
+    let trip = 40 * MS;
+    // Blocks of 1,428 bytes take 8 ms and those of 512 bytes 3 ms; a timer waits for 300 ms.
+    let of_windows = |lossy: u64| {
+        let mut session = tftp(8 * MS, Some(3 * MS), trip);
+        let transfer = &mut session.transfers[0];
+        let mut at_ns = trip;
+        transfer.arrivals.clear();
+        for window in 0..6 {
+            at_ns += trip;
+            for block in 0..16 {
+                let is_late = block == 12 && window < lossy;
+                at_ns += if is_late { 300 * MS } else { 8 * MS };
+                transfer.arrivals.push(Arrival { at_ns, bytes: 1_428 });
+            }
+        }
+        transfer.bytes = 6 * 16 * 1_428;
+        transfer.total_ns = at_ns;
+        transfer.window_blocks = Some(16);
+        transfer.timeouts = Some(lossy);
+        causes(&session).first().map(|cause| cause.kind)
+    };
+    assert_eq!(of_windows(6), Some(Kind::LineRate));
+    assert_eq!(of_windows(3), Some(Kind::Loss), "by chance in every second window");
+}

@@ -34,6 +34,9 @@ const LINK_PERCENT: u64 = 50;
 /// explanation.
 const STARVED_ONE_IN: u64 = 3;
 
+/// With fewer windows, a loss in each is chance.
+const FEWEST_WINDOWS: u64 = 3;
+
 struct View<'a> {
     session: &'a FileSession,
     transfer: &'a FileTransfer,
@@ -215,12 +218,16 @@ impl<'a> View<'a> {
         self.cause(Kind::Loss, ns, "Packet loss", advice)
     }
 
-    /// Returns whether a window of blocks takes longer on the slowest link than a timer: the queue
-    /// of the link, and not the path, then loses the last blocks of the window.
+    /// Returns whether the queue of the slowest link, and not the path, loses the last blocks of a
+    /// window: the window takes longer on the link than a timer, or every window loses blocks, which
+    /// random loss does not do.
     fn is_own_burst(&self, blocks: &Cause) -> bool {
         let all = self.transfer.bytes.div_ceil(self.transfer.block_bytes.unwrap_or(512).max(1));
         let window_ns = (blocks.cost_ns / all.max(1)).saturating_mul(self.window);
-        self.window > 1 && blocks.kind == Kind::LineRate && window_ns >= LEAST_TIMER_NS
+        let timers = u64::try_from(self.timers.len()).unwrap_or(u64::MAX);
+        let is_each_window = self.waits() >= FEWEST_WINDOWS && timers >= self.waits();
+        let is_overflow = window_ns >= LEAST_TIMER_NS || is_each_window;
+        self.window > 1 && blocks.kind == Kind::LineRate && is_overflow
     }
 
     fn with_timers(&self, cause: Cause) -> Cause {
