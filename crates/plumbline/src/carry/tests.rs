@@ -19,11 +19,19 @@ struct Echoed {
     received: Vec<u8>,
     /// Addresses to which a connection was about to open.
     reached: Vec<SocketAddr>,
+    /// Receive delays that the carrier reported.
+    delays: Vec<Duration>,
 }
 
 impl Echoed {
     fn new(text: Vec<u8>) -> Self {
-        Self { wanted: text.len(), to_send: text, received: Vec::new(), reached: Vec::new() }
+        Self {
+            wanted: text.len(),
+            to_send: text,
+            received: Vec::new(),
+            reached: Vec::new(),
+            delays: Vec::new(),
+        }
     }
 }
 
@@ -58,6 +66,14 @@ impl Session for Echoed {
 
     fn reached(&mut self, address: SocketAddr) {
         self.reached.push(address);
+    }
+
+    fn wants_receive_delays(&self) -> bool {
+        true
+    }
+
+    fn take_receive_delay(&mut self, delay: Duration) {
+        self.delays.push(delay);
     }
 
     fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
@@ -171,6 +187,22 @@ fn what_is_sent_over_a_socket_of_the_kernel_comes_back() {
     server.join().unwrap();
     assert_eq!((call.outcome, call.address), (Outcome::Closed, address));
     assert!(call.session.received == text(100_000));
+}
+
+#[test]
+fn a_session_over_the_kernel_receives_the_delays_of_its_reads() {
+    // The kernel starts to stamp some milliseconds after the first socket asks for it.
+    let has_delays = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = echo_once(listener);
+        let mut bench = Bench::new(true).unwrap();
+        let session = Echoed::new(text(1_000_000));
+        let call = run(session, &Via::Kernel, &[address], TIMEOUT, &mut bench).unwrap();
+        server.join().unwrap();
+        !call.session.delays.is_empty()
+    };
+    assert!((0..100).any(|_| has_delays()));
 }
 
 #[test]

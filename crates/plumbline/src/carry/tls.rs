@@ -521,6 +521,17 @@ impl<S: Session> Session for Tls<S> {
         self.session.acknowledging()
     }
 
+    fn wants_receive_delays(&self) -> bool {
+        self.session.wants_receive_delays()
+    }
+
+    fn take_receive_delay(&mut self, delay: Duration) {
+        // A TLS record may arrive in several reads, so the delay of one read is not that of its data.
+        if let State::Clear = self.state {
+            self.session.take_receive_delay(delay);
+        }
+    }
+
     fn has_gone_out(&mut self, cx: &mut Cx<'_>) {
         self.session.has_gone_out(cx);
     }

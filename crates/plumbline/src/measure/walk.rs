@@ -349,7 +349,8 @@ impl Walk {
     fn begin_echo(&mut self, cx: &mut Cx<'_>) {
         let echo = Echo::new(self.plan.keys, self.plan.patience, cx.now);
         let cpu_before = (self.plan.cpu_time)();
-        self.findings.login_wait = self.console.waits().since(&self.waited_before);
+        // The steps of a login also wait for answers of this program, so the whole wait counts.
+        self.findings.login_wait = self.console.waits().run_queue_since(&self.waited_before);
         self.wants_status = true;
         self.stage = Stage::Echo { echo: Box::new(echo), cpu_before };
     }
